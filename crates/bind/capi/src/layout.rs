@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int};
 
 use braid_client::{
-    Distribution, Layout, LayoutWish, Placement, WishedDistribution,
+    Distribution, Layout, LayoutHint, Placement, DistributionHint,
     message::types::{ClusterMap, IodState},
 };
 
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn braid_layout_of(
         let reply = client.client.layout(unsafe { text(path, "path") }?)?;
         let found = match &reply.layout {
             Some(layout) => described(layout, &client.client.cluster_map()?)?,
-            None => hint_to_c(&reply.wish),
+            None => hint_to_c(&reply.layout_hint),
         };
         // SAFETY: as above.
         unsafe { put(layout, found, "layout") }?;
@@ -172,9 +172,9 @@ pub unsafe extern "C" fn braid_layout_set(
 ///
 /// # Safety
 /// As [`value`], and its contents as [`array`] and [`text`].
-pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutWish> {
+pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutHint> {
     if layout.is_null() {
-        return Ok(LayoutWish::none());
+        return Ok(LayoutHint::none());
     }
     // SAFETY: the caller's promise, also below.
     let asked = unsafe { value(layout, "layout") }?;
@@ -189,7 +189,7 @@ pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutWish> {
     let label = |label: &*const c_char| {
         unsafe { text(*label, "label") }.map(|text| String::from_utf8_lossy(text).into_owned())
     };
-    Ok(LayoutWish {
+    Ok(LayoutHint {
         distribution: distribution(asked.distribution)?,
         stripe_bytes: (asked.stripe_bytes > 0).then_some(asked.stripe_bytes),
         parts: narrow(asked.iod_count, "iod_count")?,
@@ -202,13 +202,13 @@ pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutWish> {
     })
 }
 
-fn distribution(number: u32) -> Outcome<Option<WishedDistribution>> {
+fn distribution(number: u32) -> Outcome<Option<DistributionHint>> {
     Ok(Some(match number {
         BRAID_DISTRIBUTION_ANY => return Ok(None),
-        BRAID_SIMPLE_STRIPE => WishedDistribution::SimpleStripe,
-        BRAID_SINGLE => WishedDistribution::Single,
-        BRAID_VARSTRIP => WishedDistribution::VarStrip,
-        BRAID_GROUPED => WishedDistribution::Grouped,
+        BRAID_SIMPLE_STRIPE => DistributionHint::SimpleStripe,
+        BRAID_SINGLE => DistributionHint::Single,
+        BRAID_VARSTRIP => DistributionHint::VarStrip,
+        BRAID_GROUPED => DistributionHint::Grouped,
         other => {
             return Err(Failure::invalid(format!("layout: distribution {other} is unknown")));
         }
@@ -285,7 +285,7 @@ pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layo
     Ok(found)
 }
 
-fn hint_to_c(wish: &LayoutWish) -> braid_layout {
+fn hint_to_c(wish: &LayoutHint) -> braid_layout {
     braid_layout {
         distribution: wish.distribution.map_or(BRAID_DISTRIBUTION_ANY, |kind| kind as u32),
         iod_count: wish.parts.unwrap_or(0).into(),

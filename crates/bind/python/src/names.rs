@@ -1,6 +1,6 @@
 //! The namespace: look up, create, rename, remove.
 
-use braid_client::{LayoutWish, RenameMode};
+use braid_client::{LayoutHint, RenameMode};
 use pyo3::{
     prelude::*,
     types::{PyAny, PyString},
@@ -37,7 +37,7 @@ impl Client {
     /// Creates an empty file without opening it. An existing one does not change, or is an error.
     #[pyo3(signature = (path, mode=0o666, exist_ok=true))]
     fn make_file(&self, py: Python<'_>, path: PathArg, mode: u32, exist_ok: bool) -> PyResult<()> {
-        self.run(py, |client| client.touch(&path, mode, !exist_ok, LayoutWish::none())).map(drop)
+        self.run(py, |client| client.touch(&path, mode, !exist_ok, LayoutHint::none())).map(drop)
     }
 
     /// Removes a file.

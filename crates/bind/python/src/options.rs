@@ -1,6 +1,6 @@
 //! Options of opens, and layouts of new files.
 
-use braid_client::{LayoutWish, OpenOptions, Placement, WishedDistribution};
+use braid_client::{LayoutHint, OpenOptions, Placement, DistributionHint};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyString},
@@ -13,7 +13,7 @@ const LAYOUT_HINT: &str = "stripe_size, iod_count, first_iod, distribution, stri
 
 /// The open options from a string of flags: `r` (read), `w` (write), `c` (create), `x` (create
 /// exclusively), `t` (truncate).
-pub(crate) fn open(flags: &str, mode: u32, layout: LayoutWish) -> PyResult<OpenOptions> {
+pub(crate) fn open(flags: &str, mode: u32, layout: LayoutHint) -> PyResult<OpenOptions> {
     let mut options = OpenOptions::new().mode(mode).layout(layout);
     for flag in flags.chars() {
         options = match flag {
@@ -29,8 +29,8 @@ pub(crate) fn open(flags: &str, mode: u32, layout: LayoutWish) -> PyResult<OpenO
 }
 
 /// The layout hint for a new file.
-pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
-    let mut wish = LayoutWish::none();
+pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutHint> {
+    let mut wish = LayoutHint::none();
     for (name, value) in layout.into_iter().flatten() {
         let name = name.cast::<PyString>()?.to_cow()?;
         match name.as_ref() {
@@ -57,12 +57,12 @@ pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
     Ok(wish)
 }
 
-fn distribution(name: String) -> PyResult<WishedDistribution> {
+fn distribution(name: String) -> PyResult<DistributionHint> {
     match name.as_str() {
-        "simple-stripe" => Ok(WishedDistribution::SimpleStripe),
-        "single" => Ok(WishedDistribution::Single),
-        "varstrip" => Ok(WishedDistribution::VarStrip),
-        "grouped" => Ok(WishedDistribution::Grouped),
+        "simple-stripe" => Ok(DistributionHint::SimpleStripe),
+        "single" => Ok(DistributionHint::Single),
+        "varstrip" => Ok(DistributionHint::VarStrip),
+        "grouped" => Ok(DistributionHint::Grouped),
         _ => Err(invalid(
             "layout: the distribution is unknown",
             "one of simple-stripe, single, varstrip, grouped",

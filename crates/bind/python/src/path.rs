@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use braid_client::{At, ToAt};
+use braid_client::{PathRef, ToAt};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyString},
@@ -11,17 +11,17 @@ use pyo3::{
 
 /// A path argument.
 #[derive(Debug)]
-pub(crate) struct PathArg(At);
+pub(crate) struct PathArg(PathRef);
 
 impl Default for PathArg {
     /// The root.
     fn default() -> Self {
-        Self(At::root(b""))
+        Self(PathRef::root(b""))
     }
 }
 
 impl ToAt for PathArg {
-    fn to_at(&self) -> At {
+    fn to_at(&self) -> PathRef {
         self.0.clone()
     }
 }

@@ -28,7 +28,7 @@ pub use braid_wire::{
         lock::{LockHolder, LockRange, LockRequest, LockSpace},
         mds::{AttributeChanges, RenameMode, SetTime, XattrMode},
         types::{
-            At, Attributes, DirectoryEntry, Identity, LayoutWish, Placement, WishedDistribution,
+            PathRef, Attributes, DirectoryEntry, Identity, LayoutHint, Placement, DistributionHint,
         },
     },
 };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use braid_types::FileIndex;
-use braid_wire::message::types::At;
+use braid_wire::message::types::PathRef;
 
 /// A value that names a file or directory: a path (always from the root of the file system), a file
 /// index, or a path from a directory.
@@ -19,11 +19,11 @@ use braid_wire::message::types::At;
 /// ```
 pub trait ToAt {
     /// The path reference as it is sent.
-    fn to_at(&self) -> At;
+    fn to_at(&self) -> PathRef;
 }
 
 /// Paths are bytes. On Windows a backslash separates names, too.
-fn from_root(path: &OsStr) -> At {
+fn from_root(path: &OsStr) -> PathRef {
     let bytes = path.as_encoded_bytes();
     let bytes = if cfg!(windows) {
         Cow::Owned(bytes.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect())
@@ -31,7 +31,7 @@ fn from_root(path: &OsStr) -> At {
         Cow::Borrowed(bytes)
     };
     let leading = bytes.iter().take_while(|byte| **byte == b'/').count();
-    At::root(&bytes[leading..])
+    PathRef::root(&bytes[leading..])
 }
 
 macro_rules! paths {
@@ -46,32 +46,32 @@ macro_rules! paths {
 paths!(str, String, Path, PathBuf, OsStr, OsString);
 
 impl ToAt for [u8] {
-    fn to_at(&self) -> At {
+    fn to_at(&self) -> PathRef {
         let leading = self.iter().take_while(|byte| **byte == b'/').count();
-        At::root(&self[leading..])
+        PathRef::root(&self[leading..])
     }
 }
 
-impl ToAt for At {
-    fn to_at(&self) -> At {
+impl ToAt for PathRef {
+    fn to_at(&self) -> PathRef {
         self.clone()
     }
 }
 
 impl ToAt for FileIndex {
-    fn to_at(&self) -> At {
-        At::file(*self)
+    fn to_at(&self) -> PathRef {
+        PathRef::file(*self)
     }
 }
 
 impl<N: AsRef<[u8]>> ToAt for (FileIndex, N) {
-    fn to_at(&self) -> At {
-        At { dir: self.0, path: self.1.as_ref().to_vec() }
+    fn to_at(&self) -> PathRef {
+        PathRef { dir: self.0, path: self.1.as_ref().to_vec() }
     }
 }
 
 impl<T: ToAt + ?Sized> ToAt for &T {
-    fn to_at(&self) -> At {
+    fn to_at(&self) -> PathRef {
         (**self).to_at()
     }
 }

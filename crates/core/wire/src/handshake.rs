@@ -18,7 +18,7 @@ use braid_types::{ClusterUuid, ConnectionId, Failure, KeyId, MdsEpoch, SessionId
 
 use crate::{
     codec::{Decoder, Wire, WireError, wire_enum, wire_struct},
-    key::{KEY_BYTES, Secret, same},
+    key::{KEY_BYTES, Secret, constant_time_eq},
 };
 
 /// Bytes of the TLS exporter that binds the proof to its channel; zeros without TLS.
@@ -239,7 +239,7 @@ impl Transcript {
     /// # Errors
     /// [`Status::AuthenticationFailed`], for every reason.
     pub fn check_auth(&self, auth: &Auth, secret: &Secret) -> Result<[u8; KEY_BYTES], Failure> {
-        if same(&self.mac(secret, "braid client proof", auth), &auth.proof) {
+        if constant_time_eq(&self.mac(secret, "braid client proof", auth), &auth.proof) {
             Ok(self.mac(secret, "braid server proof", auth))
         } else {
             Err(Failure::new(Status::AuthenticationFailed, "the proof does not match the key"))
@@ -248,7 +248,7 @@ impl Transcript {
 
     /// Whether the server proved the same key.
     pub fn check_reply(&self, auth: &Auth, reply: &AuthReply, secret: &Secret) -> bool {
-        same(&self.mac(secret, "braid server proof", auth), &reply.proof)
+        constant_time_eq(&self.mac(secret, "braid server proof", auth), &reply.proof)
     }
 
     /// The connection's id, derived from what both sides proved. A peer without the key cannot

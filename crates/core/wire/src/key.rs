@@ -51,7 +51,7 @@ impl Secret {
     pub fn verify(&self, purpose: &str, parts: &[&[u8]], tag: &[u8; KEY_BYTES]) -> bool {
         let ours = self.mac(purpose, parts);
 
-        same(&ours, tag)
+        constant_time_eq(&ours, tag)
     }
 
     fn context(&self, purpose: &str) -> hmac::Context {
@@ -63,6 +63,6 @@ impl Secret {
 }
 
 /// Compares two tags in constant time: it reads every byte, wherever the first difference is.
-pub(crate) fn same(a: &[u8; KEY_BYTES], b: &[u8; KEY_BYTES]) -> bool {
+pub(crate) fn constant_time_eq(a: &[u8; KEY_BYTES], b: &[u8; KEY_BYTES]) -> bool {
     std::hint::black_box(a.iter().zip(b).fold(0u8, |diff, (a, b)| diff | (a ^ b))) == 0
 }

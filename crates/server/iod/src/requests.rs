@@ -128,7 +128,7 @@ fn begin<S: ObjectStore>(
     tracing::debug!(call = request.name(), payload_bytes, "started");
     if !matches!(
         request,
-        IodRequest::Write(_) | IodRequest::WriteWithRoom(_) | IodRequest::JoinWrite(_)
+        IodRequest::Write(_) | IodRequest::WriteWithReservation(_) | IodRequest::JoinWrite(_)
     ) {
         no_payload(payload_bytes)?;
     }
@@ -151,10 +151,10 @@ fn dispatch<S: ObjectStore>(
         IodRequest::Write(write) => {
             ops::write::begin(core, connection, &write, payload_bytes).map(Begun::Write)
         }
-        IodRequest::WriteWithRoom(write) => {
+        IodRequest::WriteWithReservation(write) => {
             ops::room::write(core, connection, now, &write, payload_bytes).map(Begun::Write)
         }
-        IodRequest::Collect(collect) => {
+        IodRequest::BeginCollective(collect) => {
             answer(collective::collect(core, connection, now, &collect))
         }
         IodRequest::JoinRead(join) => {
@@ -163,7 +163,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::JoinWrite(join) => {
             collective::join_write(core, connection, now, &join, payload_bytes).map(Begun::Join)
         }
-        IodRequest::ReturnRoom(back) => answer(ops::room::take_back(core, connection, now, &back)),
+        IodRequest::ReturnReservation(back) => answer(ops::room::take_back(core, connection, now, &back)),
         IodRequest::Flush(flush) => {
             ops::flush::begin(core, connection, now, &flush).map(Begun::Work)
         }
@@ -235,9 +235,9 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
             matches!(standing, Standing::Client(_) | Standing::Mds)
         }
         R::Abandon(_)
-        | R::WriteWithRoom(_)
-        | R::ReturnRoom(_)
-        | R::Collect(_)
+        | R::WriteWithReservation(_)
+        | R::ReturnReservation(_)
+        | R::BeginCollective(_)
         | R::JoinRead(_)
         | R::JoinWrite(_)
         | R::MeasureDisk(_) => {
@@ -260,8 +260,8 @@ fn carries_capability(request: &IodRequest) -> bool {
         request,
         R::Read(_)
             | R::Write(_)
-            | R::WriteWithRoom(_)
-            | R::Collect(_)
+            | R::WriteWithReservation(_)
+            | R::BeginCollective(_)
             | R::JoinRead(_)
             | R::JoinWrite(_)
             | R::Flush(_)
@@ -275,7 +275,7 @@ fn carries_capability(request: &IodRequest) -> bool {
 /// Calls by which a client gives up its own resources: a fenced client may make them too.
 fn gives_up_resources(request: &IodRequest) -> bool {
     use IodRequest as R;
-    matches!(request, R::Release(_) | R::ReturnRoom(_) | R::Abandon(_))
+    matches!(request, R::Release(_) | R::ReturnReservation(_) | R::Abandon(_))
 }
 
 fn answer<S, R: Wire>(outcome: Result<R, Failure>) -> Result<Begun<S>, Failure> {

@@ -20,7 +20,7 @@ use braid_wire::{
             Close, Create, CreateReply, Envelope, Heartbeat, KeyAdd, KeyRights, MakeDirectory,
             OpenSession, RegisterIod,
         },
-        types::{At, LayoutWish, Space},
+        types::{PathRef, LayoutHint, Space},
     },
 };
 
@@ -49,7 +49,7 @@ impl Line {
     }
 
     fn call<M: Call>(&self, slot: u32, sequence: u64, message: &M) -> M::Reply {
-        let mut body = Envelope { slot, sequence, identity: 0, told: Vec::new() }.to_bytes();
+        let mut body = Envelope { slot, sequence, identity: 0, size_reports: Vec::new() }.to_bytes();
         message.encode(&mut body);
         let answer =
             block_on(self.0.call(&self.1, M::OP, &body, self.0.now() + BOUND)).expect("answered");
@@ -105,7 +105,7 @@ fn main() {
     let first = connect();
     let session = first.call(0, 0, &OpenSession { session: None, client: "load".into() }).session;
     let directory_file = first
-        .call(0, 1, &MakeDirectory { at: At::root(b"d"), mode: 0o755, umask: 0 })
+        .call(0, 1, &MakeDirectory { at: PathRef::root(b"d"), mode: 0o755, umask: 0 })
         .attributes
         .file;
 
@@ -141,8 +141,8 @@ fn main() {
                     let line = line.as_ref().unwrap_or(first);
                     for n in 0..each {
                         let at =
-                            At { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
-                        let (rights, wish) = (open.then_some(Rights::WRITE), LayoutWish::none());
+                            PathRef { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
+                        let (rights, wish) = (open.then_some(Rights::WRITE), LayoutHint::none());
                         let lease = LeaseMode::None;
                         let create = Create {
                             at,
@@ -151,7 +151,7 @@ fn main() {
                             exclusive: true,
                             truncate: false,
                             rights,
-                            wish,
+                            layout_hint: wish,
                             lease,
                             deny: Deny::NONE,
                         };

@@ -11,7 +11,7 @@ use braid_wire::{
     message::{
         FileKind,
         lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
-        types::{Attributes, Identity, LayoutWish, Placement, WishedDistribution},
+        types::{Attributes, Identity, LayoutHint, Placement, DistributionHint},
     },
 };
 
@@ -86,7 +86,7 @@ pub(crate) fn attributes(inode: &Inode) -> Attributes {
         change: inode.change,
         flags: inode.flags as u32,
         size_generation: inode.size_generation,
-        shared: inode.kind != StoredKind::Directory && (inode.nlink != 1 || inode.linked)
+        uncacheable: inode.kind != StoredKind::Directory && (inode.nlink != 1 || inode.linked)
             || inode.size_in_objects,
         has_xattrs: inode.has_xattrs || inode.acl.is_some(),
     }
@@ -133,13 +133,13 @@ pub(crate) fn wire_identity(identity: &braid_meta::Identity) -> Identity {
 }
 
 /// A directory's default as a layout hint.
-pub(crate) fn wish(default: &DirectoryDefault) -> LayoutWish {
-    LayoutWish {
+pub(crate) fn wish(default: &DirectoryDefault) -> LayoutHint {
+    LayoutHint {
         distribution: default.distribution.and_then(|kind| match kind {
-            DistributionKind::SimpleStripe => Some(WishedDistribution::SimpleStripe),
-            DistributionKind::Single => Some(WishedDistribution::Single),
-            DistributionKind::VarStrip => Some(WishedDistribution::VarStrip),
-            DistributionKind::Grouped => Some(WishedDistribution::Grouped),
+            DistributionKind::SimpleStripe => Some(DistributionHint::SimpleStripe),
+            DistributionKind::Single => Some(DistributionHint::Single),
+            DistributionKind::VarStrip => Some(DistributionHint::VarStrip),
+            DistributionKind::Grouped => Some(DistributionHint::Grouped),
             _ => None,
         }),
         stripe_bytes: default.stripe_bytes,
@@ -159,12 +159,12 @@ pub(crate) fn wish(default: &DirectoryDefault) -> LayoutWish {
 }
 
 /// A layout hint as a directory's default.
-pub(crate) fn default(wish: &LayoutWish) -> DirectoryDefault {
+pub(crate) fn default(wish: &LayoutHint) -> DirectoryDefault {
     DirectoryDefault {
         distribution: wish.distribution.map(|kind| match kind {
-            WishedDistribution::Single => DistributionKind::Single,
-            WishedDistribution::VarStrip => DistributionKind::VarStrip,
-            WishedDistribution::Grouped => DistributionKind::Grouped,
+            DistributionHint::Single => DistributionKind::Single,
+            DistributionHint::VarStrip => DistributionKind::VarStrip,
+            DistributionHint::Grouped => DistributionKind::Grouped,
             _ => DistributionKind::SimpleStripe,
         }),
         stripe_bytes: wish.stripe_bytes,

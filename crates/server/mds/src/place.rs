@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use braid_meta::{Inode, NameSlot, OpenFile, Want, permit};
 use braid_types::{Failure, FileIndex, Status, limits::PATH_BYTES_MAX};
-use braid_wire::message::types::At;
+use braid_wire::message::types::PathRef;
 
 use crate::{call::Call, core::MdsCore};
 
@@ -17,7 +17,7 @@ impl MdsCore {
     pub(crate) fn file_at(
         &self,
         call: &Call,
-        at: &At,
+        at: &PathRef,
         follow: bool,
     ) -> Result<Arc<Inode>, Failure> {
         let (from, path) = start(call, at)?;
@@ -31,7 +31,7 @@ impl MdsCore {
     }
 
     /// The directory and name of a path reference, whether the name exists or not.
-    pub(crate) fn slot_at(&self, call: &Call, at: &At, follow: bool) -> Result<NameSlot, Failure> {
+    pub(crate) fn slot_at(&self, call: &Call, at: &PathRef, follow: bool) -> Result<NameSlot, Failure> {
         let (from, path) = start(call, at)?;
         self.check_start(call, from)?;
         let slot = self.names.resolve_slot(&call.who, from, path, follow)?;
@@ -145,7 +145,7 @@ fn is_searching(call: &Call) -> bool {
     !call.connection.vouches() && !call.who.is_unheld()
 }
 
-fn start<'a>(call: &Call, at: &'a At) -> Result<(FileIndex, &'a [u8]), Failure> {
+fn start<'a>(call: &Call, at: &'a PathRef) -> Result<(FileIndex, &'a [u8]), Failure> {
     if at.path.len() > PATH_BYTES_MAX {
         return Err(Status::NameTooLong.into());
     }

@@ -14,7 +14,7 @@ use braid_types::{
     Failure, FileOffset, IodId, LayoutVersion, ObjectGeneration, Status,
     limits::{PARTS_MAX, STRIPE_BYTES_DEFAULT, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN},
 };
-use braid_wire::message::types::{IodState, LayoutWish, Placement, WishedDistribution};
+use braid_wire::message::types::{IodState, LayoutHint, Placement, DistributionHint};
 
 /// Parts of a new file when no number is asked for. With more parts one client gains nothing, and
 /// each `stat` of a file that is being written asks every daemon of the layout.
@@ -111,9 +111,9 @@ impl Candidates {
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'a> {
     /// The hint of the call.
-    pub wish: &'a LayoutWish,
+    pub wish: &'a LayoutHint,
     /// The default of the nearest directory that has one.
-    pub inherited: &'a LayoutWish,
+    pub inherited: &'a LayoutHint,
     /// Every daemon of the cluster, in the order of their ids.
     pub iods: &'a [Candidate],
     /// Rises by one with each new file: the position of the round robin.
@@ -204,7 +204,7 @@ impl Choice<'_> {
     fn shape(&self) -> Result<Shape, Failure> {
         let (wish, from) = (self.wish, self.inherited);
         let distribution =
-            wish.distribution.or(from.distribution).unwrap_or(WishedDistribution::SimpleStripe);
+            wish.distribution.or(from.distribution).unwrap_or(DistributionHint::SimpleStripe);
         let stripe_bytes = wish.stripe_bytes.or(from.stripe_bytes).unwrap_or(STRIPE_BYTES_DEFAULT);
         if !(STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes)
             || stripe_bytes % STRIPE_BYTES_MIN != 0
@@ -218,12 +218,12 @@ impl Choice<'_> {
         let same = wish.distribution.is_none() || wish.distribution == from.distribution;
         let parts = wish.parts.or(if same { from.parts } else { None });
         match distribution {
-            WishedDistribution::Single if wish.parts.is_some_and(|parts| parts != 1) => {
+            DistributionHint::Single if wish.parts.is_some_and(|parts| parts != 1) => {
                 Err(invalid("a file in a single object has one part".into()))
             }
-            WishedDistribution::Single => Ok(Shape::Single),
-            WishedDistribution::VarStrip => self.varstrip(parts),
-            WishedDistribution::Grouped => self.grouped(parts, stripe_bytes),
+            DistributionHint::Single => Ok(Shape::Single),
+            DistributionHint::VarStrip => self.varstrip(parts),
+            DistributionHint::Grouped => self.grouped(parts, stripe_bytes),
             _ => Ok(Shape::Stripe { stripe_bytes, parts }),
         }
     }
@@ -316,7 +316,7 @@ impl Shape {
 ///
 /// # Errors
 /// [`Status::Invalid`], [`Status::LimitExceeded`].
-pub fn check_default(wish: &LayoutWish) -> Result<(), Failure> {
+pub fn check_default(wish: &LayoutHint) -> Result<(), Failure> {
     if wish.labels.len() > WISH_LABELS_MAX {
         return Err(Failure::new(
             Status::LimitExceeded,
@@ -333,7 +333,7 @@ pub fn check_default(wish: &LayoutWish) -> Result<(), Failure> {
             nearly_full: false,
         })
         .collect();
-    Choice { wish, inherited: &LayoutWish::none(), iods: &iods, turn: 0, uid: 0 }.layout().map(drop)
+    Choice { wish, inherited: &LayoutHint::none(), iods: &iods, turn: 0, uid: 0 }.layout().map(drop)
 }
 
 fn invalid(detail: String) -> Failure {
@@ -371,8 +371,8 @@ mod tests {
     }
 
     fn choose(
-        wish: &LayoutWish,
-        inherited: &LayoutWish,
+        wish: &LayoutHint,
+        inherited: &LayoutHint,
         iods: &[Candidate],
         turn: u64,
     ) -> Result<Layout, Failure> {
@@ -383,8 +383,8 @@ mod tests {
         layout.components[0].parts.iter().map(|part| part.iods[0].0).collect()
     }
 
-    fn wish() -> LayoutWish {
-        LayoutWish::none()
+    fn wish() -> LayoutHint {
+        LayoutHint::none()
     }
 
     #[test]
@@ -444,13 +444,13 @@ mod tests {
         let make = || choose(&wish(), &wish(), candidates.iods(), 1);
         assert_eq!(placed(&candidates.unwished(1, make).unwrap()), [3, 4, 1]);
         some[1].labels = vec!["disk=ssd".into()];
-        let ssd = LayoutWish { labels: vec!["disk=ssd".into()], ..wish() };
+        let ssd = LayoutHint { labels: vec!["disk=ssd".into()], ..wish() };
         assert_eq!(
             placed(&choose(&ssd, &wish(), &some, 0).unwrap()),
             [2],
             "there is no other with this label"
         );
-        let counted = LayoutWish { first_iod: Some(1), ..wish() };
+        let counted = LayoutHint { first_iod: Some(1), ..wish() };
         assert_eq!(placed(&choose(&counted, &wish(), &some, 0).unwrap()), [2, 3, 4, 1]);
         some.iter_mut().for_each(|iod| iod.nearly_full = true);
         assert_eq!(placed(&choose(&wish(), &wish(), &some, 0).unwrap()), [1, 2, 3, 4], "all alike");
@@ -458,13 +458,13 @@ mod tests {
 
     #[test]
     fn more_parts_than_daemons_wrap_around() {
-        let wide = LayoutWish { parts: Some(5), first_iod: Some(1), ..wish() };
+        let wide = LayoutHint { parts: Some(5), first_iod: Some(1), ..wish() };
         assert_eq!(placed(&choose(&wide, &wish(), &iods(2), 7).unwrap()), [2, 1, 2, 1, 2]);
     }
 
     #[test]
     fn first_iod_past_the_usable_is_refused_in_a_call_and_wraps_otherwise() {
-        let far = LayoutWish { first_iod: Some(2), ..wish() };
+        let far = LayoutHint { first_iod: Some(2), ..wish() };
         assert_eq!(choose(&far, &wish(), &iods(2), 0).unwrap_err().status, Status::Invalid);
         assert_eq!(placed(&choose(&wish(), &far, &iods(2), 1).unwrap()), [1, 2]);
     }
@@ -474,28 +474,28 @@ mod tests {
         let mut some = iods(4);
         some[1].labels = vec!["disk=ssd".into(), "rack=1".into()];
         some[3].labels = vec!["disk=ssd".into()];
-        let ssd = LayoutWish { labels: vec!["disk=ssd".into()], ..wish() };
+        let ssd = LayoutHint { labels: vec!["disk=ssd".into()], ..wish() };
         assert_eq!(placed(&choose(&ssd, &wish(), &some, 0).unwrap()), [2, 4]);
-        let hdd = LayoutWish { labels: vec!["disk=hdd".into()], ..wish() };
+        let hdd = LayoutHint { labels: vec!["disk=hdd".into()], ..wish() };
         assert!(choose(&hdd, &wish(), &some, 0).unwrap_err().detail.contains("disk=hdd"));
-        let free = LayoutWish { placement: Some(Placement::FreeSpace), ..wish() };
+        let free = LayoutHint { placement: Some(Placement::FreeSpace), ..wish() };
         assert_eq!(placed(&choose(&free, &wish(), &some, 3).unwrap()), [4, 3, 2, 1]);
-        let owner = LayoutWish { placement: Some(Placement::Owner), ..wish() };
+        let owner = LayoutHint { placement: Some(Placement::Owner), ..wish() };
         let (a, b) = (choose(&owner, &wish(), &some, 0), choose(&owner, &wish(), &some, 9));
         assert_eq!(placed(&a.unwrap()), placed(&b.unwrap()));
     }
 
     #[test]
     fn call_overrides_directory_field_by_field() {
-        let directory = LayoutWish { stripe_bytes: Some(65_536), parts: Some(3), ..wish() };
-        let call = LayoutWish { stripe_bytes: Some(8192), ..wish() };
+        let directory = LayoutHint { stripe_bytes: Some(65_536), parts: Some(3), ..wish() };
+        let call = LayoutHint { stripe_bytes: Some(8192), ..wish() };
         let layout = choose(&call, &directory, &iods(4), 0).unwrap();
         assert_eq!(
             layout.components[0].distribution,
             Distribution::SimpleStripe { stripe_size: 8192 }
         );
         assert_eq!(placed(&layout).len(), 3);
-        let single = LayoutWish { distribution: Some(WishedDistribution::Single), ..wish() };
+        let single = LayoutHint { distribution: Some(DistributionHint::Single), ..wish() };
         assert_eq!(placed(&choose(&single, &directory, &iods(4), 2).unwrap()), [3]);
     }
 
@@ -503,15 +503,15 @@ mod tests {
     fn varstrip_and_grouped_take_their_shape_from_the_wish() {
         let strips = vec![(0, 4096), (1, 8192), (0, 100)];
         let varstrip =
-            LayoutWish { distribution: Some(WishedDistribution::VarStrip), strips, ..wish() };
+            LayoutHint { distribution: Some(DistributionHint::VarStrip), strips, ..wish() };
         assert_eq!(placed(&choose(&varstrip, &wish(), &iods(3), 0).unwrap()), [1, 2]);
-        let none = LayoutWish { distribution: Some(WishedDistribution::VarStrip), ..wish() };
+        let none = LayoutHint { distribution: Some(DistributionHint::VarStrip), ..wish() };
         assert_eq!(choose(&none, &wish(), &iods(3), 0).unwrap_err().status, Status::Invalid);
-        let grouped = LayoutWish { distribution: Some(WishedDistribution::Grouped), ..wish() };
+        let grouped = LayoutHint { distribution: Some(DistributionHint::Grouped), ..wish() };
         assert_eq!(placed(&choose(&grouped, &wish(), &iods(9), 0).unwrap()).len(), 8);
-        let odd = LayoutWish { group_width: Some(4), parts: Some(6), ..grouped.clone() };
+        let odd = LayoutHint { group_width: Some(4), parts: Some(6), ..grouped.clone() };
         assert_eq!(choose(&odd, &wish(), &iods(9), 0).unwrap_err().status, Status::Invalid);
-        let six = LayoutWish { parts: Some(6), ..grouped };
+        let six = LayoutHint { parts: Some(6), ..grouped };
         let layout = choose(&six, &wish(), &iods(9), 0).unwrap();
         assert!(matches!(
             layout.components[0].distribution,
@@ -522,7 +522,7 @@ mod tests {
     #[test]
     fn stripe_sizes_at_both_sides_of_the_limits() {
         let stripe = |bytes| {
-            choose(&LayoutWish { stripe_bytes: Some(bytes), ..wish() }, &wish(), &iods(1), 0)
+            choose(&LayoutHint { stripe_bytes: Some(bytes), ..wish() }, &wish(), &iods(1), 0)
         };
         assert!(stripe(STRIPE_BYTES_MIN).is_ok() && stripe(STRIPE_BYTES_MAX).is_ok());
         for bytes in
@@ -532,12 +532,12 @@ mod tests {
         }
     }
 
-    fn any_wish() -> impl Strategy<Value = LayoutWish> {
+    fn any_wish() -> impl Strategy<Value = LayoutHint> {
         let distribution = prop::option::of(prop::sample::select(vec![
-            WishedDistribution::SimpleStripe,
-            WishedDistribution::Single,
-            WishedDistribution::VarStrip,
-            WishedDistribution::Grouped,
+            DistributionHint::SimpleStripe,
+            DistributionHint::Single,
+            DistributionHint::VarStrip,
+            DistributionHint::Grouped,
         ]));
         let placement = prop::option::of(prop::sample::select(vec![
             Placement::RoundRobin,
@@ -557,7 +557,7 @@ mod tests {
         )
             .prop_map(
                 |(distribution, placement, parts, first_iod, group_width, group_depth, strips)| {
-                    LayoutWish {
+                    LayoutHint {
                         distribution,
                         placement,
                         parts,
@@ -565,7 +565,7 @@ mod tests {
                         group_width,
                         group_depth,
                         strips,
-                        ..LayoutWish::none()
+                        ..LayoutHint::none()
                     }
                 },
             )

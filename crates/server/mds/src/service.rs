@@ -67,7 +67,7 @@ fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest, &[u8]), Failure> 
         let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
         if known { malformed(error) } else { unknown() }
     })?;
-    check_told(&envelope.told)?;
+    check_told(&envelope.size_reports)?;
     let asked = from.rest();
     let request = MdsRequest::decode(op, asked).ok_or_else(unknown)?;
     Ok((envelope, request.map_err(malformed)?, asked))

@@ -1,7 +1,7 @@
 //! The daemons of a run, and files on one of them alone.
 
 use braid_client::{
-    Client, IodId, OpenOptions, WishedDistribution,
+    Client, IodId, OpenOptions, DistributionHint,
     message::types::{IodInfo, IodState},
 };
 
@@ -74,7 +74,7 @@ impl Bench<'_> {
             .read(true)
             .write(true)
             .create(true)
-            .distribution(WishedDistribution::Single)
+            .distribution(DistributionHint::Single)
             .iod_count(1)
             .first_iod(iod.ordinal);
         let file = self.client.create(&self.scratch.path(name), &options)?;

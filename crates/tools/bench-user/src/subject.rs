@@ -2,7 +2,7 @@
 //! clock.
 
 use braid_client::{
-    Client, File, FileIndex, FileKind, IodId, LayoutWish, OpenOptions, RenameMode, ThreadGroup,
+    Client, File, FileIndex, FileKind, IodId, LayoutHint, OpenOptions, RenameMode, ThreadGroup,
     View,
     message::iod::{DiskRates, MeasureDisk},
 };
@@ -73,7 +73,7 @@ impl Subject for Client {
     }
 
     fn touch(&self, path: &str) -> Result<()> {
-        Ok(self.touch(path, 0o600, true, LayoutWish::none()).map(drop)?)
+        Ok(self.touch(path, 0o600, true, LayoutHint::none()).map(drop)?)
     }
 
     fn lstat(&self, path: &str) -> Result<u64> {

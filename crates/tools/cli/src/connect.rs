@@ -5,7 +5,7 @@ use std::path::Path;
 use braid_client::{Client, Config, Credential, Error};
 use braid_net::TlsPolicy;
 use braid_types::Status;
-use braid_wire::message::types::{IodInfo, IodState, LayoutWish, Placement, WishedDistribution};
+use braid_wire::message::types::{IodInfo, IodState, LayoutHint, Placement, DistributionHint};
 
 use crate::{
     args::{DistributionArg, LayoutArgs, PlacementArg, TlsArg},
@@ -71,7 +71,7 @@ pub fn host() -> String {
 }
 
 /// A layout hint from options.
-pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutWish, Fault> {
+pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutHint, Fault> {
     if let Some(count) = args.iod_count {
         let is_there = |iod: &&IodInfo| iod.state != IodState::Removed;
         let iods = client.cluster_map()?.iods.iter().filter(is_there).count();
@@ -88,19 +88,19 @@ pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutWish, Fault> {
         return Err(Fault::usage("reading --strips", "strips are for --distribution varstrip"));
     }
     let distribution = args.distribution.map(|kind| match kind {
-        DistributionArg::SimpleStripe => WishedDistribution::SimpleStripe,
-        DistributionArg::Single => WishedDistribution::Single,
-        DistributionArg::Varstrip => WishedDistribution::VarStrip,
-        DistributionArg::Grouped => WishedDistribution::Grouped,
+        DistributionArg::SimpleStripe => DistributionHint::SimpleStripe,
+        DistributionArg::Single => DistributionHint::Single,
+        DistributionArg::Varstrip => DistributionHint::VarStrip,
+        DistributionArg::Grouped => DistributionHint::Grouped,
     });
     let placement = args.placement.map(|kind| match kind {
         PlacementArg::RoundRobin => Placement::RoundRobin,
         PlacementArg::FreeSpace => Placement::FreeSpace,
         PlacementArg::Owner => Placement::Owner,
     });
-    Ok(LayoutWish {
+    Ok(LayoutHint {
         distribution: distribution
-            .or((!args.strips.is_empty()).then_some(WishedDistribution::VarStrip)),
+            .or((!args.strips.is_empty()).then_some(DistributionHint::VarStrip)),
         stripe_bytes: args.stripe_size,
         parts: args.iod_count.or(args.parts),
         first_iod: args.first_iod,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use braid_client::{
-    Client, Config, Credential, Distribution, Layout, LayoutWish, OpenOptions, WishedDistribution,
+    Client, Config, Credential, Distribution, Layout, LayoutHint, OpenOptions, DistributionHint,
     asynchronous,
 };
 use harness::Cluster;
@@ -136,25 +136,25 @@ fn an_open_sets_stripe_size_daemons_and_distribution() {
 fn every_distribution_can_be_asked_for_at_open() {
     let cluster = Cluster::up(4);
     let client = client(&cluster);
-    let strips = LayoutWish {
-        distribution: Some(WishedDistribution::VarStrip),
+    let strips = LayoutHint {
+        distribution: Some(DistributionHint::VarStrip),
         strips: vec![(0, 4096), (1, 12_288)],
-        ..LayoutWish::none()
+        ..LayoutHint::none()
     };
-    let groups = LayoutWish {
-        distribution: Some(WishedDistribution::Grouped),
+    let groups = LayoutHint {
+        distribution: Some(DistributionHint::Grouped),
         stripe_bytes: Some(4096),
         parts: Some(4),
         group_width: Some(2),
         group_depth: Some(3),
-        ..LayoutWish::none()
+        ..LayoutHint::none()
     };
     let bytes = harness::noise(100_000);
     for (path, options, shown) in [
-        ("/single", writable().distribution(WishedDistribution::Single), "one part, 1 parts"),
+        ("/single", writable().distribution(DistributionHint::Single), "one part, 1 parts"),
         (
             "/simple",
-            writable().distribution(WishedDistribution::SimpleStripe).iod_count(2),
+            writable().distribution(DistributionHint::SimpleStripe).iod_count(2),
             "stripes of",
         ),
         ("/varstrip", writable().layout(strips), "strips 0:4.0 KiB 1:12.0 KiB"),

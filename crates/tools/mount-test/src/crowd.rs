@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use braid_client::{Client, LayoutWish};
+use braid_client::{Client, LayoutHint};
 
 use crate::{
     cases::Outcome,
@@ -73,7 +73,7 @@ fn name(number: usize) -> String {
 
 fn make(stage: &Stage, names: usize) -> Result<()> {
     by_many(stage, names, |client, path| {
-        client.touch(path, 0o644, true, LayoutWish::default()).map(drop)
+        client.touch(path, 0o644, true, LayoutHint::default()).map(drop)
     })
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use braid_client::{LayoutWish, OpenOptions};
+use braid_client::{LayoutHint, OpenOptions};
 use libc::mode_t;
 
 use super::{Modes, OpenFile};
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn braid_open(
     mode: mode_t,
 ) -> c_int {
     // SAFETY: the promise of C's caller, see `pointers`.
-    call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutWish::none()))
+    call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutHint::none()))
 }
 
 /// As creat(2): creates a file, or truncates an existing one to 0 bytes, and opens it for writing.
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn braid_open(
 pub unsafe extern "C" fn braid_creat(cluster: c_int, path: *const c_char, mode: mode_t) -> c_int {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
     // SAFETY: as above.
-    call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutWish::none()))
+    call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutHint::none()))
 }
 
 /// As braid_open; a new file gets the given layout. NULL: as the directory says.
@@ -73,7 +73,7 @@ fn open(
     path: &[u8],
     flags: c_int,
     mode: mode_t,
-    wish: LayoutWish,
+    wish: LayoutHint,
 ) -> Outcome<c_int> {
     let cluster = table::cluster(cluster)?;
     let modes = check(flags)?;

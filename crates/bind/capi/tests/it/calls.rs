@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, sync::OnceLock};
 
-use braid_client::LayoutWish;
+use braid_client::LayoutHint;
 
 use crate::support::{Cluster, Link, compile, here, ok};
 
@@ -78,13 +78,13 @@ fn calls_are_started_tested_and_waited_for() {
 #[test]
 fn a_daemon_that_was_removed_is_not_counted_for_a_layout() {
     let mut cluster = Cluster::start(2);
-    let over = |parts| LayoutWish { parts: Some(parts), ..LayoutWish::none() };
+    let over = |parts| LayoutHint { parts: Some(parts), ..LayoutHint::none() };
     cluster.client.check_iod_count(&over(2)).unwrap();
     cluster.lose_an_iod();
     let refused = cluster.client.check_iod_count(&over(2)).unwrap_err();
     assert!(refused.to_string().contains("over 2 I/O daemons: the cluster has 1"), "{refused}");
     cluster.client.check_iod_count(&over(1)).unwrap();
-    cluster.client.check_iod_count(&LayoutWish::none()).unwrap();
+    cluster.client.check_iod_count(&LayoutHint::none()).unwrap();
 }
 
 #[test]

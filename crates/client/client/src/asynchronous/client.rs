@@ -10,11 +10,11 @@ use braid_wire::message::{
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend,
-        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, Made, MdsStatusReply,
-        ReadDirectoryReply, Removed, RenameMode, SetTime, StatFsReply, XattrMode,
+        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, MakeReply, MdsStatusReply,
+        ReadDirectoryReply, RemoveReply, RenameMode, SetTime, StatFsReply, XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
-    types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
+    types::{Attributes, ClusterMap, Identity, IodState, LayoutHint},
 };
 
 use super::{File, Listing};

@@ -6,11 +6,11 @@ use braid_wire::message::{
     DaemonStatus, DaemonStatusReply,
     mds::{
         AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles,
-        FsckMark, FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans,
+        NeedsFsck, FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans,
         FsckShards, GetClusterMap, IodRemove, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke,
         KeyRights, MdsStatus, MdsStatusReply, SetIodState,
     },
-    types::{At, ClusterMap, Identity, IodState},
+    types::{PathRef, ClusterMap, Identity, IodState},
 };
 
 use super::Caller;
@@ -123,7 +123,7 @@ impl<D: Driver> Caller<D> {
 
     /// Repairs the record of a file.
     pub async fn fsck_mend(&self, file: FileIndex, mend: FsckMend) -> Result<()> {
-        self.once("mend", &At::file(file), FsckMendFile { file, mend }).send().await
+        self.once("mend", &PathRef::file(file), FsckMendFile { file, mend }).send().await
     }
 
     /// Those of the given objects that belong to no file and to no pending deletion.
@@ -134,11 +134,11 @@ impl<D: Driver> Caller<D> {
     /// The reason why the file system must be checked, or `None`. `clear` clears the needs-fsck
     /// flag.
     pub async fn fsck_mark(&self, clear: bool) -> Result<Option<String>> {
-        self.repeatable("check", &cluster(), FsckMark { clear }).send().await
+        self.repeatable("check", &cluster(), NeedsFsck { clear }).send().await
     }
 }
 
 /// The path in errors of calls about the whole cluster.
-fn cluster() -> At {
-    At::root(b"")
+fn cluster() -> PathRef {
+    PathRef::root(b"")
 }

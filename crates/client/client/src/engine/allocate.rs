@@ -9,7 +9,7 @@ use braid_wire::{
     message::{
         iod::{FlushReply, SeekWhat},
         mds::{AttributeChanges, PunchHole, Stat},
-        types::{At, Attributes},
+        types::{PathRef, Attributes},
     },
 };
 
@@ -23,8 +23,8 @@ impl<D: Driver> OpenFile<D> {
     /// As any call of the metadata server. [`Status::StaleHandle`] if a restarted one could not
     /// reclaim the open file.
     pub async fn attributes(&self) -> Result<Attributes> {
-        let call = Stat { at: At::file(self.file()), follow: false };
-        let attributes = self.caller.repeatable("stat", &At::file(self.file()), call).send().await;
+        let call = Stat { at: PathRef::file(self.file()), follow: false };
+        let attributes = self.caller.repeatable("stat", &PathRef::file(self.file()), call).send().await;
         self.handle.check().map_err(|error| error.during("stat", self.path()))?;
         attributes
     }
@@ -38,7 +38,7 @@ impl<D: Driver> OpenFile<D> {
         self.settle_owed().await.map_err(|error| error.during("truncate", self.path()))?;
         let changes =
             AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
-        let result = self.caller.set_attributes(&At::file(self.file()), false, changes).await;
+        let result = self.caller.set_attributes(&PathRef::file(self.file()), false, changes).await;
         // From now on the daemons refuse the old size generation, even if the reply was lost.
         self.mark_stale();
         result
@@ -53,7 +53,7 @@ impl<D: Driver> OpenFile<D> {
         self.settle_owed().await.map_err(|error| error.during("punch a hole in", self.path()))?;
         let call =
             PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
-        let result = self.caller.once("punch a hole in", &At::file(self.file()), call).send().await;
+        let result = self.caller.once("punch a hole in", &PathRef::file(self.file()), call).send().await;
         self.mark_stale();
         result
     }

@@ -7,7 +7,7 @@ use braid_wire::message::{
         Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime,
         Stat, StatFs, StatFsReply,
     },
-    types::{At, Attributes, IodState, LayoutWish},
+    types::{PathRef, Attributes, IodState, LayoutHint},
 };
 
 use super::Caller;
@@ -15,18 +15,18 @@ use crate::error::{Error, Result};
 
 impl<D: Driver> Caller<D> {
     /// Attributes of a file or directory. Follows a symbolic link.
-    pub async fn stat(&self, at: &At) -> Result<Attributes> {
+    pub async fn stat(&self, at: &PathRef) -> Result<Attributes> {
         self.repeatable("stat", at, Stat { at: at.clone(), follow: true }).send().await
     }
 
     /// Attributes of a file, directory or symbolic link. Does not follow a symbolic link.
-    pub async fn lstat(&self, at: &At) -> Result<Attributes> {
+    pub async fn lstat(&self, at: &PathRef) -> Result<Attributes> {
         self.repeatable("stat", at, Stat { at: at.clone(), follow: false }).send().await
     }
 
     /// Succeeds if the caller may read (4), write (2), execute or search (1); `mask` combines these
     /// bits.
-    pub async fn access(&self, at: &At, mask: u8) -> Result<()> {
+    pub async fn access(&self, at: &PathRef, mask: u8) -> Result<()> {
         self.repeatable("access", at, Access { at: at.clone(), mask }).send().await
     }
 
@@ -34,7 +34,7 @@ impl<D: Driver> Caller<D> {
     /// changed.
     pub async fn set_attributes(
         &self,
-        at: &At,
+        at: &PathRef,
         follow: bool,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
@@ -44,7 +44,7 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Changes the low 12 bits of the mode.
-    pub async fn chmod(&self, at: &At, mode: u32) -> Result<Attributes> {
+    pub async fn chmod(&self, at: &PathRef, mode: u32) -> Result<Attributes> {
         self.set_attributes(
             at,
             true,
@@ -57,7 +57,7 @@ impl<D: Driver> Caller<D> {
     /// link itself is changed.
     pub async fn chown(
         &self,
-        at: &At,
+        at: &PathRef,
         uid: Option<u64>,
         gid: Option<u64>,
         follow: bool,
@@ -69,7 +69,7 @@ impl<D: Driver> Caller<D> {
     /// Changes the times of the last read and the last write; `None` leaves a value unchanged.
     pub async fn set_times(
         &self,
-        at: &At,
+        at: &PathRef,
         atime: Option<SetTime>,
         mtime: Option<SetTime>,
         follow: bool,
@@ -83,24 +83,24 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Truncates the file to `bytes`, or extends it with zeros (I5).
-    pub async fn truncate(&self, at: &At, bytes: u64) -> Result<Attributes> {
+    pub async fn truncate(&self, at: &PathRef, bytes: u64) -> Result<Attributes> {
         let bytes = Some(ByteCount(bytes));
         self.set_attributes(at, true, AttributeChanges { bytes, ..AttributeChanges::none() }).await
     }
 
     /// Free space of the file system; in a directory with a quota, the space that the quota leaves.
     pub async fn statfs(&self, file: FileIndex) -> Result<StatFsReply> {
-        self.repeatable("statfs", &At::file(file), StatFs { file }).send().await
+        self.repeatable("statfs", &PathRef::file(file), StatFs { file }).send().await
     }
 
     /// The layout of a file, and the default layout of its directory.
-    pub async fn layout(&self, at: &At) -> Result<LayoutShowReply> {
+    pub async fn layout(&self, at: &PathRef) -> Result<LayoutShowReply> {
         self.repeatable("show layout of", at, LayoutShow { at: at.clone() }).send().await
     }
 
     /// Fails if a layout has more parts than the cluster has I/O daemons, whether they are up or
     /// not.
-    pub async fn check_iod_count(&self, wish: &LayoutWish) -> Result<()> {
+    pub async fn check_iod_count(&self, wish: &LayoutHint) -> Result<()> {
         let Some(parts) = wish.parts else { return Ok(()) };
         let map = self.cluster_map().await?;
         let iods = map.iods.iter().filter(|iod| iod.state != IodState::Removed).count();
@@ -113,7 +113,7 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Sets the default layout of a directory, or the layout of a file that was never written.
-    pub async fn set_layout(&self, at: &At, wish: LayoutWish) -> Result<()> {
-        self.once("set layout of", at, LayoutSet { at: at.clone(), wish }).send().await
+    pub async fn set_layout(&self, at: &PathRef, wish: LayoutHint) -> Result<()> {
+        self.once("set layout of", at, LayoutSet { at: at.clone(), layout_hint: wish }).send().await
     }
 }

@@ -9,7 +9,7 @@ use braid_net::Driver;
 use braid_types::FileIndex;
 use braid_wire::message::{
     mds::{FsyncDirectory, ReadDirectory, ReadDirectoryReply},
-    types::{At, DirectoryEntry},
+    types::{PathRef, DirectoryEntry},
 };
 
 use super::Caller;
@@ -34,7 +34,7 @@ pub struct Listing<D: Driver> {
 
 impl<D: Driver> Caller<D> {
     /// Lists a directory.
-    pub async fn read_dir(&self, at: &At, with_attributes: bool) -> Result<Listing<D>> {
+    pub async fn read_dir(&self, at: &PathRef, with_attributes: bool) -> Result<Listing<D>> {
         let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
         Ok(self.read_dir_from(dir, &super::show(at), 0, with_attributes))
     }
@@ -64,7 +64,7 @@ impl<D: Driver> Caller<D> {
     /// A batch of entries, for callers that keep the cookie themselves.
     pub async fn read_directory(
         &self,
-        at: &At,
+        at: &PathRef,
         cookie: u64,
         bytes_max: u32,
         with_attributes: bool,
@@ -76,7 +76,7 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Forces a directory's changes to disk (I6).
-    pub async fn sync_directory(&self, at: &At) -> Result<()> {
+    pub async fn sync_directory(&self, at: &PathRef) -> Result<()> {
         let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
         self.repeatable("sync directory", at, FsyncDirectory { dir }).send().await
     }
@@ -105,7 +105,7 @@ impl<D: Driver> Listing<D> {
         let reply =
             engine.repeatable(call).identity(identity).until(engine.deadline()).send().await;
         let mut reply = reply.map_err(|error| error.during("list", &*self.shown))?;
-        let until = *self.until.get_or_insert(reply.last);
+        let until = *self.until.get_or_insert(reply.last_cookie);
         reply.end_at(until);
         // A server that sends no entries and no end would make this loop forever (I8).
         self.end = reply.end || reply.entries.is_empty();

@@ -25,7 +25,7 @@ use std::{
 use braid_types::{FileIndex, MdsEpoch, SessionId, Status};
 use braid_wire::{
     Deny, Rights,
-    message::mds::{ReclaimedOpen, ToldSize},
+    message::mds::{ReclaimedOpen, SizeReport},
 };
 
 use super::{gate::lock, identities::Named, told::Told};
@@ -186,7 +186,7 @@ impl Handles {
     }
 
     /// The size report to send with a call about the file.
-    pub(crate) fn tell(&self, file: FileIndex) -> Option<ToldSize> {
+    pub(crate) fn tell(&self, file: FileIndex) -> Option<SizeReport> {
         let handle = lock(&self.0).made.get(&file).map(Arc::clone)?;
         handle.told.tell(handle.open_id)
     }

@@ -7,10 +7,10 @@ use braid_types::{ByteCount, FileOffset, SessionId, Timestamp};
 use braid_wire::{
     Call, Wire,
     message::{
-        collective::{CollectiveKind, TaskFamily},
+        collective::{CollectiveKind, StridedRequests},
         iod::{
-            Allocate, Collect, CopyRange, Flush, JoinRead, JoinWrite, ObjectSizes, Read,
-            RoomAccount, Seek, SeekWhat, Write, WriteWithRoom,
+            Allocate, BeginCollective, CopyRange, Flush, JoinRead, JoinWrite, ObjectSizes, Read,
+            ReservationAccount, Seek, SeekWhat, Write, WriteWithReservation,
         },
     },
 };
@@ -37,7 +37,7 @@ pub(crate) enum Body<'a> {
 pub(crate) struct CollectAsk {
     pub(crate) collective: [u8; 16],
     pub(crate) kind: CollectiveKind,
-    pub(crate) tasks: Vec<TaskFamily>,
+    pub(crate) tasks: Vec<StridedRequests>,
     pub(crate) sessions: Vec<(SessionId, u32)>,
 }
 
@@ -57,13 +57,13 @@ impl Body<'_> {
         match self {
             Self::Read(_) => Read::OP,
             Self::Write(_) => Write::OP,
-            Self::WriteWithRoom(..) => WriteWithRoom::OP,
+            Self::WriteWithRoom(..) => WriteWithReservation::OP,
             Self::Flush => Flush::OP,
             Self::ObjectSizes => ObjectSizes::OP,
             Self::Allocate { .. } => Allocate::OP,
             Self::Seek { .. } => Seek::OP,
             Self::CopyRange { .. } => CopyRange::OP,
-            Self::Collect(_) => Collect::OP,
+            Self::Collect(_) => BeginCollective::OP,
             Self::Join(JoinAsk { writes: true, .. }) => JoinWrite::OP,
             Self::Join(_) => JoinRead::OP,
         }
@@ -112,7 +112,7 @@ impl Body<'_> {
             Self::Read(request) | Self::Write(request) => request.encode(&mut out),
             Self::WriteWithRoom(request, ask, modified) => {
                 request.encode(&mut out);
-                RoomAccount { term: ask.term, released: ByteCount(ask.released) }.encode(&mut out);
+                ReservationAccount { term: ask.term, released: ByteCount(ask.released) }.encode(&mut out);
                 ByteCount(ask.wanted).encode(&mut out);
                 ByteCount(ask.uses).encode(&mut out);
                 modified.encode(&mut out);
@@ -168,13 +168,13 @@ mod tests {
         assert_eq!(Body::Write(&request).encode(9, &[]), write.to_bytes());
         let ask =
             RoomAsk { term: 1, released: 2, wanted: 3, uses: 4, sent: std::time::Duration::ZERO };
-        let with_room = WriteWithRoom {
+        let with_room = WriteWithReservation {
             handle: 9,
             present: Vec::new(),
             request: request.clone(),
-            room: RoomAccount { term: 1, released: ByteCount(2) },
+            account: ReservationAccount { term: 1, released: ByteCount(2) },
             wanted: ByteCount(3),
-            uses: ByteCount(4),
+            reserved_bytes: ByteCount(4),
             modified: Some(Timestamp { seconds: 5, nanos: 6 }),
         };
         let asked = Body::WriteWithRoom(&request, ask, with_room.modified);

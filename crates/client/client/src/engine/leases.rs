@@ -18,7 +18,7 @@ use braid_types::{FileIndex, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
     mds::{LayoutGrant, LeaseData, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases},
-    types::{At, Attributes},
+    types::{PathRef, Attributes},
 };
 
 use super::{Caller, Engine, Run, gate::lock, recalls::Channel};
@@ -237,7 +237,7 @@ impl<D: Driver> Caller<D> {
         dir: FileIndex,
     ) -> Result<Option<(LeaseTicket, Attributes)>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
-        let (at, call) = (At::file(dir), LeaseNames { dir });
+        let (at, call) = (PathRef::file(dir), LeaseNames { dir });
         let (granted, run) =
             self.repeatable("ask for the names lease of", &at, call).send_with_epoch().await?;
         let Some(NamesGrant { number, attributes }) = granted else { return Ok(None) };
@@ -253,7 +253,7 @@ impl<D: Driver> Caller<D> {
     /// As any call.
     pub async fn ask_layout(&self, file: FileIndex) -> Result<Option<(LeaseTicket, Layout)>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
-        let (at, call) = (At::file(file), LeaseLayout { file });
+        let (at, call) = (PathRef::file(file), LeaseLayout { file });
         let (granted, run) =
             self.repeatable("ask for the layout lease of", &at, call).send_with_epoch().await?;
         let Some(LayoutGrant { number, layout }) = granted else { return Ok(None) };
@@ -276,9 +276,9 @@ impl<D: Driver> Caller<D> {
         alone: bool,
     ) -> Result<Option<LeaseTicket>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
-        let call = LeaseData { file, mode, alone };
+        let call = LeaseData { file, mode, exclusive: alone };
         let (grant, run) = self
-            .repeatable("ask for the data lease of", &At::file(file), call)
+            .repeatable("ask for the data lease of", &PathRef::file(file), call)
             .send_with_epoch()
             .await?;
         Ok(asking.answered(run, LeaseOf::Data(file), grant, self.engine.driver.now()))

@@ -26,7 +26,7 @@ use braid_types::{FileIndex, Status, limits::LOCK_WAIT_MS_MAX};
 use braid_wire::message::{
     lock::{LockHolder, LockOutcome, LockRange, LockReply, LockRequest, LockSpace},
     mds::{LockAwait, LockCancel, LockSet, LockTest, Unlock},
-    types::At,
+    types::PathRef,
 };
 
 use super::{
@@ -101,8 +101,8 @@ impl<D: Driver> Caller<D> {
             cancel.0.ticket.store(0, Ordering::Release);
             match outcome? {
                 LockOutcome::Granted => return Ok(()),
-                LockOutcome::Gone if !cancel.is_cancelled() => {}
-                LockOutcome::Gone | LockOutcome::Cancelled => return Err(interrupted(lock)),
+                LockOutcome::NoSuchWait if !cancel.is_cancelled() => {}
+                LockOutcome::NoSuchWait | LockOutcome::Cancelled => return Err(interrupted(lock)),
                 _ => return Err(misbehaved(lock)),
             }
         }
@@ -115,7 +115,7 @@ impl<D: Driver> Caller<D> {
         match cancel.0.ticket.load(Ordering::Acquire) {
             0 => Ok(()),
             ticket => {
-                self.repeatable("cancel a wait in", &At::root(b""), LockCancel { ticket })
+                self.repeatable("cancel a wait in", &PathRef::root(b""), LockCancel { ticket })
                     .send()
                     .await
             }
@@ -124,14 +124,14 @@ impl<D: Driver> Caller<D> {
 
     /// The lock that would conflict with this one, if any.
     pub async fn test_lock(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
-        self.repeatable("test a lock of", &At::file(lock.file), LockTest { lock: lock.clone() })
+        self.repeatable("test a lock of", &PathRef::file(lock.file), LockTest { lock: lock.clone() })
             .send()
             .await
     }
 
     /// Unlocks a range of bytes.
     pub async fn unlock_range(&self, range: &LockRange) -> Result<()> {
-        self.once(UNLOCK, &At::file(range.file), Unlock { range: range.clone() }).send().await?;
+        self.once(UNLOCK, &PathRef::file(range.file), Unlock { range: range.clone() }).send().await?;
         self.engine().locks.remove(range);
         Ok(())
     }
@@ -166,7 +166,7 @@ impl<D: Driver> Caller<D> {
     }
 
     async fn ask_for(&self, lock: &LockRequest, ticket: u64) -> Result<LockReply> {
-        let (engine, at) = (self.engine(), At::file(lock.file));
+        let (engine, at) = (self.engine(), PathRef::file(lock.file));
         let settled = engine.settle_unlock(key(lock), engine.deadline()).await;
         settled.map_err(|error| error.during(LOCK, format!("file {}", lock.file)))?;
         let locks = &engine.locks;
@@ -227,16 +227,16 @@ impl<D: Driver> Caller<D> {
         loop {
             if cancel.is_cancelled() {
                 // The cancel call of the handle may have reached the server before the wait did.
-                self.repeatable(LOCK, &At::file(lock.file), LockCancel { ticket }).send().await?;
+                self.repeatable(LOCK, &PathRef::file(lock.file), LockCancel { ticket }).send().await?;
             }
             let crowded = engine.lock_waits.load(Ordering::Relaxed) > WAITS_ATTACHED_MAX;
             let call =
                 LockAwait { lock: lock.clone(), ticket, wait_ms: if crowded { 0 } else { slice } };
             let (reply, run) =
-                self.repeatable(LOCK, &At::file(lock.file), call).send_with_epoch().await?;
+                self.repeatable(LOCK, &PathRef::file(lock.file), call).send_with_epoch().await?;
             match reply.outcome {
                 LockOutcome::Granted if !engine.locks.add(run, lock) => {
-                    return Ok(LockOutcome::Gone);
+                    return Ok(LockOutcome::NoSuchWait);
                 }
                 LockOutcome::Waiting if crowded => engine.driver.sleep(POLL).await,
                 LockOutcome::Waiting => {}

@@ -25,8 +25,8 @@ use braid_types::{SessionId, Status};
 use braid_wire::{
     Call,
     message::{
-        mds::{Envelope, Open, SetAttributes, Stat, ToldSize},
-        types::At,
+        mds::{Envelope, Open, SetAttributes, Stat, SizeReport},
+        types::PathRef,
     },
 };
 
@@ -55,9 +55,9 @@ pub(crate) struct MdsCall<'r, D: Driver, C> {
     /// The only session in which it may be sent.
     session: Option<SessionId>,
     deadline: Option<Duration>,
-    size_reports: Vec<ToldSize>,
+    size_reports: Vec<SizeReport>,
     /// What failed, for errors.
-    context: Option<(&'static str, &'r At)>,
+    context: Option<(&'static str, &'r PathRef)>,
 }
 
 impl<D: Driver> Caller<D> {
@@ -66,7 +66,7 @@ impl<D: Driver> Caller<D> {
     pub(crate) fn repeatable<'r, C: Call>(
         &'r self,
         what: &'static str,
-        at: &'r At,
+        at: &'r PathRef,
         call: C,
     ) -> MdsCall<'r, D, C> {
         self.with_context(self.engine.repeatable(call), what, at)
@@ -76,7 +76,7 @@ impl<D: Driver> Caller<D> {
     pub(crate) fn once<'r, C: Call>(
         &'r self,
         what: &'static str,
-        at: &'r At,
+        at: &'r PathRef,
         call: C,
     ) -> MdsCall<'r, D, C> {
         self.with_context(self.engine.once(call), what, at)
@@ -86,7 +86,7 @@ impl<D: Driver> Caller<D> {
         &self,
         call: MdsCall<'r, D, C>,
         what: &'static str,
-        at: &'r At,
+        at: &'r PathRef,
     ) -> MdsCall<'r, D, C> {
         let engine = call.engine;
         // The reply of these calls contains the size of the file that `at` is.
@@ -145,7 +145,7 @@ impl<D: Driver, C: Call> MdsCall<'_, D, C> {
     }
 
     /// Reports the sizes of files whose sole writer this client is (ADR 0020).
-    pub(crate) fn size_reports(self, size_reports: Vec<ToldSize>) -> Self {
+    pub(crate) fn size_reports(self, size_reports: Vec<SizeReport>) -> Self {
         Self { size_reports, ..self }
     }
 
@@ -160,7 +160,7 @@ impl<D: Driver, C: Call> MdsCall<'_, D, C> {
     }
 
     fn envelope(&self, slot: u32, sequence: u64) -> Envelope {
-        Envelope { slot, sequence, identity: self.identity, told: self.size_reports.clone() }
+        Envelope { slot, sequence, identity: self.identity, size_reports: self.size_reports.clone() }
     }
 }
 

@@ -83,7 +83,7 @@ use std::{
 
 use braid_net::Driver;
 use braid_types::{FileIndex, IodId, Status};
-use braid_wire::message::types::{At, Identity};
+use braid_wire::message::types::{PathRef, Identity};
 
 pub use collective::{Collective, CollectiveMode, CollectiveOptions, Next, Overlap};
 pub(crate) use collective::{announce_part, announce_refusal, parts_overlap, refused_by};
@@ -280,7 +280,7 @@ fn forked() -> Error {
 }
 
 /// Formats a path reference for errors.
-pub(crate) fn show(at: &At) -> String {
+pub(crate) fn show(at: &PathRef) -> String {
     let path = String::from_utf8_lossy(&at.path);
     match (at.dir, at.path.is_empty()) {
         (FileIndex::ROOT, _) => format!("/{}", path.trim_start_matches('/')),

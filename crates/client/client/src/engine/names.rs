@@ -5,10 +5,10 @@ use braid_net::Driver;
 use braid_wire::message::{
     FileKind,
     mds::{
-        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Removed,
+        MakeReply, MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, RemoveReply,
         Rename, RenameMode, Unlink,
     },
-    types::{At, Attributes},
+    types::{PathRef, Attributes},
 };
 
 use super::Caller;
@@ -16,13 +16,13 @@ use crate::error::Result;
 
 impl<D: Driver> Caller<D> {
     /// Makes a directory.
-    pub async fn mkdir(&self, at: &At, mode: u32) -> Result<Attributes> {
+    pub async fn mkdir(&self, at: &PathRef, mode: u32) -> Result<Attributes> {
         self.mkdir_told(at, mode).await.map(|made| made.attributes)
     }
 
     /// Makes a directory. If this client holds leases, the reply also contains the attributes of
     /// the parent directory.
-    pub async fn mkdir_told(&self, at: &At, mode: u32) -> Result<Made> {
+    pub async fn mkdir_told(&self, at: &PathRef, mode: u32) -> Result<MakeReply> {
         self.once("mkdir", at, MakeDirectory { at: at.clone(), mode, umask: self.umask })
             .send()
             .await
@@ -31,7 +31,7 @@ impl<D: Driver> Caller<D> {
     /// Makes a pipe, socket or device.
     pub async fn mknod(
         &self,
-        at: &At,
+        at: &PathRef,
         kind: FileKind,
         mode: u32,
         device: u64,
@@ -42,46 +42,46 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Makes a symbolic link to `target`.
-    pub async fn symlink(&self, at: &At, target: &[u8]) -> Result<Attributes> {
+    pub async fn symlink(&self, at: &PathRef, target: &[u8]) -> Result<Attributes> {
         self.once("symlink", at, MakeSymlink { at: at.clone(), target: target.to_vec() })
             .send()
             .await
     }
 
     /// The target of a symbolic link.
-    pub async fn read_link(&self, at: &At) -> Result<Vec<u8>> {
+    pub async fn read_link(&self, at: &PathRef) -> Result<Vec<u8>> {
         self.repeatable("readlink", at, ReadLink { at: at.clone() }).send().await
     }
 
     /// Makes a hard link: gives the file `from` the additional name `to`.
-    pub async fn hard_link(&self, from: &At, to: &At) -> Result<Attributes> {
+    pub async fn hard_link(&self, from: &PathRef, to: &PathRef) -> Result<Attributes> {
         self.once("link", to, MakeLink { from: from.clone(), to: to.clone() }).send().await
     }
 
     /// Removes a name of anything but a directory.
-    pub async fn unlink(&self, at: &At) -> Result<()> {
+    pub async fn unlink(&self, at: &PathRef) -> Result<()> {
         self.unlink_told(at).await.map(drop)
     }
 
     /// As `unlink`. If this client holds leases, the reply also contains the attributes of the
     /// parent directory.
-    pub async fn unlink_told(&self, at: &At) -> Result<Removed> {
+    pub async fn unlink_told(&self, at: &PathRef) -> Result<RemoveReply> {
         self.once("unlink", at, Unlink { at: at.clone() }).send().await
     }
 
     /// Removes an empty directory.
-    pub async fn rmdir(&self, at: &At) -> Result<()> {
+    pub async fn rmdir(&self, at: &PathRef) -> Result<()> {
         self.rmdir_told(at).await.map(drop)
     }
 
     /// As `rmdir`. If this client holds leases, the reply also contains the attributes of the
     /// parent directory.
-    pub async fn rmdir_told(&self, at: &At) -> Result<Removed> {
+    pub async fn rmdir_told(&self, at: &PathRef) -> Result<RemoveReply> {
         self.once("rmdir", at, RemoveDirectory { at: at.clone() }).send().await
     }
 
     /// Renames. Every observer sees the rename as one atomic step.
-    pub async fn rename(&self, from: &At, to: &At, mode: RenameMode) -> Result<()> {
+    pub async fn rename(&self, from: &PathRef, to: &PathRef, mode: RenameMode) -> Result<()> {
         self.once("rename", from, Rename { from: from.clone(), to: to.clone(), mode }).send().await
     }
 }

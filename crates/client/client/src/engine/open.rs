@@ -11,8 +11,8 @@ use braid_wire::{
     Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{Create, CreateReply, CreateUnnamed, Open, Opened},
-        types::{At, Attributes, LayoutWish, Placement, WishedDistribution},
+        mds::{Create, CreateReply, CreateUnnamed, Open, OpenReply},
+        types::{PathRef, Attributes, LayoutHint, Placement, DistributionHint},
     },
 };
 
@@ -48,7 +48,7 @@ pub struct OpenOptions {
     exclusive: bool,
     truncate: bool,
     mode: u32,
-    wish: LayoutWish,
+    wish: LayoutHint,
     lease: LeaseMode,
     deny: Deny,
 }
@@ -69,7 +69,7 @@ impl OpenOptions {
             exclusive: false,
             truncate: false,
             mode: MODE_DEFAULT,
-            wish: LayoutWish::none(),
+            wish: LayoutHint::none(),
             lease: LeaseMode::None,
             deny: Deny::NONE,
         }
@@ -133,7 +133,7 @@ impl OpenOptions {
     }
 
     /// How the bytes of a new file are distributed.
-    pub fn distribution(mut self, distribution: WishedDistribution) -> Self {
+    pub fn distribution(mut self, distribution: DistributionHint) -> Self {
         self.wish.distribution = Some(distribution);
         self
     }
@@ -145,7 +145,7 @@ impl OpenOptions {
     }
 
     /// The complete layout hint: strips, groups, labels.
-    pub fn layout(mut self, wish: LayoutWish) -> Self {
+    pub fn layout(mut self, wish: LayoutHint) -> Self {
         self.wish = wish;
         self
     }
@@ -222,7 +222,7 @@ fn told(created: bool, rights: Rights) -> Told {
 
 impl<D: Driver> Caller<D> {
     /// Opens a file; makes it if the options say so.
-    pub async fn open(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
+    pub async fn open(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", show(at)))?;
         self.make_way(options.deny).await;
         match self.open_once(at, options, rights).await {
@@ -235,7 +235,7 @@ impl<D: Driver> Caller<D> {
 
     async fn open_once(
         &self,
-        at: &At,
+        at: &PathRef,
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<Arc<OpenFile<D>>> {
@@ -252,7 +252,7 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Opens or makes a file. Returns also whether this call made it.
-    pub async fn create(&self, at: &At, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
+    pub async fn create(&self, at: &PathRef, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
         self.create_told(at, options).await.map(|(file, created, _)| (file, created))
     }
 
@@ -260,7 +260,7 @@ impl<D: Driver> Caller<D> {
     /// attributes of the parent directory.
     pub async fn create_told(
         &self,
-        at: &At,
+        at: &PathRef,
         options: &OpenOptions,
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
         let rights = options.check().map_err(|error| error.during("create", show(at)))?;
@@ -275,7 +275,7 @@ impl<D: Driver> Caller<D> {
 
     async fn create_once(
         &self,
-        at: &At,
+        at: &PathRef,
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
@@ -293,9 +293,9 @@ impl<D: Driver> Caller<D> {
 
     fn opened(
         &self,
-        at: &At,
+        at: &PathRef,
         modes: (Rights, Deny),
-        opened: (Opened, Told),
+        opened: (OpenReply, Told),
         run: Run,
         asking: Option<Asking<'_, D>>,
     ) -> Result<Arc<OpenFile<D>>> {
@@ -307,7 +307,7 @@ impl<D: Driver> Caller<D> {
 
     /// Makes a file without a name, as if in the directory `at`. Closing it deletes it, unless
     /// [`Caller::hard_link`] has given it a name.
-    pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
+    pub async fn create_unnamed(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
         if !options.deny.is_none() {
             let error = invalid(
@@ -317,7 +317,7 @@ impl<D: Driver> Caller<D> {
             return Err(error.during("create in", show(at)));
         }
         let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
-        let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
+        let call = CreateUnnamed { at: at.clone(), mode, umask, rights, layout_hint: wish };
         let (opened, run) = self.once("create in", at, call).send_with_epoch().await?;
         let path = format!("unnamed file {}", opened.attributes.file);
         let opened = (opened, Told::default());
@@ -326,11 +326,11 @@ impl<D: Driver> Caller<D> {
 
     async fn open_creating(
         &self,
-        at: &At,
+        at: &PathRef,
         options: &OpenOptions,
         rights: Rights,
         lease: LeaseMode,
-    ) -> Result<(Opened, bool, Option<Attributes>, Run)> {
+    ) -> Result<(OpenReply, bool, Option<Attributes>, Run)> {
         let call = Create {
             at: at.clone(),
             mode: options.mode,
@@ -338,7 +338,7 @@ impl<D: Driver> Caller<D> {
             exclusive: options.exclusive,
             truncate: options.truncate,
             rights: Some(rights),
-            wish: options.wish.clone(),
+            layout_hint: options.wish.clone(),
             lease,
             deny: options.deny,
         };
@@ -353,11 +353,11 @@ impl<D: Driver> Caller<D> {
 
     async fn open_existing(
         &self,
-        at: &At,
+        at: &PathRef,
         options: &OpenOptions,
         rights: Rights,
         lease: LeaseMode,
-    ) -> Result<(Opened, Run)> {
+    ) -> Result<(OpenReply, Run)> {
         let call =
             Open { at: at.clone(), rights, truncate: options.truncate, lease, deny: options.deny };
         // An open for reading writes nothing to the server's disk: a repetition costs a handle, not
@@ -374,10 +374,10 @@ impl<D: Driver> Caller<D> {
     /// unchanged.
     pub async fn touch(
         &self,
-        at: &At,
+        at: &PathRef,
         mode: u32,
         exclusive: bool,
-        wish: LayoutWish,
+        wish: LayoutHint,
     ) -> Result<CreateReply> {
         let (lease, deny, umask) = (LeaseMode::None, Deny::NONE, self.umask);
         let call = Create {
@@ -387,7 +387,7 @@ impl<D: Driver> Caller<D> {
             exclusive,
             truncate: false,
             rights: None,
-            wish,
+            layout_hint: wish,
             lease,
             deny,
         };

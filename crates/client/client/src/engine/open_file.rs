@@ -14,7 +14,7 @@ use braid_types::{FileIndex, LayoutVersion, PartIndex, Status};
 use braid_wire::{
     Deny, Rights,
     message::{
-        mds::{Opened, ReclaimedOpen},
+        mds::{OpenReply, ReclaimedOpen},
         types::Attributes,
     },
 };
@@ -84,7 +84,7 @@ impl<D: Driver> OpenFile<D> {
         caller: Caller<D>,
         shown: String,
         (rights, deny): (Rights, Deny),
-        (opened, told): (Opened, Told),
+        (opened, told): (OpenReply, Told),
         run: Run,
         lease: Option<LeaseTicket>,
     ) -> Result<Self> {
@@ -161,7 +161,7 @@ impl<D: Driver> OpenFile<D> {
         Arc::clone(&lock(&self.grant))
     }
 
-    pub(crate) fn set_grant(&self, opened: Opened) -> Result<Arc<Grant<D>>> {
+    pub(crate) fn set_grant(&self, opened: OpenReply) -> Result<Arc<Grant<D>>> {
         let grant = Arc::new(Grant::new(self.engine(), opened)?);
         *lock(&self.grant) = Arc::clone(&grant);
         self.stale.store(false, Ordering::Release);
@@ -261,7 +261,7 @@ impl<D: Driver> fmt::Debug for OpenFile<D> {
 }
 
 impl<D: Driver> Grant<D> {
-    fn new(engine: &Arc<Engine<D>>, opened: Opened) -> Result<Self> {
+    fn new(engine: &Arc<Engine<D>>, opened: OpenReply) -> Result<Self> {
         let layout_version = opened.layout.version;
         let exists = |part: usize| {
             opened.existing_parts.get(part / 8).is_some_and(|bits| bits >> (part % 8) & 1 == 1)
@@ -282,7 +282,7 @@ impl<D: Driver> Grant<D> {
             attributes: opened.attributes,
             existing_parts: opened.existing_parts,
             known_removed,
-            write_end: AtomicU64::new(opened.write_end.unwrap_or(u64::MAX)),
+            write_end: AtomicU64::new(opened.growth_grant.unwrap_or(u64::MAX)),
         })
     }
 

@@ -13,11 +13,11 @@ use braid_wire::{
     Rights,
     message::{
         mds::{
-            ExtendWriteEnd, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk,
+            ExtendGrowthGrant, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk,
             QuotaWalked,
         },
         quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
-        types::At,
+        types::PathRef,
     },
 };
 
@@ -43,7 +43,7 @@ impl<D: Driver> OpenFile<D> {
         if end <= grant.write_end.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let call = ExtendWriteEnd { open_id: self.open_id(), file: self.file(), end };
+        let call = ExtendGrowthGrant { open_id: self.open_id(), file: self.file(), end };
         // A repetition returns the same: it needs no replay record.
         let (session, identity) = (self.handle.session, self.caller.identity.number());
         let extended = self
@@ -65,24 +65,24 @@ impl<D: Driver> Caller<D> {
     /// Sets limits. If the report says that a directory is not counted completely, count it with
     /// [`Caller::quota_walk`].
     pub async fn quota_set(&self, owner: QuotaOwner, limits: QuotaLimits) -> Result<QuotaReport> {
-        self.repeatable("set a quota in", &At::root(b""), QuotaSet { owner, limits }).send().await
+        self.repeatable("set a quota in", &PathRef::root(b""), QuotaSet { owner, limits }).send().await
     }
 
     /// Limits and usage.
     pub async fn quota(&self, owner: QuotaOwner) -> Result<QuotaReport> {
-        self.repeatable("show a quota of", &At::root(b""), QuotaGet { owner }).send().await
+        self.repeatable("show a quota of", &PathRef::root(b""), QuotaGet { owner }).send().await
     }
 
     /// Owners that have limits or use something, in order, after `after`. Returns a batch; empty at
     /// the end.
     pub async fn quotas(&self, after: Option<QuotaOwner>) -> Result<Vec<QuotaReport>> {
-        self.repeatable("list the quotas of", &At::root(b""), QuotaList { after }).send().await
+        self.repeatable("list the quotas of", &PathRef::root(b""), QuotaList { after }).send().await
     }
 
     /// Removes limits. Returns whether there were any. A directory must be counted again
     /// afterwards.
     pub async fn quota_remove(&self, owner: QuotaOwner) -> Result<bool> {
-        self.repeatable("remove a quota from", &At::root(b""), QuotaRemove { owner }).send().await
+        self.repeatable("remove a quota from", &PathRef::root(b""), QuotaRemove { owner }).send().await
     }
 
     /// Counts everything below a directory towards that directory. Returns how many inodes were
@@ -93,7 +93,7 @@ impl<D: Driver> Caller<D> {
             let mut cookie = Some(0);
             while let Some(from) = cookie {
                 let call = QuotaWalk { dir, cookie: from };
-                let reply = match self.repeatable("count", &At::file(dir), call).send().await {
+                let reply = match self.repeatable("count", &PathRef::file(dir), call).send().await {
                     Ok(reply) => reply,
                     // The directory was removed meanwhile.
                     Err(error) if is_gone(&error) && !stack.is_empty() => break,
@@ -108,12 +108,12 @@ impl<D: Driver> Caller<D> {
 
     /// Records that everything below a directory with a quota has been counted.
     pub async fn quota_walked(&self, dir: FileIndex) -> Result<()> {
-        self.repeatable("count", &At::file(dir), QuotaWalked { dir }).send().await
+        self.repeatable("count", &PathRef::file(dir), QuotaWalked { dir }).send().await
     }
 
     /// Counts a shard's usage again; with `mend`, records the result.
     pub async fn fsck_usage(&self, shard: ShardId, mend: bool) -> Result<Vec<QuotaDifference>> {
-        self.repeatable("check", &At::root(b""), FsckUsage { shard, mend }).send().await
+        self.repeatable("check", &PathRef::root(b""), FsckUsage { shard, mend }).send().await
     }
 }
 

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 use braid_types::{IodId, PartIndex, WriteVerifier, limits::REPORTED_OBJECTS_MAX};
 use braid_wire::message::{
-    mds::{ToldDaemon, ToldSize},
+    mds::{DaemonReport, SizeReport},
     types::ObjectInfo,
 };
 
@@ -115,20 +115,20 @@ impl Told {
     }
 
     /// The report to the metadata server.
-    pub(crate) fn tell(&self, open_id: u64) -> Option<ToldSize> {
+    pub(crate) fn tell(&self, open_id: u64) -> Option<SizeReport> {
         let table = lock(&self.0);
         let known = table.as_ref().filter(|known| known.under_way == 0)?;
         let daemon = |(iod, (verifier, parts)): (
             &IodId,
             &(WriteVerifier, BTreeMap<PartIndex, ObjectInfo>),
         )| {
-            ToldDaemon {
+            DaemonReport {
                 iod: *iod,
                 verifier: *verifier,
                 objects: parts.values().cloned().collect(),
             }
         };
-        Some(ToldSize { open_id, daemons: known.daemons.iter().map(daemon).collect() })
+        Some(SizeReport { open_id, daemons: known.daemons.iter().map(daemon).collect() })
     }
 }
 
@@ -163,23 +163,23 @@ mod tests {
         let told = Told::made();
         assert_eq!(
             told.tell(7),
-            Some(ToldSize { open_id: 7, daemons: Vec::new() }),
+            Some(SizeReport { open_id: 7, daemons: Vec::new() }),
             "nobody wrote"
         );
         write(&told, VERIFIER, &[object(0, 5), object(2, 9)]);
         write(&told, VERIFIER, &[object(0, 4)]);
-        let daemons = vec![ToldDaemon {
+        let daemons = vec![DaemonReport {
             iod: IOD,
             verifier: VERIFIER,
             objects: vec![object(0, 5), object(2, 9)],
         }];
-        assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons }));
+        assert_eq!(told.tell(7), Some(SizeReport { open_id: 7, daemons }));
     }
 
     #[test]
     fn an_existing_file_is_reported_only_as_not_written() {
         let told = Told::found();
-        assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons: Vec::new() }));
+        assert_eq!(told.tell(7), Some(SizeReport { open_id: 7, daemons: Vec::new() }));
         write(&told, VERIFIER, &[object(0, 5)]);
         assert_eq!(told.tell(7), None);
     }

@@ -7,7 +7,7 @@ use braid_net::{Answer, Driver};
 use braid_types::{Status, Timestamp, limits::FILE_BYTES_MAX};
 use braid_wire::{
     Rights,
-    message::iod::{WriteReply, WriteWithRoomReply},
+    message::iod::{WriteReply, WriteWithReservationReply},
 };
 
 use super::{
@@ -230,7 +230,7 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
         let (reply, objects) = match &self.asked[index] {
             None => (reply(|| pool.server(), &answer)?, Vec::new()),
             Some(asked) => {
-                let WriteWithRoomReply { bytes, verifier, room, objects } =
+                let WriteWithReservationReply { bytes, verifier, reservation: room, objects } =
                     reply(|| pool.server(), &answer)?;
                 pool.room.heard(asked, room);
                 (WriteReply { bytes, verifier }, objects)

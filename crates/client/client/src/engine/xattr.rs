@@ -3,7 +3,7 @@
 use braid_net::Driver;
 use braid_wire::message::{
     mds::{GetXattr, ListXattrs, RemoveXattr, SetXattr, XattrMode},
-    types::At,
+    types::PathRef,
 };
 
 use super::Caller;
@@ -11,7 +11,7 @@ use crate::error::Result;
 
 impl<D: Driver> Caller<D> {
     /// The value of an extended attribute. `name` includes its prefix, such as `user.`.
-    pub async fn xattr(&self, at: &At, name: &[u8]) -> Result<Vec<u8>> {
+    pub async fn xattr(&self, at: &PathRef, name: &[u8]) -> Result<Vec<u8>> {
         self.repeatable("get xattr of", at, GetXattr { at: at.clone(), name: name.to_vec() })
             .send()
             .await
@@ -20,7 +20,7 @@ impl<D: Driver> Caller<D> {
     /// Sets an extended attribute.
     pub async fn set_xattr(
         &self,
-        at: &At,
+        at: &PathRef,
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
@@ -37,7 +37,7 @@ impl<D: Driver> Caller<D> {
 
     /// As [`Caller::set_xattr`] for an access control list, and clears the set-group-ID bit. The
     /// caller has checked the user, who is not in the file's group.
-    pub async fn set_acl_dropping_setgid(&self, at: &At, name: &[u8], value: &[u8]) -> Result<()> {
+    pub async fn set_acl_dropping_setgid(&self, at: &PathRef, name: &[u8], value: &[u8]) -> Result<()> {
         let (at, name, value) = (at.clone(), name.to_vec(), value.to_vec());
         let call =
             SetXattr { at: at.clone(), name, value, mode: XattrMode::Either, drop_setgid: true };
@@ -45,12 +45,12 @@ impl<D: Driver> Caller<D> {
     }
 
     /// The names of all extended attributes.
-    pub async fn xattrs(&self, at: &At) -> Result<Vec<Vec<u8>>> {
+    pub async fn xattrs(&self, at: &PathRef) -> Result<Vec<Vec<u8>>> {
         self.repeatable("list xattrs of", at, ListXattrs { at: at.clone() }).send().await
     }
 
     /// Removes an extended attribute.
-    pub async fn remove_xattr(&self, at: &At, name: &[u8]) -> Result<()> {
+    pub async fn remove_xattr(&self, at: &PathRef, name: &[u8]) -> Result<()> {
         self.once("remove xattr of", at, RemoveXattr { at: at.clone(), name: name.to_vec() })
             .send()
             .await

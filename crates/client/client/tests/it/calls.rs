@@ -371,7 +371,7 @@ fn an_idle_client_notices_a_restart_long_before_the_grace_period_is_over() {
         fake.clone(),
         braid_client::Config::new(["mds:1"], key(&fake)),
     );
-    let at = braid_client::message::types::At::root(b"f");
+    let at = braid_client::message::types::PathRef::root(b"f");
     let _file = block_on(engine.caller().open(&at, &writable())).unwrap();
     block_on(engine.tick()).unwrap();
     let restarted = fake.cluster().now;

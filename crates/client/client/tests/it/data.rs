@@ -371,7 +371,7 @@ fn model_write(model: &mut Vec<u8>, position: usize, data: &[u8]) {
 
 /// The number of requests for a larger growth grant.
 fn extensions(fake: &Fake) -> usize {
-    fake.cluster().mds_calls.iter().filter(|op| **op == mds::ExtendWriteEnd::OP).count()
+    fake.cluster().mds_calls.iter().filter(|op| **op == mds::ExtendGrowthGrant::OP).count()
 }
 
 fn limited(quota: Option<u64>, ahead: u64) -> Fake {

@@ -5,7 +5,7 @@ use std::{io::IoSlice, time::Duration};
 
 use crate::fake::{Fake, Fault};
 use braid_client::{
-    At, Config, Credential, HeldRoom, OpenOptions, Status,
+    PathRef, Config, Credential, HeldRoom, OpenOptions, Status,
     asynchronous::{Client, File},
     engine::{Engine, FileView},
 };
@@ -95,7 +95,7 @@ fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
 fn a_client_that_does_not_buffer_requests_nothing() {
     let (fake, _client, file) = opened(16 * MIB);
     block_on(file.write_at(&[1; 50_000], 0)).unwrap();
-    assert_eq!(ALL.map(|iod| fake.cluster().requests_to(iod, iod::WriteWithRoom::OP)), [0; 3]);
+    assert_eq!(ALL.map(|iod| fake.cluster().requests_to(iod, iod::WriteWithReservation::OP)), [0; 3]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_write_in_room_is_repeated_as_any_other_and_lets_go_once() {
         let (fake, _client, file) = with_room(16 * MIB);
         let (mut held, before) = (HeldRoom::default(), released_at_first(&fake));
         assert!(file.hold_room(0, 1000, &mut held));
-        fake.fault(iod::WriteWithRoom::OP, fault);
+        fake.fault(iod::WriteWithReservation::OP, fault);
         block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap();
         let uses = fake.cluster().room_used.last().unwrap().2;
         block_on(file.write_at(&[8; 4096 * 3], 4096)).unwrap();
@@ -150,7 +150,7 @@ fn a_write_that_fails_for_good_lets_its_room_go() {
     let mut held = HeldRoom::default();
     assert!(file.hold_room(0, 1000, &mut held));
     let before = kept(&fake);
-    fake.fault(iod::WriteWithRoom::OP, Fault::Refused(Status::DiskError));
+    fake.fault(iod::WriteWithReservation::OP, Fault::Refused(Status::DiskError));
     let error = block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap_err();
     assert_eq!(error.status(), Status::DiskError);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
@@ -162,7 +162,7 @@ fn a_reserved_write_continues_after_a_truncate_by_another_client() {
     let (fake, _client, file) = with_room(16 * MIB);
     let mut held = HeldRoom::default();
     assert!(file.hold_room(0, 1000, &mut held));
-    fake.fault(iod::WriteWithRoom::OP, Fault::Refused(Status::StaleGeneration));
+    fake.fault(iod::WriteWithReservation::OP, Fault::Refused(Status::StaleGeneration));
     let renewals = |fake: &Fake| {
         fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count()
     };
@@ -200,7 +200,7 @@ fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
     let secret = fake.cluster().server_key.clone();
     let engine = Engine::new(fake.clone(), Config::new(["mds:1"], Credential::ServerKey(secret)));
     let options = OpenOptions::new().write(true).create(true);
-    let file = block_on(engine.caller().open(&At::root(b"f"), &options)).unwrap();
+    let file = block_on(engine.caller().open(&PathRef::root(b"f"), &options)).unwrap();
     let write = || {
         block_on(file.write_at(&FileView::whole().unwrap(), 0, &[IoSlice::new(&[1; 3 * 4096])]))
             .unwrap()

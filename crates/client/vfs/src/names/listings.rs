@@ -41,7 +41,7 @@ impl Cache {
             return None;
         }
         let (entries, end) = found.listing.after(cookie, count)?;
-        Some(ReadDirectoryReply { entries, end, last: found.listing.last() })
+        Some(ReadDirectoryReply { entries, end, last_cookie: found.listing.last() })
     }
 
     /// Caches what the server listed after a cookie.
@@ -60,7 +60,7 @@ impl Cache {
             && !cached.pending.is_changing(directory);
         if fresh && cached.listed + reply.entries.len() <= FILES_MAX {
             let more = cached.under(lease).map_or(0, |found| {
-                found.listing.extend(cookie, &reply.entries, (reply.end, reply.last))
+                found.listing.extend(cookie, &reply.entries, (reply.end, reply.last_cookie))
             });
             cached.listed += more;
         }

@@ -345,7 +345,7 @@ impl CachedNames {
     }
 
     fn set_attributes(&mut self, lease: &Arc<Promise>, found: &Attributes) -> bool {
-        if found.kind == FileKind::Directory || found.shared {
+        if found.kind == FileKind::Directory || found.uncacheable {
             return false;
         }
         let Some(directory) = self.under(lease) else { return false };
@@ -356,7 +356,7 @@ impl CachedNames {
     }
 
     fn set_own(&mut self, lease: &Arc<Promise>, found: &Attributes) -> bool {
-        let Some(directory) = self.under(lease).filter(|_| !found.shared) else { return false };
+        let Some(directory) = self.under(lease).filter(|_| !found.uncacheable) else { return false };
         directory.own = Some(found.clone());
         true
     }

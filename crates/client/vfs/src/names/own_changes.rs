@@ -148,7 +148,7 @@ impl CachedNames {
         mark: ChangeMark,
         after: Option<Attributes>,
     ) {
-        let after = after.filter(|after| after.file == directory && !after.shared);
+        let after = after.filter(|after| after.file == directory && !after.uncacheable);
         let is_known =
             lease.zip(after).is_some_and(|(lease, after)| self.set_after(lease, mark, after));
         match is_known {

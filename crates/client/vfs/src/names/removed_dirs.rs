@@ -127,7 +127,7 @@ mod tests {
             size_generation: SizeGeneration(0),
             device: 0,
             has_xattrs: false,
-            shared: false,
+            uncacheable: false,
         }
     }
 

@@ -114,7 +114,7 @@ impl Vfs {
             let kept = vec![Kept { name: false, attributes: false }; listed.entries.len()];
             let stretch =
                 Stretch { entries: listed.entries, end: listed.end, keep: Keep::default(), kept };
-            return Ok((stretch, listed.last));
+            return Ok((stretch, listed.last_cookie));
         }
         let with_attributes = with_attributes
             || lease.is_some() && self.holder.cache.gains_by_listing(directory, is_valid);
@@ -140,7 +140,7 @@ impl Vfs {
             self.holder.cache.keep_listed(lease, mark, cookie, &reply, is_valid);
         }
         let keep = Keep { name: lease.clone(), attributes: lease };
-        Ok((Stretch { entries: reply.entries, end: reply.end, keep, kept }, reply.last))
+        Ok((Stretch { entries: reply.entries, end: reply.end, keep, kept }, reply.last_cookie))
     }
 
     /// The directory above a directory, for `..`.

@@ -16,7 +16,7 @@
 use std::{fmt::Write, thread, time::Duration};
 
 use braid_client::{
-    Distribution, FileIndex, Layout, LayoutWish, Placement, Status, WishedDistribution, XattrMode,
+    Distribution, FileIndex, Layout, LayoutHint, Placement, Status, DistributionHint, XattrMode,
     settings::size,
 };
 
@@ -36,11 +36,11 @@ const DEFAULT: &str = "default";
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 const RETRIES_MAX: usize = 40;
 
-const DISTRIBUTIONS: [(&str, WishedDistribution); 4] = [
-    ("simple-stripe", WishedDistribution::SimpleStripe),
-    ("single", WishedDistribution::Single),
-    ("varstrip", WishedDistribution::VarStrip),
-    ("grouped", WishedDistribution::Grouped),
+const DISTRIBUTIONS: [(&str, DistributionHint); 4] = [
+    ("simple-stripe", DistributionHint::SimpleStripe),
+    ("single", DistributionHint::Single),
+    ("varstrip", DistributionHint::VarStrip),
+    ("grouped", DistributionHint::Grouped),
 ];
 
 const PLACEMENTS: [(&str, Placement); 3] = [
@@ -52,7 +52,7 @@ const PLACEMENTS: [(&str, Placement); 3] = [
 impl Vfs {
     pub(super) fn layout_xattr(&self, file: FileIndex) -> Result<Vec<u8>> {
         let shown = self.client().layout(file)?;
-        let text = shown.layout.as_ref().map_or_else(|| text_of_hint(&shown.wish), text_of_layout);
+        let text = shown.layout.as_ref().map_or_else(|| text_of_hint(&shown.layout_hint), text_of_layout);
         Ok(text.into_bytes())
     }
 
@@ -83,7 +83,7 @@ impl Vfs {
     }
 
     pub(super) fn remove_layout_xattr(&self, file: FileIndex) -> Result<()> {
-        Ok(self.client().set_layout(file, LayoutWish::none())?)
+        Ok(self.client().set_layout(file, LayoutHint::none())?)
     }
 }
 
@@ -124,8 +124,8 @@ fn text_of_distribution(distribution: &Distribution) -> String {
     }
 }
 
-fn text_of_hint(hint: &LayoutWish) -> String {
-    if *hint == LayoutWish::none() {
+fn text_of_hint(hint: &LayoutHint) -> String {
+    if *hint == LayoutHint::none() {
         return DEFAULT.into();
     }
     let mut words = String::new();
@@ -150,8 +150,8 @@ fn text_of_hint(hint: &LayoutWish) -> String {
 }
 
 /// The layout hint that a text asks for. `None`: a part of it is not understood.
-fn hint_of(text: &str) -> Option<LayoutWish> {
-    let mut hint = LayoutWish::none();
+fn hint_of(text: &str) -> Option<LayoutHint> {
+    let mut hint = LayoutHint::none();
     let text = text.trim_end_matches('\0').trim();
     if text == DEFAULT {
         return Some(hint);
@@ -172,7 +172,7 @@ fn hint_of(text: &str) -> Option<LayoutWish> {
             _ => return None,
         }
     }
-    (hint != LayoutWish::none()).then_some(hint)
+    (hint != LayoutHint::none()).then_some(hint)
 }
 
 /// Sets a field that was not set before.
@@ -212,7 +212,7 @@ mod tests {
         let hint = hint_of(text).unwrap();
         assert_eq!(hint.labels, ["rack=1", "disk=ssd"]);
         assert_eq!(text_of_hint(&hint), text);
-        assert_eq!(hint_of(&text_of_hint(&LayoutWish::none())), Some(LayoutWish::none()));
+        assert_eq!(hint_of(&text_of_hint(&LayoutHint::none())), Some(LayoutHint::none()));
     }
 
     #[test]
@@ -220,14 +220,14 @@ mod tests {
         let hint = hint_of("grouped stripe-size=64K").unwrap();
         assert_eq!(
             (hint.distribution, hint.stripe_bytes),
-            (Some(WishedDistribution::Grouped), Some(65_536))
+            (Some(DistributionHint::Grouped), Some(65_536))
         );
         assert_eq!(text_of_hint(&hint), "distribution=grouped stripe-size=65536");
         assert_eq!(
             hint_of("distribution=varstrip strips=0:4K,1:1MiB").unwrap().strips,
             [(0, 4096), (1, 1 << 20)]
         );
-        assert_eq!(hint_of("single").unwrap().distribution, Some(WishedDistribution::Single));
+        assert_eq!(hint_of("single").unwrap().distribution, Some(DistributionHint::Single));
     }
 
     #[test]

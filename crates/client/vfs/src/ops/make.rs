@@ -2,7 +2,7 @@
 
 use braid_client::{
     FileIndex, FileKind,
-    message::{mds::Made, types::LayoutWish},
+    message::{mds::MakeReply, types::LayoutHint},
 };
 
 use super::name;
@@ -24,7 +24,7 @@ impl Vfs {
         let at = (directory, name(wanted)?);
         let before = self.before_making(at);
         let (made, after) = match self.users.creator(user)?.with_umask(umask).mkdir_told(at, mode) {
-            Ok(Made { attributes, directory }) => (Ok(attributes), directory),
+            Ok(MakeReply { attributes, directory }) => (Ok(attributes), directory),
             Err(error) => (Err(error), None),
         };
         let Known { attributes, keep } = self.made(at, made, before, after)?;
@@ -53,7 +53,7 @@ impl Vfs {
         let before = self.before_making(at);
         let made = match kind {
             FileKind::File => {
-                client.touch(at, mode, true, LayoutWish::none()).map(|made| made.attributes)
+                client.touch(at, mode, true, LayoutHint::none()).map(|made| made.attributes)
             }
             _ => client.mknod(at, kind, mode, device),
         };

@@ -1,6 +1,6 @@
 //! Removing names. An open file stays usable through its handles.
 
-use braid_client::{Attributes, FileIndex, FileKind, message::mds::Removed};
+use braid_client::{Attributes, FileIndex, FileKind, message::mds::RemoveReply};
 
 use super::name;
 use crate::{
@@ -63,7 +63,7 @@ impl Vfs {
         &self,
         at: (FileIndex, &[u8]),
         before: &Before<'_>,
-        done: braid_client::Result<Removed>,
+        done: braid_client::Result<RemoveReply>,
     ) -> Result<()> {
         let cache = &self.holder.cache;
         match done {

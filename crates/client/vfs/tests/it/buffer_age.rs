@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::support::{Cluster, ROOT, create, wait_for, write};
-use braid_client::{Config, LayoutWish};
+use braid_client::{Config, LayoutHint};
 
 /// Files: more than a few threads send at the same time.
 const FILES: usize = 12;
@@ -20,7 +20,7 @@ const EARLY: u64 = 4;
 #[test]
 fn files_with_a_stopped_daemon_delay_no_file_of_another() {
     let mut cluster = Cluster::start(2);
-    let on_one = LayoutWish { parts: Some(1), ..LayoutWish::none() };
+    let on_one = LayoutHint { parts: Some(1), ..LayoutHint::none() };
     cluster.client().set_layout(ROOT, on_one).unwrap();
     let config = Config { timeout: Duration::from_secs(60), ..cluster.config() };
     let vfs = Arc::new(cluster.serving_mount_of(config));

@@ -6,8 +6,8 @@ mod linux {
     use std::{fs::File as Image, path::Path, process::Command};
 
     use braid_client::{
-        Client, File, HeldRoom, LayoutWish, OpenOptions, Status,
-        message::types::{At, WishedDistribution},
+        Client, File, HeldRoom, LayoutHint, OpenOptions, Status,
+        message::types::{PathRef, DistributionHint},
     };
 
     use braid_vfs::{Access, FileIndex, NewFile, Options, SlowRates, User, WriteAs};
@@ -64,12 +64,12 @@ mod linux {
     }
 
     fn create(client: &Client, path: &str, stripe_bytes: u64) -> File {
-        let wish = LayoutWish {
-            distribution: Some(WishedDistribution::SimpleStripe),
+        let wish = LayoutHint {
+            distribution: Some(DistributionHint::SimpleStripe),
             stripe_bytes: Some(stripe_bytes),
-            ..LayoutWish::none()
+            ..LayoutHint::none()
         };
-        client.touch(At::root(path.as_bytes()), 0o644, true, wish).unwrap();
+        client.touch(PathRef::root(path.as_bytes()), 0o644, true, wish).unwrap();
         client.open(path, &OpenOptions::new().read(true).write(true)).unwrap()
     }
 

@@ -41,7 +41,7 @@ fn creating_writing_and_stating_a_file_costs_one_daemon_call() {
         let (calls, made) = make(&cluster, &vfs, &changes);
         // One call to write each. A question for the size would be a call to each of four daemons.
         assert!(calls < 2 * FILES, "{calls} calls of I/O daemons for {FILES} files");
-        assert!(made.iter().all(|one| one.bytes.0 == 100 && !one.shared));
+        assert!(made.iter().all(|one| one.bytes.0 == 100 && !one.uncacheable));
     }
 }
 

@@ -19,7 +19,7 @@ wire_enum! {
 wire_struct! {
     /// Requests of consecutive tasks that differ only by a constant step. Request `n` is the first
     /// one with its displacement and its start moved by `n` steps, modulo 2^64.
-    pub struct TaskFamily {
+    pub struct StridedRequests {
         /// The first task's request.
         first: Request,
         /// Number of tasks; at least 1.
@@ -31,7 +31,7 @@ wire_struct! {
     }
 }
 
-impl TaskFamily {
+impl StridedRequests {
     /// Encodes the requests, in order, as few strided groups.
     ///
     /// ```
@@ -43,7 +43,7 @@ impl TaskFamily {
     /// assert_eq!((families.len(), families[0].count), (1, 16));
     /// assert_eq!(families[0].displacement_step, 4096);
     /// ```
-    pub fn of(requests: &[Request]) -> Vec<Self> {
+    pub fn from_requests(requests: &[Request]) -> Vec<Self> {
         let mut families: Vec<Self> = Vec::new();
         for request in requests {
             if !families.last_mut().is_some_and(|family| family.takes(request)) {
@@ -60,8 +60,8 @@ impl TaskFamily {
 
     /// All requests of the groups, in order. `None` for more than `tasks_max` requests, an empty
     /// group, or requests of more than [`COLLECTIVE_REQUESTS_BYTES_MAX`] in total.
-    pub fn requests(families: &[Self], tasks_max: usize) -> Option<Vec<Request>> {
-        Self::tasks(families, tasks_max)?;
+    pub fn expand(families: &[Self], tasks_max: usize) -> Option<Vec<Request>> {
+        Self::task_count(families, tasks_max)?;
         Some(
             families
                 .iter()
@@ -71,7 +71,7 @@ impl TaskFamily {
     }
 
     /// The number of requests; `None` as in [`StridedRequests::expand`].
-    pub fn tasks(families: &[Self], tasks_max: usize) -> Option<usize> {
+    pub fn task_count(families: &[Self], tasks_max: usize) -> Option<usize> {
         let counts = families.iter().map(|family| u64::from(family.count));
         if families.iter().any(|family| family.count == 0) || counts.sum::<u64>() > tasks_max as u64
         {
@@ -86,7 +86,7 @@ impl TaskFamily {
 
     /// The values that differ between the requests, in order: the view's displacement and the
     /// start.
-    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn offsets(&self) -> impl Iterator<Item = (u64, u64)> {
         (0..self.count).map(|at| self.place(at))
     }
 
@@ -150,17 +150,17 @@ mod tests {
             };
             (0..tasks).map(task).collect::<Vec<_>>()
         };
-        let bytes = |requests: &[Request]| TaskFamily::of(requests).to_bytes().len();
+        let bytes = |requests: &[Request]| StridedRequests::from_requests(requests).to_bytes().len();
         assert_eq!(bytes(&strided(4, 4)), bytes(&strided(1000, 1 << 20)));
         let backwards: Vec<Request> = (0..8)
             .rev()
             .map(|n| Request { view: View::strided(n * 10, 10, 80), start: 7 - n, bytes: 9 })
             .collect();
-        assert_eq!(TaskFamily::of(&backwards).len(), 1);
+        assert_eq!(StridedRequests::from_requests(&backwards).len(), 1);
         let tiles: Vec<Request> = (0..16).map(tile).collect();
-        assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is one group");
+        assert!(StridedRequests::from_requests(&tiles).len() <= 8, "a row of tiles is one group");
         for requests in [strided(5, 3), backwards, tiles] {
-            assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 1000).unwrap(), requests);
+            assert_eq!(StridedRequests::expand(&StridedRequests::from_requests(&requests), 1000).unwrap(), requests);
         }
     }
 
@@ -173,11 +173,11 @@ mod tests {
             requests[1].start = rng.next();
             requests.extend((0..3).map(|_| Request::sample(&mut rng)));
             assert_eq!(
-                TaskFamily::requests(&TaskFamily::of(&requests), 6).unwrap(),
+                StridedRequests::expand(&StridedRequests::from_requests(&requests), 6).unwrap(),
                 requests,
                 "seed {seed}"
             );
-            assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 5), None, "one too many");
+            assert_eq!(StridedRequests::expand(&StridedRequests::from_requests(&requests), 5), None, "one too many");
         }
     }
 
@@ -185,21 +185,21 @@ mod tests {
     fn a_long_list_is_not_multiplied_without_bound() {
         let extents: Vec<_> =
             (0..16_384).map(|n| braid_layout::Extent { offset: n * 10, bytes: 1 }).collect();
-        let family = |count| TaskFamily {
+        let family = |count| StridedRequests {
             first: Request::list(extents.clone()),
             count,
             displacement_step: 1,
             start_step: 0,
         };
-        assert!(TaskFamily::requests(&[family(2)], 4096).is_some());
-        assert_eq!(TaskFamily::requests(&[family(4096)], 4096), None);
+        assert!(StridedRequests::expand(&[family(2)], 4096).is_some());
+        assert_eq!(StridedRequests::expand(&[family(4096)], 4096), None);
     }
 
     #[test]
     fn a_family_of_nobody_and_one_of_too_many_are_refused() {
         let family =
-            |count| TaskFamily { first: tile(0), count, displacement_step: 1, start_step: 0 };
-        assert_eq!(TaskFamily::requests(&[family(0)], 10), None);
-        assert_eq!(TaskFamily::requests(&[family(u32::MAX), family(u32::MAX)], 10), None);
+            |count| StridedRequests { first: tile(0), count, displacement_step: 1, start_step: 0 };
+        assert_eq!(StridedRequests::expand(&[family(0)], 10), None);
+        assert_eq!(StridedRequests::expand(&[family(u32::MAX), family(u32::MAX)], 10), None);
     }
 }

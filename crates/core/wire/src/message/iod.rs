@@ -14,7 +14,7 @@ use braid_types::{
 
 use super::{
     calls,
-    collective::{CollectiveKind, TaskFamily},
+    collective::{CollectiveKind, StridedRequests},
     types::{ObjectInfo, ObjectRecord, Space},
 };
 use crate::codec::{wire_enum, wire_struct};
@@ -184,7 +184,7 @@ calls! {
     } -> ();
     /// `Write` with a reservation: reports which reserved space the client released, uses reserved
     /// space, and asks for more (ADR 0014).
-    WriteWithRoom = 0x0222 {
+    WriteWithReservation = 0x0222 {
         /// Capability handle.
         handle: u32,
         /// The signed capability, when the handle is new on this connection; else empty.
@@ -192,25 +192,25 @@ calls! {
         /// Where the bytes go, of the whole file.
         request: Request,
         /// The caller's reservation account.
-        room: RoomAccount,
+        account: ReservationAccount,
         /// How much additional space the call wants to reserve.
         wanted: ByteCount,
         /// How many bytes of the reservation this write uses; 0: written as by `Write`.
-        uses: ByteCount,
+        reserved_bytes: ByteCount,
         /// When the program wrote the bytes, on the metadata server's clock; sets the objects'
         /// mtime. `None`: now (ADR 0034).
         modified: Option<Timestamp>,
-    } -> WriteWithRoomReply;
+    } -> WriteWithReservationReply;
     /// Release reserved space of the caller's session at this daemon. A reservation term with
     /// nothing left ends.
-    ReturnRoom = 0x021b {
+    ReturnReservation = 0x021b {
         /// The caller's reservation account.
-        room: RoomAccount,
+        account: ReservationAccount,
     } -> ();
     /// Begin a collective request: one request for all tasks of a program (1996 paper, 2.3.1; ADR
     /// 0015), sent by the leader task. The daemon runs it as the tasks join; it reads or writes
     /// each byte of the disk once.
-    Collect = 0x021c {
+    BeginCollective = 0x021c {
         /// Capability handle of the leader task.
         handle: u32,
         /// The signed capability, when the handle is new on this connection; else empty.
@@ -220,7 +220,7 @@ calls! {
         /// Read or write.
         kind: CollectiveKind,
         /// Each task's request, by rank.
-        tasks: Vec<TaskFamily>,
+        tasks: Vec<StridedRequests>,
         /// The session of each task, by rank: sessions with the number of consecutive tasks.
         sessions: Vec<(SessionId, u32)>,
     } -> ();
@@ -270,7 +270,7 @@ calls! {
         /// Duration of each of the five parts, not counting its last flush: 1 to 2000 ms.
         part_ms: u32,
         /// Number of threads that sync and read at random positions: 1 to 64.
-        at_once: u16,
+        threads: u16,
     } -> DiskRates;
 }
 
@@ -323,19 +323,19 @@ wire_struct! {
     }
 
     /// The reply to a write with a reservation.
-    pub struct WriteWithRoomReply {
+    pub struct WriteWithReservationReply {
         /// Payload bytes written.
         bytes: ByteCount,
         /// The write verifier (I6).
         verifier: WriteVerifier,
         /// The session's reservation; `None`: it has none any more.
-        room: Option<Room>,
+        reservation: Option<Reservation>,
         /// The written objects after the write; empty when they are more than 16.
         objects: Vec<ObjectInfo>,
     }
 
     /// A session's account of its reservation at a daemon.
-    pub struct RoomAccount {
+    pub struct ReservationAccount {
         /// The reservation term; 0: none.
         term: u64,
         /// Total of bytes released in the term.
@@ -343,13 +343,13 @@ wire_struct! {
     }
 
     /// A session's reservation at a daemon.
-    pub struct Room {
+    pub struct Reservation {
         /// Number of the term. The totals restart with each term.
         term: u64,
         /// Total of bytes granted in the term.
         granted: ByteCount,
         /// How long unused reserved space stays valid, counted from the sending of the request.
-        holds_ms: u32,
+        valid_ms: u32,
     }
 
     /// The reply to a flush.
@@ -379,7 +379,7 @@ wire_struct! {
         /// Objects with their records.
         objects: Vec<ObjectRecord>,
         /// Files in the object directories that are not objects.
-        strangers: Vec<Vec<u8>>,
+        foreign_files: Vec<Vec<u8>>,
         /// Cursor for the next call; `None` at the end.
         cursor: Option<Vec<u8>>,
     }

@@ -82,7 +82,7 @@ wire_enum! {
         /// The request waits in the queue.
         Waiting = 3,
         /// The server knows no such wait, and the owner does not have the lock: request it again.
-        Gone = 4,
+        NoSuchWait = 4,
         /// The wait was cancelled.
         Cancelled = 5,
     }
@@ -90,7 +90,7 @@ wire_enum! {
 
 impl LockReply {
     /// A reply without a conflicting lock.
-    pub fn plain(outcome: LockOutcome) -> Self {
+    pub fn without_holder(outcome: LockOutcome) -> Self {
         Self { outcome, holder: None }
     }
 }

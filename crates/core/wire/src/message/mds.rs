@@ -16,7 +16,7 @@ use super::{
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
     types::{
-        At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, ObjectInfo,
+        PathRef, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutHint, ObjectInfo,
         Space,
     },
 };
@@ -41,19 +41,19 @@ wire_struct! {
         /// Size reports for files that the call concerns and whose sole writer is this client, so
         /// that the server need not ask the daemons (ADR 0020). The server ignores a report that it
         /// cannot trust, and asks the daemons.
-        told: Vec<ToldSize>,
+        size_reports: Vec<SizeReport>,
     }
 
     /// Sizes of the objects of a file, from its sole writer.
-    pub struct ToldSize {
+    pub struct SizeReport {
         /// The handle that the creation returned.
         open_id: u64,
         /// Each daemon that has an object.
-        daemons: Vec<ToldDaemon>,
+        daemons: Vec<DaemonReport>,
     }
 
     /// What one daemon returned with its replies to writes.
-    pub struct ToldDaemon {
+    pub struct DaemonReport {
         /// The daemon.
         iod: IodId,
         /// Its write verifier, the same in all these replies.
@@ -65,7 +65,7 @@ wire_struct! {
 
 impl Envelope {
     /// For a call that changes nothing, with the connection's own identity.
-    pub const PLAIN: Self = Self { slot: 0, sequence: 0, identity: 0, told: Vec::new() };
+    pub const PLAIN: Self = Self { slot: 0, sequence: 0, identity: 0, size_reports: Vec::new() };
 }
 
 calls! {
@@ -110,14 +110,14 @@ calls! {
     /// Attributes.
     Stat = 0x0110 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// Whether a symbolic link at the end of the path is followed.
         follow: bool,
     } -> Attributes;
     /// The target of a symbolic link.
     ReadLink = 0x0111 {
         /// The link.
-        at: At,
+        at: PathRef,
     } -> Vec<u8>;
     /// Some entries of a directory.
     ReadDirectory = 0x01e0 {
@@ -133,7 +133,7 @@ calls! {
     /// Check whether the caller may read (4), write (2), execute or search (1).
     Access = 0x0113 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// The bits.
         mask: u8,
     } -> ();
@@ -141,7 +141,7 @@ calls! {
     /// Create a file, or open it when it exists and `exclusive` is not set.
     Create = 0x0120 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// Permission bits.
         mode: u32,
         /// The umask, used where the directory has no default access control list.
@@ -153,7 +153,7 @@ calls! {
         /// The access mode; `None` creates the file without opening it.
         rights: Option<Rights>,
         /// Layout hint.
-        wish: LayoutWish,
+        layout_hint: LayoutHint,
         /// The data lease to grant with it, if nothing conflicts.
         lease: LeaseMode,
         /// What the open denies to other opens.
@@ -162,7 +162,7 @@ calls! {
     /// Open an existing file.
     Open = 0x0121 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// The access mode.
         rights: Rights,
         /// Make it empty.
@@ -171,7 +171,7 @@ calls! {
         lease: LeaseMode,
         /// What the open denies to other opens. If not empty, the call has a slot.
         deny: Deny,
-    } -> Opened;
+    } -> OpenReply;
     /// Close handles. Unknown ones are ignored.
     Close = 0x0122 {
         /// The handles.
@@ -185,7 +185,7 @@ calls! {
         file: FileIndex,
         /// The access mode of the open.
         rights: Rights,
-    } -> Opened;
+    } -> OpenReply;
     /// Make the file's metadata durable: size, parts, the name that it was created under (I6).
     FsyncFile = 0x0124 {
         /// The file.
@@ -200,7 +200,7 @@ calls! {
     /// `MakeLink` gives it a name.
     CreateUnnamed = 0x0126 {
         /// The directory whose defaults apply.
-        at: At,
+        at: PathRef,
         /// Permission bits.
         mode: u32,
         /// The umask, used where the directory has no default access control list.
@@ -208,8 +208,8 @@ calls! {
         /// The access mode.
         rights: Rights,
         /// Layout hint.
-        wish: LayoutWish,
-    } -> Opened;
+        layout_hint: LayoutHint,
+    } -> OpenReply;
     /// Set the access mode and the deny mode of an open file. Refused if another open excludes it;
     /// then nothing changes. Repeatable.
     SetOpenModes = 0x0127 {
@@ -221,21 +221,21 @@ calls! {
         rights: Rights,
         /// The new deny mode.
         deny: Deny,
-    } -> Opened;
+    } -> OpenReply;
 
     /// Make a directory.
     MakeDirectory = 0x0130 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// Permission bits.
         mode: u32,
         /// The umask, used where the directory has no default access control list.
         umask: u32,
-    } -> Made;
+    } -> MakeReply;
     /// Make a special file.
     MakeNode = 0x0131 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// Fifo, socket or device.
         kind: FileKind,
         /// Permission bits.
@@ -248,33 +248,33 @@ calls! {
     /// Make a symbolic link.
     MakeSymlink = 0x0132 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// What it points to.
         target: Vec<u8>,
     } -> Attributes;
     /// Make a hard link.
     MakeLink = 0x0133 {
         /// The file.
-        from: At,
+        from: PathRef,
         /// Its new name.
-        to: At,
+        to: PathRef,
     } -> Attributes;
     /// Remove a name of a file that is not a directory.
     Unlink = 0x0134 {
         /// The name.
-        at: At,
-    } -> Removed;
+        at: PathRef,
+    } -> RemoveReply;
     /// Remove an empty directory.
     RemoveDirectory = 0x0135 {
         /// The name.
-        at: At,
-    } -> Removed;
+        at: PathRef,
+    } -> RemoveReply;
     /// Rename; atomic for every observer (I7).
     Rename = 0x0136 {
         /// Old name.
-        from: At,
+        from: PathRef,
         /// New name.
-        to: At,
+        to: PathRef,
         /// What to do if the new name exists.
         mode: RenameMode,
     } -> ();
@@ -282,7 +282,7 @@ calls! {
     /// Change attributes. A size truncates or extends the file, as an intent (I5).
     SetAttributes = 0x01e1 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// Whether a symbolic link at the end of the path is followed.
         follow: bool,
         /// The changes.
@@ -301,14 +301,14 @@ calls! {
     /// Value of an extended attribute.
     GetXattr = 0x0150 {
         /// The path (a final symbolic link is not followed).
-        at: At,
+        at: PathRef,
         /// Its name, including the `user.` or other prefix.
         name: Vec<u8>,
     } -> Vec<u8>;
     /// Set an extended attribute.
     SetXattr = 0x0151 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// Its name.
         name: Vec<u8>,
         /// Its value.
@@ -322,12 +322,12 @@ calls! {
     /// Names of all extended attributes.
     ListXattrs = 0x0152 {
         /// The path.
-        at: At,
+        at: PathRef,
     } -> Vec<Vec<u8>>;
     /// Remove an extended attribute.
     RemoveXattr = 0x0153 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// Its name.
         name: Vec<u8>,
     } -> ();
@@ -341,14 +341,14 @@ calls! {
     /// The layout of a file, or the default layout of a directory.
     LayoutShow = 0x0161 {
         /// The path.
-        at: At,
+        at: PathRef,
     } -> LayoutShowReply;
     /// Set the default layout of a directory, or the layout of a file that was never written.
     LayoutSet = 0x0162 {
         /// The path.
-        at: At,
+        at: PathRef,
         /// The hint; an empty one removes the default.
-        wish: LayoutWish,
+        layout_hint: LayoutHint,
     } -> ();
 
     /// Make a client key.
@@ -487,7 +487,7 @@ calls! {
         /// The wanted mode. The grant may be less if other clients use the file too.
         mode: LeaseMode,
         /// Whether only this mode will do.
-        alone: bool,
+        exclusive: bool,
     } -> LeaseGrant;
     /// Wait for recalls: returns those with numbers above `seen`, lowest first, or none after a
     /// while. The first call in an epoch confirms that the client has returned every lease of
@@ -508,7 +508,7 @@ calls! {
     } -> Option<LayoutGrant>;
     /// Extend the growth grant of an open file. Returns the new grant, at or past `end`, or `None`
     /// where no quota applies any more. Repeatable.
-    ExtendWriteEnd = 0x01c0 {
+    ExtendGrowthGrant = 0x01c0 {
         /// The handle, open for writing.
         open_id: u64,
         /// Its file.
@@ -579,7 +579,7 @@ calls! {
     } -> FsckAffectedReply;
     /// The reason why the file system needs fsck, if it does: its metadata was salvaged or loaded
     /// from a dump. `clear` clears the flag after a clean check.
-    FsckMark = 0x01d0 {
+    NeedsFsck = 0x01d0 {
         /// Whether the check found no problem.
         clear: bool,
     } -> Option<String>;
@@ -649,7 +649,7 @@ wire_struct! {
         /// The last cookie that the directory has assigned. Names that are created or moved later
         /// get higher cookies. A listing that stops at the value of its first reply ends, even if
         /// names are moved meanwhile.
-        last: u64,
+        last_cookie: u64,
     }
 
     /// A file that was created or found.
@@ -659,13 +659,13 @@ wire_struct! {
         /// Whether this call created it.
         created: bool,
         /// Handle and capability, if it was opened.
-        opened: Option<Opened>,
+        opened: Option<OpenReply>,
         /// Attributes of its directory after the creation; for a session that holds leases.
         directory: Option<Attributes>,
     }
 
     /// A directory that was created.
-    pub struct Made {
+    pub struct MakeReply {
         /// Its attributes.
         attributes: Attributes,
         /// Attributes of its parent directory after the creation; for a session that holds leases.
@@ -673,7 +673,7 @@ wire_struct! {
     }
 
     /// A name that was removed.
-    pub struct Removed {
+    pub struct RemoveReply {
         /// Attributes of its directory after the removal; for a session that holds leases.
         directory: Option<Attributes>,
     }
@@ -695,7 +695,7 @@ wire_struct! {
     }
 
     /// An open file.
-    pub struct Opened {
+    pub struct OpenReply {
         /// The handle, unique in the session.
         open_id: u64,
         /// Its attributes.
@@ -710,7 +710,7 @@ wire_struct! {
         lease: LeaseGrant,
         /// With a quota: how far the file may grow before the client must call
         /// [`ExtendGrowthGrant`].
-        write_end: Option<u64>,
+        growth_grant: Option<u64>,
     }
 
     /// Changes of attributes; `None` leaves an attribute unchanged.
@@ -761,7 +761,7 @@ wire_struct! {
         /// The file's layout; `None` for a directory.
         layout: Option<Layout>,
         /// The default for new files here (for a file: of its directory).
-        wish: LayoutWish,
+        layout_hint: LayoutHint,
         /// Parts that are recorded as existing.
         existing_parts: Vec<u8>,
     }
@@ -819,7 +819,7 @@ wire_struct! {
         /// The cluster map.
         map: ClusterMap,
         /// Milliseconds since the last contact with each I/O daemon, in the order of the map.
-        heard_ms_ago: Vec<u64>,
+        last_contact_ms: Vec<u64>,
     }
 
     /// The registration of an I/O daemon.

@@ -24,7 +24,7 @@ wire_struct! {
 
     /// Names a file: a path relative to a directory, or with an empty path the directory or file
     /// itself.
-    pub struct At {
+    pub struct PathRef {
         /// Start of the path; [`FileIndex::ROOT`] for absolute ones.
         dir: FileIndex,
         /// Components separated by `/`; at most 4096 bytes. A leading `/` is ignored.
@@ -68,7 +68,7 @@ wire_struct! {
         /// Whether the attributes must not be cached under the names lease of the file's directory:
         /// it has several names or none, another client has it open for writing, or its size is not
         /// recorded yet.
-        shared: bool,
+        uncacheable: bool,
         /// Whether it has extended attributes, including access control lists. If not, a client
         /// need not ask for any.
         has_xattrs: bool,
@@ -89,9 +89,9 @@ wire_struct! {
     }
 
     /// A hint for the layout of new files. `None` leaves a value to the directory's default.
-    pub struct LayoutWish {
+    pub struct LayoutHint {
         /// The distribution.
-        distribution: Option<WishedDistribution>,
+        distribution: Option<DistributionHint>,
         /// Bytes in one strip.
         stripe_bytes: Option<u64>,
         /// Number of parts (the papers' I/O daemon count).
@@ -197,7 +197,7 @@ impl Space {
     }
 }
 
-impl LayoutWish {
+impl LayoutHint {
     /// No hint: everything is left to the directory.
     pub fn none() -> Self {
         Self {
@@ -214,13 +214,13 @@ impl LayoutWish {
     }
 }
 
-impl Default for LayoutWish {
+impl Default for LayoutHint {
     fn default() -> Self {
         Self::none()
     }
 }
 
-impl At {
+impl PathRef {
     /// The file itself.
     pub fn file(file: FileIndex) -> Self {
         Self { dir: file, path: Vec::new() }
@@ -247,7 +247,7 @@ impl Identity {
 
 wire_enum! {
     /// The kind of a distribution.
-    pub enum WishedDistribution {
+    pub enum DistributionHint {
         /// Round robin.
         SimpleStripe = 1,
         /// The whole file in one part.

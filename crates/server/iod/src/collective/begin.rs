@@ -14,8 +14,8 @@ use braid_types::{
 use braid_wire::{
     Rights, Wire,
     message::{
-        collective::{CollectiveKind, TaskFamily},
-        iod::Collect,
+        collective::{CollectiveKind, StridedRequests},
+        iod::BeginCollective,
     },
 };
 
@@ -45,7 +45,7 @@ pub(crate) fn collect<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
-    collect: &Collect,
+    collect: &BeginCollective,
 ) -> Result<(), Failure> {
     let made = make(core, connection, now, collect);
     let added = made.and_then(|collective| core.collectives().add(Arc::new(collective)));
@@ -60,7 +60,7 @@ fn make<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
-    collect: &Collect,
+    collect: &BeginCollective,
 ) -> Result<Collective, Failure> {
     let (capability, _) = core.admission().admitted_capability(
         connection,
@@ -117,8 +117,8 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
 }
 
 /// The tasks' sessions, by rank.
-fn sessions(capability: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure> {
-    let tasks = TaskFamily::tasks(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
+fn sessions(capability: &Grant, collect: &BeginCollective) -> Result<Vec<SessionId>, Failure> {
+    let tasks = StridedRequests::task_count(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
         let detail =
             format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
         Failure::new(Status::LimitExceeded, detail)
@@ -136,21 +136,21 @@ fn sessions(capability: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Fai
 }
 
 /// The most memory that the views of these formulas may take, in bytes.
-fn view_bytes_max(families: &[TaskFamily]) -> usize {
+fn view_bytes_max(families: &[StridedRequests]) -> usize {
     families.iter().map(|family| family.first.to_bytes().len() * VIEW_GROWTH).sum()
 }
 
 /// The tasks' unfolded requests, by rank. Requests of one formula share its view.
 fn unfolds(
     capability: &Grant,
-    families: &[TaskFamily],
+    families: &[StridedRequests],
     permit: &Place,
 ) -> Result<Vec<Unfold>, Failure> {
     let (mut unfolds, mut view_bytes) = (Vec::new(), 0);
     for family in families {
         let view = family.first.view.map().map_err(invalid)?;
         view_bytes += view.size_bytes();
-        for (displacement, start) in family.places() {
+        for (displacement, start) in family.offsets() {
             let view = view.moved_to(displacement);
             unfolds.push(
                 capability

@@ -59,7 +59,7 @@ fn run<S: ObjectStore>(
     });
     Ok(ListObjectsReply {
         objects,
-        strangers: strangers.collect(),
+        foreign_files: strangers.collect(),
         cursor: page.next.map(|id| id.to_bytes()),
     })
 }

@@ -32,7 +32,7 @@ pub(crate) fn begin<S: ObjectStore>(
             "only the holder of a client key may measure a disk",
         ));
     }
-    let &MeasureDisk { bytes, part_ms, at_once } = asked;
+    let &MeasureDisk { bytes, part_ms, threads: at_once } = asked;
     if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
         return Err(Failure::new(
             Status::Invalid,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use braid_store::ObjectStore;
 use braid_types::{Failure, SessionId, Status};
-use braid_wire::message::iod::{ReturnRoom, WriteWithRoom};
+use braid_wire::message::iod::{ReturnReservation, WriteWithReservation};
 
 use super::write::{self, Reply, WriteJob};
 use crate::{
@@ -22,7 +22,7 @@ pub(crate) fn write<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
-    write: &WriteWithRoom,
+    write: &WriteWithReservation,
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
     let session = session(connection)?;
@@ -34,9 +34,9 @@ pub(crate) fn write<S: ObjectStore>(
     )?;
     // Before anything is reserved, since a fence has ended the reservations of its sessions.
     job.check(core, now)?;
-    let uses = if u64::from(payload_bytes) <= write.uses.0 { write.uses.0 } else { 0 };
+    let uses = if u64::from(payload_bytes) <= write.reserved_bytes.0 { write.reserved_bytes.0 } else { 0 };
     let (room, in_room) =
-        core.room().ask(session, &write.room, write.wanted.0, uses, now, || core.measured());
+        core.room().ask(session, &write.account, write.wanted.0, uses, now, || core.measured());
     job.in_room = in_room;
     job.reply = Reply::WithRoom(room);
     job.modified = write.modified;
@@ -47,9 +47,9 @@ pub(crate) fn take_back<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &ConnectionState,
     now: Duration,
-    back: &ReturnRoom,
+    back: &ReturnReservation,
 ) -> Result<(), Failure> {
-    core.room().take_back(session(connection)?, &back.room, now);
+    core.room().take_back(session(connection)?, &back.account, now);
     Ok(())
 }
 

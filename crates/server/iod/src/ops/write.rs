@@ -28,7 +28,7 @@ use braid_types::{
 use braid_wire::{
     Rights,
     message::{
-        iod::{Room, Write, WriteReply, WriteWithRoomReply},
+        iod::{Reservation, Write, WriteReply, WriteWithReservationReply},
         types::ObjectInfo,
     },
 };
@@ -70,7 +70,7 @@ pub struct WriteJob {
 #[derive(Debug)]
 pub(super) enum Reply {
     Plain,
-    WithRoom(Option<Room>),
+    WithRoom(Option<Reservation>),
 }
 
 #[derive(Debug)]
@@ -150,10 +150,10 @@ impl WriteJob {
             Reply::Plain => Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier })),
             Reply::WithRoom(room) => {
                 let (room, objects) = (room.clone(), self.touched(core));
-                Answer::from_outcome(outcome.map(|()| WriteWithRoomReply {
+                Answer::from_outcome(outcome.map(|()| WriteWithReservationReply {
                     bytes,
                     verifier,
-                    room,
+                    reservation: room,
                     objects,
                 }))
             }

@@ -29,7 +29,7 @@ use std::{
 
 use braid_store::{DeviceId, StoreSpace};
 use braid_types::{Failure, SessionId, Status, limits::RESERVATION_OBJECT_BYTES};
-use braid_wire::message::iod::{Room, RoomAccount};
+use braid_wire::message::iod::{Reservation, ReservationAccount};
 
 use self::{
     space::{Space, blocks},
@@ -116,12 +116,12 @@ impl Keeper {
     pub(crate) fn ask(
         &self,
         session: SessionId,
-        account: &RoomAccount,
+        account: &ReservationAccount,
         wanted: u64,
         uses: u64,
         now: Duration,
         measure: impl FnOnce() -> Option<StoreSpace>,
-    ) -> (Option<Room>, bool) {
+    ) -> (Option<Reservation>, bool) {
         let State { space, terms, .. } = &mut *self.device.lock();
         let key = (self.member, session);
         space.let_go(terms.expire(now));
@@ -132,7 +132,7 @@ impl Keeper {
     }
 
     /// A session returned space. When nothing is left, its term ends.
-    pub(crate) fn take_back(&self, session: SessionId, account: &RoomAccount, now: Duration) {
+    pub(crate) fn take_back(&self, session: SessionId, account: &ReservationAccount, now: Duration) {
         let State { space, terms, .. } = &mut *self.device.lock();
         let key = (self.member, session);
         space.let_go(terms.released(key, account, now));

@@ -12,7 +12,7 @@ use braid_types::{
     ByteCount, SessionId,
     limits::{RESERVATION_VALID_MS, RESERVATION_SESSION_BYTES_MAX, RESERVATION_SESSIONS_MAX},
 };
-use braid_wire::message::iod::{Room, RoomAccount};
+use braid_wire::message::iod::{Reservation, ReservationAccount};
 
 use super::space::EXPIRES;
 
@@ -46,7 +46,7 @@ impl Term {
 
 impl Terms {
     /// Applies what a session reports as released. Returns how much less is reserved.
-    pub(super) fn released(&mut self, key: Key, account: &RoomAccount, now: Duration) -> u64 {
+    pub(super) fn released(&mut self, key: Key, account: &ReservationAccount, now: Duration) -> u64 {
         let Some(term) = self.terms.get_mut(&key) else { return 0 };
         term.heard = term.heard.max(now);
         if account.term != term.number {
@@ -71,7 +71,7 @@ impl Terms {
     }
 
     /// Adds to a session's reservation. Returns what it has now.
-    pub(super) fn granted(&mut self, key: Key, bytes: u64, now: Duration) -> Option<Room> {
+    pub(super) fn granted(&mut self, key: Key, bytes: u64, now: Duration) -> Option<Reservation> {
         if bytes > 0 && !self.terms.contains_key(&key) {
             // The number is the term's first moment: another process of the daemon had other
             // moments.
@@ -82,7 +82,7 @@ impl Terms {
         }
         let term = self.terms.get_mut(&key)?;
         term.granted = term.granted.saturating_add(bytes);
-        Some(Room { term: term.number, granted: ByteCount(term.granted), holds_ms: RESERVATION_VALID_MS })
+        Some(Reservation { term: term.number, granted: ByteCount(term.granted), valid_ms: RESERVATION_VALID_MS })
     }
 
     /// Ends a session's term. Returns how much less is reserved.

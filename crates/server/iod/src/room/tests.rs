@@ -13,7 +13,7 @@ use super::*;
 const MIB: u64 = 1 << 20;
 const NOW: Duration = Duration::from_secs(1000);
 const SESSION: SessionId = SessionId(7);
-const NOTHING: RoomAccount = RoomAccount { term: 0, released: ByteCount(0) };
+const NOTHING: ReservationAccount = ReservationAccount { term: 0, released: ByteCount(0) };
 
 fn space(total: u64, free: u64) -> Option<StoreSpace> {
     let (device, total_objects) = (DeviceId::default(), 1 << 20);
@@ -35,15 +35,15 @@ fn disk() -> Option<StoreSpace> {
 fn asked(
     keeper: &Keeper,
     session: SessionId,
-    account: &RoomAccount,
+    account: &ReservationAccount,
     wanted: u64,
     now: Duration,
-) -> Option<Room> {
+) -> Option<Reservation> {
     keeper.ask(session, account, wanted, 0, now, disk).0
 }
 
-fn account(room: &Room, released: u64) -> RoomAccount {
-    RoomAccount { term: room.term, released: ByteCount(released) }
+fn account(room: &Reservation, released: u64) -> ReservationAccount {
+    ReservationAccount { term: room.term, released: ByteCount(released) }
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn what_was_let_go_is_told_in_any_order_and_again() {
 
 #[test]
 fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
-    let uses = |keeper: &Keeper, account: &RoomAccount, uses| {
+    let uses = |keeper: &Keeper, account: &ReservationAccount, uses| {
         keeper.ask(SESSION, account, 0, uses, NOW, disk).1
     };
     let keeper = Keeper::alone();
@@ -214,10 +214,10 @@ impl Knows {
     fn spare(&self) -> u64 {
         (self.granted - self.released).saturating_sub(self.held())
     }
-    fn account(&self) -> RoomAccount {
-        RoomAccount { term: self.term, released: ByteCount(self.released) }
+    fn account(&self) -> ReservationAccount {
+        ReservationAccount { term: self.term, released: ByteCount(self.released) }
     }
-    fn heard(&mut self, room: Option<Room>, sent: Duration) {
+    fn heard(&mut self, room: Option<Reservation>, sent: Duration) {
         let Some(room) = room else {
             return *self = Self { holds: std::mem::take(&mut self.holds), ..Self::default() };
         };

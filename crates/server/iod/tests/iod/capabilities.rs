@@ -10,9 +10,9 @@ use braid_wire::{
         DaemonStatus, Ping,
         collective::CollectiveKind,
         iod::{
-            Allocate, Collect, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead,
-            JoinWrite, MeasureDisk, ObjectLength, ObjectSizes, Read, Release, ReturnRoom,
-            RoomAccount, Seek, SeekWhat, Truncate, Write, WriteWithRoom,
+            Allocate, BeginCollective, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead,
+            JoinWrite, MeasureDisk, ObjectLength, ObjectSizes, Read, Release, ReturnReservation,
+            ReservationAccount, Seek, SeekWhat, Truncate, Write, WriteWithReservation,
         },
     },
 };
@@ -163,7 +163,7 @@ fn a_fenced_session_may_not_even_write_nothing() {
 fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'static [u8])> {
     let (handle, present, request) = (1, capability.sign(&server_key()), contiguous(0, 1));
     let again = || (present.clone(), request.clone());
-    let room = RoomAccount { term: 0, released: ByteCount(0) };
+    let room = ReservationAccount { term: 0, released: ByteCount(0) };
     let (offset, bytes) = (FileOffset(0), ByteCount(1));
     let collective = [1; 16];
     fn call<C: Call>(call: C) -> (u16, Vec<u8>) {
@@ -171,13 +171,13 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
     }
     let write = |(present, request)| call(Write { handle, present, request });
     let with_room = |(present, request)| {
-        call(WriteWithRoom {
+        call(WriteWithReservation {
             handle,
             present,
             request,
-            room: room.clone(),
+            account: room.clone(),
             wanted: bytes,
-            uses: ByteCount(0),
+            reserved_bytes: ByteCount(0),
             modified: None,
         })
     };
@@ -200,7 +200,7 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
             to: offset,
             bytes,
         }),
-        call(Collect {
+        call(BeginCollective {
             handle,
             present: present.clone(),
             collective,
@@ -218,7 +218,7 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
             wait_ms: 1,
         }),
         call(FlushAll {}),
-        call(MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, at_once: 1 }),
+        call(MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, threads: 1 }),
     ];
     let with_payload = with_payload.into_iter().map(|(op, body)| (op, body, &b"x"[..]));
     with_payload.chain(plain.into_iter().map(|(op, body)| (op, body, &b""[..]))).collect()
@@ -239,7 +239,7 @@ fn a_fenced_session_may_only_give_up_what_is_its_own() {
         let refused = decode_outcome::<()>(&out.body.unwrap()).expect("a refusal").unwrap_err();
         assert_eq!(refused.status, Status::Fenced, "message {op:#06x}");
     }
-    client.call(&ReturnRoom { room: RoomAccount { term: 0, released: ByteCount(0) } }).unwrap();
+    client.call(&ReturnReservation { account: ReservationAccount { term: 0, released: ByteCount(0) } }).unwrap();
     client.call(&Release { handles: vec![1] }).unwrap();
 }
 

@@ -14,8 +14,8 @@ use braid_wire::{
     Call, Capability, FrameFlags, Rights, Wire, decode_outcome,
     message::{
         Cancel, Ping,
-        collective::{CollectiveKind, TaskFamily},
-        iod::{Abandon, Collect, Fence, JoinRead, JoinWrite, ObjectLength, Truncate, WriteReply},
+        collective::{CollectiveKind, StridedRequests},
+        iod::{Abandon, BeginCollective, Fence, JoinRead, JoinWrite, ObjectLength, Truncate, WriteReply},
     },
 };
 
@@ -39,13 +39,13 @@ pub fn of(session: SessionId) -> Capability {
 }
 
 /// Two tasks with 8 of every 16 bytes each; sessions by rank.
-pub fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u64) -> Collect {
+pub fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u64) -> BeginCollective {
     let stride = 8 * sessions.len() as u64;
     let task = |n: usize| Request { view: View::strided(n as u64 * 8, 8, stride), start: 0, bytes };
-    let tasks = TaskFamily::of(&(0..sessions.len()).map(task).collect::<Vec<_>>());
+    let tasks = StridedRequests::from_requests(&(0..sessions.len()).map(task).collect::<Vec<_>>());
     let sessions = sessions.iter().map(|session| (*session, 1)).collect();
     let present = of(SESSION).sign(&server_key());
-    Collect { handle: 1, present, collective: id, kind, tasks, sessions }
+    BeginCollective { handle: 1, present, collective: id, kind, tasks, sessions }
 }
 
 pub fn join_read(capability: &Capability, rank: u32, bytes: u64) -> JoinRead {
@@ -129,7 +129,7 @@ fn the_right_that_is_needed_is_needed_by_master_and_task() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
     let read_only = Capability { rights: Rights::READ, ..whole() };
-    let writing = Collect {
+    let writing = BeginCollective {
         present: read_only.sign(&server_key()),
         ..collect(ID, CollectiveKind::Write, &[SESSION], 16)
     };
@@ -140,7 +140,7 @@ fn the_right_that_is_needed_is_needed_by_master_and_task() {
         "and so are joins"
     );
     let id = [4; 16];
-    task.call(&Collect { collective: id, ..collect(id, CollectiveKind::Write, &[SESSION], 16) })
+    task.call(&BeginCollective { collective: id, ..collect(id, CollectiveKind::Write, &[SESSION], 16) })
         .unwrap();
     let joining = JoinWrite { collective: id, ..join_write(&read_only, 0) };
     assert_eq!(refusal(task.call_with(&joining, &[1; 16])), Status::BadCapability);
@@ -170,9 +170,9 @@ fn a_master_that_is_no_task_and_lists_that_do_not_fit_are_refused() {
 }
 
 /// A collective write of one task, in its leader task's session.
-fn by(master: SessionId, id: u8) -> Collect {
+fn by(master: SessionId, id: u8) -> BeginCollective {
     let present = of(master).sign(&server_key());
-    Collect { present, ..collect([id; 16], CollectiveKind::Write, &[master], 16) }
+    BeginCollective { present, ..collect([id; 16], CollectiveKind::Write, &[master], 16) }
 }
 
 #[test]
@@ -227,8 +227,8 @@ fn views_of_collective_requests_take_bounded_memory() {
     };
     let large = |id: u8, count: u32| {
         let tasks =
-            vec![TaskFamily { first: request.clone(), count, displacement_step: 0, start_step: 0 }];
-        Collect { tasks, sessions: vec![(SESSION, count)], ..by(SESSION, id) }
+            vec![StridedRequests { first: request.clone(), count, displacement_step: 0, start_step: 0 }];
+        BeginCollective { tasks, sessions: vec![(SESSION, count)], ..by(SESSION, id) }
     };
     master.call(&large(1, 16)).unwrap();
     assert_eq!(
@@ -368,14 +368,14 @@ fn without_threads_a_task_that_would_wait_gets_try_again() {
 }
 
 /// 256 KiB of this daemon and a byte, then nothing of it for 2^30 steps.
-fn more_is_long_to_search() -> Collect {
+fn more_is_long_to_search() -> BeginCollective {
     let entries =
         vec![(0, Pattern::Bytes(256 * 1024)), (512 * 1024, Pattern::Bytes(1)), (1 << 30, beside())];
     let view = View { displacement: 1 << 30, extent: 1 << 61, pattern: Pattern::Struct(entries) };
     let request = Request { view, start: 0, bytes: 1 << 29 };
     let present = second_of_two().sign(&server_key());
-    let (kind, tasks) = (CollectiveKind::Read, TaskFamily::of(&[request]));
-    Collect { handle: 1, present, collective: ID, kind, tasks, sessions: vec![(SESSION, 1)] }
+    let (kind, tasks) = (CollectiveKind::Read, StridedRequests::from_requests(&[request]));
+    BeginCollective { handle: 1, present, collective: ID, kind, tasks, sessions: vec![(SESSION, 1)] }
 }
 
 #[test]
@@ -461,7 +461,7 @@ fn joins_without_a_collect_or_without_the_others_time_out() {
     assert_eq!(alone.unwrap_err().detail, "no master's collective request came within 100 ms");
     let present = on(&cluster).sign(&server_key());
     let collect =
-        Collect { present, ..collect(ID, CollectiveKind::Write, &[SESSION, SESSION], 16) };
+        BeginCollective { present, ..collect(ID, CollectiveKind::Write, &[SESSION, SESSION], 16) };
     client.call(&collect, &[], &mut []).unwrap().0.unwrap();
     let join = JoinWrite { wait_ms: 100, ..join_write(&on(&cluster), 1) };
     let (waited, _) = client.call(&join, &[7; 16], &mut []).unwrap();
@@ -482,9 +482,9 @@ fn collective_data_goes_over_tls() {
     let request = Request { view: View::strided(100, 4000, 8000), start: 0, bytes: 1 << 20 };
     let present = on(&cluster).sign(&server_key());
     for (id, kind) in [(ID, CollectiveKind::Write), ([4; 16], CollectiveKind::Read)] {
-        let tasks = TaskFamily::of(std::slice::from_ref(&request));
+        let tasks = StridedRequests::from_requests(std::slice::from_ref(&request));
         let (present, sessions) = (present.clone(), vec![(SESSION, 1)]);
-        let collect = Collect { handle: 1, present, collective: id, kind, tasks, sessions };
+        let collect = BeginCollective { handle: 1, present, collective: id, kind, tasks, sessions };
         client.call(&collect, &[], &mut []).unwrap().0.unwrap();
         let data = pattern(1 << 20, 1);
         if kind == CollectiveKind::Write {

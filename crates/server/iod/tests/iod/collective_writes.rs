@@ -10,8 +10,8 @@ use braid_types::{ByteCount, ConnectionId, Failure, Status};
 use braid_wire::{
     Call, Capability, Wire, decode_outcome,
     message::{
-        collective::{CollectiveKind, TaskFamily},
-        iod::{Collect, JoinWrite, WriteReply},
+        collective::{CollectiveKind, StridedRequests},
+        iod::{BeginCollective, JoinWrite, WriteReply},
     },
 };
 use proptest::prelude::*;
@@ -174,9 +174,9 @@ fn capability_of(parts: usize) -> Capability {
 }
 
 fn collect(client: &mut Client<'_>, capability: &Capability, requests: &[Request]) {
-    let (tasks, present) = (TaskFamily::of(requests), capability.sign(&server_key()));
+    let (tasks, present) = (StridedRequests::from_requests(requests), capability.sign(&server_key()));
     let sessions = vec![(SESSION, requests.len() as u32)];
-    let collect = Collect {
+    let collect = BeginCollective {
         handle: 1,
         present,
         collective: ID,

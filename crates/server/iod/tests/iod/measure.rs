@@ -10,7 +10,7 @@ use braid_wire::{
 
 use super::harness::*;
 
-const LOAD: MeasureDisk = MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, at_once: 2 };
+const LOAD: MeasureDisk = MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, threads: 2 };
 
 #[test]
 fn the_holder_of_a_client_key_and_nobody_else_may_ask_a_bounded_amount() {
@@ -22,8 +22,8 @@ fn the_holder_of_a_client_key_and_nobody_else_may_ask_a_bounded_amount() {
         MeasureDisk { bytes: few, ..LOAD },
         MeasureDisk { part_ms: 0, ..LOAD },
         MeasureDisk { part_ms: 2001, ..LOAD },
-        MeasureDisk { at_once: 0, ..LOAD },
-        MeasureDisk { at_once: 65, ..LOAD },
+        MeasureDisk { threads: 0, ..LOAD },
+        MeasureDisk { threads: 65, ..LOAD },
     ] {
         assert_eq!(refusal(client.call(&wrong)), Status::Invalid, "{wrong:?}");
     }

@@ -9,8 +9,8 @@ use braid_types::{ByteCount, FileOffset, IodId, SessionId, Status, limits::RESER
 use braid_wire::{
     Capability, Credential, Role,
     message::iod::{
-        Allocate, CopyRange, DiskSpace, Fence, ReturnRoom, Room, RoomAccount, WriteWithRoom,
-        WriteWithRoomReply,
+        Allocate, CopyRange, DiskSpace, Fence, ReturnReservation, Reservation, ReservationAccount, WriteWithReservation,
+        WriteWithReservationReply,
     },
 };
 
@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 const DISK: u64 = 17 * MIB;
 const KEPT_MAX: u64 = 2 * MIB;
 const OTHER: SessionId = SessionId(6);
-const NOTHING: RoomAccount = RoomAccount { term: 0, released: ByteCount(0) };
+const NOTHING: ReservationAccount = ReservationAccount { term: 0, released: ByteCount(0) };
 
 fn small() -> IodCore<MemStore> {
     let core = daemon(1);
@@ -33,30 +33,30 @@ fn of(session: SessionId) -> Capability {
     Capability { session, ..capability(striped([1])) }
 }
 
-fn account(room: &Room, released: u64) -> RoomAccount {
-    RoomAccount { term: room.term, released: ByteCount(released) }
+fn account(room: &Reservation, released: u64) -> ReservationAccount {
+    ReservationAccount { term: room.term, released: ByteCount(released) }
 }
 
 impl Client<'_> {
     fn write_with_room(
         &mut self,
-        room: &RoomAccount,
+        room: &ReservationAccount,
         wanted: u64,
         uses: u64,
         offset: u64,
         bytes: u64,
-    ) -> Result<WriteWithRoomReply, Status> {
+    ) -> Result<WriteWithReservationReply, Status> {
         let (handle, present) = self.present(&of(SESSION));
         let (request, room) = (contiguous(offset, bytes), room.clone());
         let (wanted, uses) = (ByteCount(wanted), ByteCount(uses));
-        let write = WriteWithRoom { handle, present, request, room, wanted, uses, modified: None };
+        let write = WriteWithReservation { handle, present, request, account: room, wanted, reserved_bytes: uses, modified: None };
         let outcome = self.call_with(&write, &pattern(bytes as usize, offset));
         outcome.map(|reply| reply.reply).map_err(|failure| failure.status)
     }
 
     /// The largest possible reservation.
-    fn room(&mut self) -> Room {
-        self.write_with_room(&NOTHING, u64::MAX, 0, 0, 1).unwrap().room.unwrap()
+    fn room(&mut self) -> Reservation {
+        self.write_with_room(&NOTHING, u64::MAX, 0, 0, 1).unwrap().reservation.unwrap()
     }
 
     /// Fills the disk with ordinary writes from here on. Returns where they ended.
@@ -104,7 +104,7 @@ fn a_write_in_room_of_a_session_that_has_none_is_an_ordinary_one() {
     let (mut gathers, mut other) = clients(&core);
     let room = gathers.room();
     other.fill(MIB);
-    let uses = |account: &RoomAccount, uses, bytes| {
+    let uses = |account: &ReservationAccount, uses, bytes| {
         Client::of_session(&core, SESSION)
             .write_with_room(account, 0, uses, 1 << 30, bytes)
             .map(drop)
@@ -125,9 +125,9 @@ fn a_write_in_room_of_a_session_that_has_none_is_an_ordinary_one() {
 
 #[test]
 fn returned_fenced_and_expired_reservations_are_free_for_others() {
-    let ended: [fn(&IodCore<MemStore>, &mut Client<'_>, &Room); 3] = [
+    let ended: [fn(&IodCore<MemStore>, &mut Client<'_>, &Reservation); 3] = [
         |_, gathers, room| {
-            gathers.call(&ReturnRoom { room: account(room, room.granted.0) }).unwrap()
+            gathers.call(&ReturnReservation { account: account(room, room.granted.0) }).unwrap()
         },
         |core, _, _| {
             let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
@@ -191,8 +191,8 @@ fn a_restarted_daemon_says_that_what_was_granted_is_void() {
     let mut gathers = Client::of_session(&again, SESSION);
     gathers.now = later;
     let told = gathers.write_with_room(&account(&room, 0), 0, 4096, 0, 1).unwrap();
-    assert_eq!(told.room, None);
-    let anew = gathers.write_with_room(&account(&room, 0), MIB, 0, 0, 1).unwrap().room.unwrap();
+    assert_eq!(told.reservation, None);
+    let anew = gathers.write_with_room(&account(&room, 0), MIB, 0, 0, 1).unwrap().reservation.unwrap();
     assert_ne!(anew.term, room.term);
 }
 
@@ -202,7 +202,7 @@ fn room_is_for_sessions_alone() {
     let mut admin = Client::new(&core, Role::Admin, Credential::Server);
     for client in [&mut Client::mds(&core), &mut admin] {
         assert_eq!(client.write_with_room(&NOTHING, MIB, 0, 0, 1).unwrap_err(), Status::WrongRole);
-        assert_eq!(refusal(client.call(&ReturnRoom { room: NOTHING })), Status::WrongRole);
+        assert_eq!(refusal(client.call(&ReturnReservation { account: NOTHING })), Status::WrongRole);
     }
     assert_eq!(core.iod(), IodId(1));
 }

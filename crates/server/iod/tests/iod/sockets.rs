@@ -386,7 +386,7 @@ fn the_metadata_servers_calls_run_on_the_workers() {
     let list = ListObjects { cursor: Vec::new(), count_max: 10 };
     let listed = mds.call(&list, &[], &mut []).unwrap().0.unwrap();
     assert_eq!((listed.objects[0].object.file, listed.objects[0].bytes.0), (FILE, 4));
-    assert!(listed.strangers.is_empty());
+    assert!(listed.foreign_files.is_empty());
     mds.call(&Delete { objects: vec![object(0)], durable: false }, &[], &mut [])
         .unwrap()
         .0

@@ -9,7 +9,7 @@ use braid_wire::{
     Deny, Rights,
     message::{
         mds::{Create, CreateReply, CreateUnnamed, MdsRequest},
-        types::{Attributes, LayoutWish},
+        types::{Attributes, LayoutHint},
     },
 };
 
@@ -46,7 +46,7 @@ impl MdsCore {
         match self.make_file(&call, &slot, r, true) {
             Ok(made) => {
                 // No other client knows the file yet.
-                let attributes = Attributes { shared: false, ..convert::attributes(&made.inode) };
+                let attributes = Attributes { uncacheable: false, ..convert::attributes(&made.inode) };
                 let directory = self.directory_after(&call, slot.0);
                 self.created(call, &made, attributes, r, (directory, since))
             }
@@ -112,7 +112,7 @@ impl MdsCore {
         // Read before: the closure runs under the namespace's lock and must not take the server's.
         let iods = self.state().cluster.candidates();
         let place = |default: Option<&DirectoryDefault>, _| {
-            self.place(&iods, default, &r.wish, call.who.uid)
+            self.place(&iods, default, &r.layout_hint, call.who.uid)
         };
         let args = CreateArgs { mode: convert::mode(r.mode, r.umask), exclusive, open, place };
         self.names.create(&self.change(call), slot.0, &slot.1, args)
@@ -131,7 +131,7 @@ impl MdsCore {
             let directory = self.file_at(&call, &r.at, true)?;
             let open = args(session, r.rights, Deny::NONE);
             let place = |default: Option<&DirectoryDefault>, _| {
-                self.place(&iods, default, &r.wish, call.who.uid)
+                self.place(&iods, default, &r.layout_hint, call.who.uid)
             };
             let mode = convert::mode(r.mode, r.umask);
             let inode = self.names.create_unnamed(
@@ -155,12 +155,12 @@ impl MdsCore {
         (directory, since): (Option<Attributes>, Option<(Since, Mark)>),
     ) -> Flow {
         let now = convert::attributes(&made.inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
+        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.uncacheable, known);
         let change = change.max(now.change);
         let denied = r.rights.is_some() && r.deny.has(Deny::READ);
         let shared =
             if made.created { denied } else { self.is_shared(&call, &made.inode, settled) };
-        let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
+        let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
             let opened = self.opened(session, &made.inode, attributes.clone(), rights, r.deny)?;
@@ -185,18 +185,18 @@ impl MdsCore {
         &self,
         candidates: &Candidates,
         default: Option<&DirectoryDefault>,
-        wish: &LayoutWish,
+        wish: &LayoutHint,
         uid: u64,
     ) -> Result<Arc<Layout>, Failure> {
         let (iods, turn) = (candidates.iods(), self.turn());
         let make = || {
-            let inherited = default.map_or_else(LayoutWish::none, convert::wish);
+            let inherited = default.map_or_else(LayoutHint::none, convert::wish);
             let layout = Choice { wish, inherited: &inherited, iods, turn, uid }.layout()?;
             layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
             Ok(layout)
         };
         match default {
-            None if *wish == LayoutWish::none() => candidates.unwished(turn, make),
+            None if *wish == LayoutHint::none() => candidates.unwished(turn, make),
             _ => make().map(Arc::new),
         }
     }

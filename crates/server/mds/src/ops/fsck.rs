@@ -8,7 +8,7 @@ use braid_meta::{
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{ByteCount, Failure, FileIndex, ObjectId, ShardId, Status};
-use braid_wire::message::mds::{FsckFile, FsckFiles, FsckMark, FsckMendFile, FsckOrphans};
+use braid_wire::message::mds::{FsckFile, FsckFiles, NeedsFsck, FsckMendFile, FsckOrphans};
 
 use super::name_search;
 use crate::{
@@ -128,7 +128,7 @@ impl MdsCore {
         Flow::from(call, mended)
     }
 
-    pub(super) fn fsck_mark(&self, call: Call, r: &FsckMark) -> Flow {
+    pub(super) fn fsck_mark(&self, call: Call, r: &NeedsFsck) -> Flow {
         let mark = self.names.fsck_mark().and_then(|mark| match (mark, r.clear) {
             (Some(mark), true) => self.names.clear_fsck_mark().map(|()| Some(mark)),
             (mark, _) => Ok(mark),

@@ -7,7 +7,7 @@ use braid_meta::Inode;
 use braid_types::{Failure, Status};
 use braid_wire::message::{
     mds::{LayoutSet, LayoutShow, LayoutShowReply},
-    types::LayoutWish,
+    types::LayoutHint,
 };
 
 use crate::{
@@ -36,9 +36,9 @@ impl MdsCore {
             }
             Err(failure) => return Err(failure),
         };
-        let wish = default.as_ref().map_or_else(LayoutWish::none, convert::wish);
+        let wish = default.as_ref().map_or_else(LayoutHint::none, convert::wish);
         let layout = inode.layout.as_deref().cloned();
-        Ok(LayoutShowReply { layout, wish, existing_parts: inode.parts.as_bytes().to_vec() })
+        Ok(LayoutShowReply { layout, layout_hint: wish, existing_parts: inode.parts.as_bytes().to_vec() })
     }
 
     pub(super) fn layout_set(&self, call: Call, r: &LayoutSet) -> Flow {
@@ -51,16 +51,16 @@ impl MdsCore {
         let call = claimed!(self.claim(call, &needs));
         let set = Ok(inode).and_then(|inode| {
             if inode.is_directory() {
-                self.set_default(&call, &inode, &r.wish)
+                self.set_default(&call, &inode, &r.layout_hint)
             } else {
-                self.set_layout(&call, &inode, &r.wish)
+                self.set_layout(&call, &inode, &r.layout_hint)
             }
         });
         Flow::from(call, set)
     }
 
-    fn set_default(&self, call: &Call, inode: &Inode, wish: &LayoutWish) -> Result<(), Failure> {
-        let none = *wish == LayoutWish::none();
+    fn set_default(&self, call: &Call, inode: &Inode, wish: &LayoutHint) -> Result<(), Failure> {
+        let none = *wish == LayoutHint::none();
         placement::check_default(wish)?;
         let default = (!none).then(|| convert::default(wish));
         self.names.set_directory_default(&self.change(call), inode.file, default.as_ref())
@@ -70,7 +70,7 @@ impl MdsCore {
         &self,
         call: &Call,
         inode: &Arc<Inode>,
-        wish: &LayoutWish,
+        wish: &LayoutHint,
     ) -> Result<(), Failure> {
         let default = self.names.directory_default(inode.parent).unwrap_or(None);
         let iods = self.state().cluster.candidates();

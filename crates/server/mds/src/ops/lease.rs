@@ -109,7 +109,7 @@ impl MdsCore {
             self.may_keep_bytes(&call, &inode, mode).map(|()| mode)
         });
         let asked = match wish {
-            Ok(mode) => self.ask_data(call, r.file, (mode, r.alone)),
+            Ok(mode) => self.ask_data(call, r.file, (mode, r.exclusive)),
             Err(failure) => return Flow::Fail(call, failure),
         };
         match asked {

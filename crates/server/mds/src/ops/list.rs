@@ -67,7 +67,7 @@ impl MdsCore {
         written.retain(|inode| match self.heard(inode) {
             Some(attributes) if !self.is_gated(inode.file) => {
                 let shared = self.is_shared(&call, inode, true);
-                known.insert(inode.file, Some(Attributes { shared, ..attributes }));
+                known.insert(inode.file, Some(Attributes { uncacheable: shared, ..attributes }));
                 false
             }
             _ => true,
@@ -87,7 +87,7 @@ impl MdsCore {
                 (
                     inode.file,
                     found.map(|found| Attributes {
-                        shared,
+                        uncacheable: shared,
                         ..core.state().sizes.merged(&inode, &found)
                     }),
                 )
@@ -117,5 +117,5 @@ fn reply(
         }
     };
     let (end, last) = (page.end, page.last);
-    ReadDirectoryReply { entries: page.entries.into_iter().map(entry).collect(), end, last }
+    ReadDirectoryReply { entries: page.entries.into_iter().map(entry).collect(), end, last_cookie: last }
 }

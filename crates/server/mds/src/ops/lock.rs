@@ -159,9 +159,9 @@ fn wanted(call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
 
 fn reply(asked: Asked) -> Result<LockReply, Failure> {
     match asked {
-        Asked::Granted => Ok(LockReply::plain(LockOutcome::Granted)),
+        Asked::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
         Asked::Held(holder) => Ok(LockReply { outcome: LockOutcome::Held, holder: Some(holder) }),
-        Asked::Waiting => Ok(LockReply::plain(LockOutcome::Waiting)),
+        Asked::Waiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
         Asked::Deadlock => Err(Status::Deadlock.into()),
         Asked::Full => Err(full()),
         Asked::NotYet => Err(not_yet()),
@@ -170,10 +170,10 @@ fn reply(asked: Asked) -> Result<LockReply, Failure> {
 
 fn turned(turn: Turn) -> Result<LockReply, Failure> {
     match turn {
-        Turn::Granted => Ok(LockReply::plain(LockOutcome::Granted)),
-        Turn::StillWaiting => Ok(LockReply::plain(LockOutcome::Waiting)),
-        Turn::Gone => Ok(LockReply::plain(LockOutcome::Gone)),
-        Turn::Cancelled => Ok(LockReply::plain(LockOutcome::Cancelled)),
+        Turn::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
+        Turn::StillWaiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
+        Turn::Gone => Ok(LockReply::without_holder(LockOutcome::NoSuchWait)),
+        Turn::Cancelled => Ok(LockReply::without_holder(LockOutcome::Cancelled)),
         Turn::Deadlock => Err(Status::Deadlock.into()),
         Turn::Full => Err(full()),
     }

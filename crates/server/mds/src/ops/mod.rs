@@ -93,9 +93,9 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
             Needs { change: true, ..Needs::session() }
         }
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
-        R::ExtendWriteEnd(_) => Needs { change: true, ..Needs::session() },
+        R::ExtendGrowthGrant(_) => Needs { change: true, ..Needs::session() },
         R::QuotaGet(_) => Needs::plain(USERS),
-        R::FsckMark(mark) if !mark.clear => Needs::plain(USERS),
+        R::NeedsFsck(mark) if !mark.clear => Needs::plain(USERS),
         R::LeaseNames(_)
         | R::LeaseData(_)
         | R::LeaseLayout(_)
@@ -175,8 +175,8 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckShards(_) => core.fsck_shards(call),
         R::FsckAffected(r) => core.fsck_affected(call, r),
         R::FsckUsage(r) => core.fsck_usage(call, r),
-        R::FsckMark(r) => core.fsck_mark(call, r),
-        R::ExtendWriteEnd(r) => core.extend_write_end(call, r),
+        R::NeedsFsck(r) => core.fsck_mark(call, r),
+        R::ExtendGrowthGrant(r) => core.extend_write_end(call, r),
         R::QuotaSet(r) => core.quota_set(call, r),
         R::QuotaGet(r) => core.quota_get(call, r),
         R::QuotaList(r) => core.quota_list(call, r),

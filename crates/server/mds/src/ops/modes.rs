@@ -25,7 +25,7 @@ use braid_types::{Failure, SessionId, Status};
 use braid_wire::{
     Deny, Rights,
     message::{
-        mds::{MdsRequest, Opened, SetOpenModes},
+        mds::{MdsRequest, OpenReply, SetOpenModes},
         types::Attributes,
     },
 };
@@ -142,7 +142,7 @@ impl MdsCore {
         call: &Call,
         to: &SetOpenModes,
         known: Attributes,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<OpenReply, Failure> {
         let session = session_of(call)?;
         let change = braid_meta::Call { replay: None, ..self.change(call) };
         let inode: Arc<Inode> = {
@@ -171,10 +171,10 @@ impl MdsCore {
             inode
         };
         let now = convert::attributes(&inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
+        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.uncacheable, known);
         let change = change.max(now.change);
         let shared = self.is_shared(call, &inode, settled);
-        let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
+        let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
         self.with_capability(session, &inode, attributes, to.rights, to.open_id)
     }
 }

@@ -8,10 +8,10 @@ use braid_meta::{
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
     mds::{
-        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, Removed,
+        MakeReply, MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, RemoveReply,
         Rename, RenameMode, Unlink,
     },
-    types::{At, Attributes},
+    types::{PathRef, Attributes},
 };
 
 use crate::{
@@ -41,7 +41,7 @@ impl MdsCore {
                 convert::mode(r.mode, r.umask),
             )?;
             let directory = self.directory_after(&call, slot.directory);
-            Ok(Made { attributes: convert::attributes(&made), directory })
+            Ok(MakeReply { attributes: convert::attributes(&made), directory })
         });
         Flow::from(call, made)
     }
@@ -119,7 +119,7 @@ impl MdsCore {
     }
 
     fn removed(&self, call: Call, directory: FileIndex, done: Result<(), Failure>) -> Flow {
-        let removed = done.map(|()| Removed { directory: self.directory_after(&call, directory) });
+        let removed = done.map(|()| RemoveReply { directory: self.directory_after(&call, directory) });
         Flow::from(call, removed)
     }
 
@@ -168,7 +168,7 @@ impl MdsCore {
     }
 
     /// The directory and name of something new that is not a directory.
-    pub(super) fn file_slot(&self, call: &Call, at: &At) -> Result<(FileIndex, Vec<u8>), Failure> {
+    pub(super) fn file_slot(&self, call: &Call, at: &PathRef) -> Result<(FileIndex, Vec<u8>), Failure> {
         let slot = self.slot_at(call, at, false)?;
         if slot.wants_directory {
             return Err(Failure::new(Status::NotDirectory, "only a directory's name ends in '/'"));

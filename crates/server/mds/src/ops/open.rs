@@ -8,7 +8,7 @@ use braid_wire::{
     Capability, Deny, Rights,
     message::{
         lease::{LeaseGrant, LeaseMode},
-        mds::{Close, MdsRequest, Open, Opened, RenewCapability},
+        mds::{Close, MdsRequest, Open, OpenReply, RenewCapability},
         types::Attributes,
     },
 };
@@ -83,10 +83,10 @@ impl MdsCore {
             )?;
             let now = convert::attributes(&inode);
             let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
-                (!known.shared, known);
+                (!known.uncacheable, known);
             let shared = self.is_shared(&call, &inode, settled);
             let change = change.max(now.change);
-            let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
+            let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
             let opened = self.opened(session, &inode, attributes, rights, deny)?;
             if let Some(mark) = recorded {
                 self.note_maker(&inode, (session, opened.open_id), Since::Recorded, mark);
@@ -97,7 +97,7 @@ impl MdsCore {
     }
 
     /// Adds the data lease that was requested with an open.
-    pub(super) fn with_lease(&self, call: &Call, opened: Opened, lease: LeaseMode) -> Opened {
+    pub(super) fn with_lease(&self, call: &Call, opened: OpenReply, lease: LeaseMode) -> OpenReply {
         let wish = convert::lease_mode(lease).unwrap_or(StoredMode::None);
         if wish == StoredMode::None {
             return opened;
@@ -112,7 +112,7 @@ impl MdsCore {
         // read, the client asks when it writes.
         let set_ids =
             self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
-        Opened { lease: convert::granted(mode, number, set_ids), ..opened }
+        OpenReply { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 
     /// Makes handle and capability for an open that the store has recorded.
@@ -123,7 +123,7 @@ impl MdsCore {
         attributes: Attributes,
         rights: Rights,
         deny: Deny,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<OpenReply, Failure> {
         let open = OpenFile { file: inode.file, rights, deny };
         let given = {
             let mut state = self.state();
@@ -160,7 +160,7 @@ impl MdsCore {
         attributes: Attributes,
         rights: Rights,
         open_id: u64,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<OpenReply, Failure> {
         let layout = inode
             .layout
             .as_deref()
@@ -179,14 +179,14 @@ impl MdsCore {
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
         let lease = LeaseGrant::NONE;
-        Ok(Opened {
+        Ok(OpenReply {
             open_id,
             attributes,
             layout,
             existing_parts,
             capability: signed,
             lease,
-            write_end,
+            growth_grant: write_end,
         })
     }
 

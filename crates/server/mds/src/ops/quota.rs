@@ -7,7 +7,7 @@ use braid_wire::{
     Rights,
     message::{
         mds::{
-            ExtendWriteEnd, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk,
+            ExtendGrowthGrant, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk,
             QuotaWalked, StatFsReply,
         },
         quota::{
@@ -49,7 +49,7 @@ impl MdsCore {
         Ok(bounded(allowed, self.state().cluster.object_bytes_max(layout)))
     }
 
-    pub(super) fn extend_write_end(&self, call: Call, r: &ExtendWriteEnd) -> Flow {
+    pub(super) fn extend_write_end(&self, call: Call, r: &ExtendGrowthGrant) -> Flow {
         let extended = session_of(&call).and_then(|session| {
             let held =
                 self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));

@@ -72,7 +72,7 @@ impl MdsCore {
             intents_pending: state.sizes.intent_count() as u64,
             grace: state.sessions.is_in_grace(),
             map: state.cluster.map(),
-            heard_ms_ago: state.cluster.iods().map(heard).collect(),
+            last_contact_ms: state.cluster.iods().map(heard).collect(),
         })
     }
 }

@@ -29,7 +29,7 @@ use braid_types::{
     ByteCount, Failure, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Status,
     Timestamp, limits::REPORTED_OBJECTS_MAX,
 };
-use braid_wire::message::{mds::ToldSize, types::ObjectInfo};
+use braid_wire::message::{mds::SizeReport, types::ObjectInfo};
 
 use super::{SizeTable, collection::is_recorded};
 use crate::{
@@ -124,11 +124,11 @@ pub(crate) const TOLD_FILES_MAX: usize = 1024;
 
 /// Refuses reports that are larger than any client sends, before they are searched under the
 /// server's lock. A client reports no more objects of a file, and no daemon without one.
-pub(crate) fn check_told(told: &[ToldSize]) -> Result<(), Failure> {
+pub(crate) fn check_told(told: &[SizeReport]) -> Result<(), Failure> {
     let objects =
-        |told: &ToldSize| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
+        |told: &SizeReport| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
     let too_much =
-        |told: &ToldSize| told.daemons.len() > REPORTED_OBJECTS_MAX || objects(told) > REPORTED_OBJECTS_MAX;
+        |told: &SizeReport| told.daemons.len() > REPORTED_OBJECTS_MAX || objects(told) > REPORTED_OBJECTS_MAX;
     if told.len() <= TOLD_FILES_MAX && !told.iter().any(too_much) {
         return Ok(());
     }
@@ -181,7 +181,7 @@ impl MdsCore {
 
     /// The file's size as its sole writer reports it with this call.
     pub(crate) fn told(&self, call: &Call, inode: &Inode) -> Option<Found> {
-        let told = &call.envelope.told;
+        let told = &call.envelope.size_reports;
         if told.is_empty() {
             return None;
         }
@@ -193,13 +193,13 @@ impl MdsCore {
 
     /// The last writer of a file has closed it: its report is cached, or the daemons are asked.
     pub(crate) fn hear_or_ask(&self, call: &Call, open_id: u64, file: FileIndex) {
-        let told = call.envelope.told.iter().find(|told| told.open_id == open_id);
+        let told = call.envelope.size_reports.iter().find(|told| told.open_id == open_id);
         let inode = told.and_then(|_| self.names.getattr(file).ok());
         let now = self.now();
         // Locked from the check of the sole writer on: no open for writing comes before the report
         // is cached.
         let State { sizes, cluster, .. } = &mut *self.state();
-        let news = |(told, inode): (&ToldSize, Arc<Inode>)| {
+        let news = |(told, inode): (&SizeReport, Arc<Inode>)| {
             let change = self.names.next_change();
             let found = sizes.believed(cluster, told, call.asker(), &inode, change)?;
             // Apparently nothing was written: the daemons are asked, and their answer can be
@@ -227,7 +227,7 @@ impl SizeTable {
     fn believed(
         &self,
         cluster: &Cluster,
-        told: &ToldSize,
+        told: &SizeReport,
         session: SessionId,
         inode: &Inode,
         change: u64,

@@ -62,17 +62,17 @@ impl MdsCore {
         let recorded = !inode.size_in_objects;
         if !self.asks_for_size(&inode) {
             let shared = self.is_shared(&call, &inode, true);
-            return then(self, call, Attributes { shared, ..convert::attributes(&inode) });
+            return then(self, call, Attributes { uncacheable: shared, ..convert::attributes(&inode) });
         }
         if let Some(found) = self.told(&call, &inode) {
             let (shared, told) =
                 (self.is_shared(&call, &inode, true), self.state().sizes.merged(&inode, &found));
             self.counters.told.fetch_add(1, Ordering::Relaxed);
-            return then(self, call, Attributes { shared, ..told });
+            return then(self, call, Attributes { uncacheable: shared, ..told });
         }
         if let Some(attributes) = self.heard(&inode) {
             let shared = self.is_shared(&call, &inode, true);
-            return then(self, call, Attributes { shared, ..attributes });
+            return then(self, call, Attributes { uncacheable: shared, ..attributes });
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         let request = again();
@@ -84,7 +84,7 @@ impl MdsCore {
                 Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
                     match core.resolve_doubt(&inode, found) {
                         Ok(attributes) => {
-                            then(core, call, Attributes { shared: true, ..attributes })
+                            then(core, call, Attributes { uncacheable: true, ..attributes })
                         }
                         Err(failure) => Flow::Fail(call, failure),
                     }
@@ -100,7 +100,7 @@ impl MdsCore {
                         sizes.merged(&inode, &found)
                     };
                     let shared = core.is_shared(&call, &inode, false);
-                    then(core, call, Attributes { shared, ..merged })
+                    then(core, call, Attributes { uncacheable: shared, ..merged })
                 }
                 Some((_, Ok(_))) => return core.run(call, request),
                 Some((_, Err(failure))) => Flow::Fail(call, failure),

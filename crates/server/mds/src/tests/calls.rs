@@ -7,7 +7,7 @@ use braid_wire::{
         CommonRequest, FileKind,
         lease::LeaseMode,
         mds::*,
-        types::{At, LayoutWish, WishedDistribution},
+        types::{PathRef, LayoutHint, DistributionHint},
     },
 };
 
@@ -72,29 +72,29 @@ fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
     let mut world = World::new(4);
     let client = world.client();
     client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
-    let wish = LayoutWish { distribution: Some(WishedDistribution::Single), ..LayoutWish::none() };
-    client.call(LayoutSet { at: at("d"), wish: wish.clone() }).unwrap();
+    let wish = LayoutHint { distribution: Some(DistributionHint::Single), ..LayoutHint::none() };
+    client.call(LayoutSet { at: at("d"), layout_hint: wish.clone() }).unwrap();
     client.call(MakeDirectory { at: at("d/child"), mode: 0o755, umask: 0 }).unwrap();
-    let plain = Create { wish: LayoutWish::none(), rights: None, ..create("d/child/f") };
+    let plain = Create { layout_hint: LayoutHint::none(), rights: None, ..create("d/child/f") };
     let file = client.call(plain).unwrap().attributes.file;
-    let shown = client.call(LayoutShow { at: At::file(file) }).unwrap();
+    let shown = client.call(LayoutShow { at: PathRef::file(file) }).unwrap();
     assert_eq!(shown.layout.unwrap().components[0].parts.len(), 1, "children inherit");
-    assert_eq!(shown.wish.distribution, wish.distribution);
-    let four = LayoutWish {
+    assert_eq!(shown.layout_hint.distribution, wish.distribution);
+    let four = LayoutHint {
         parts: Some(4),
-        distribution: Some(WishedDistribution::SimpleStripe),
-        ..LayoutWish::none()
+        distribution: Some(DistributionHint::SimpleStripe),
+        ..LayoutHint::none()
     };
-    client.call(LayoutSet { at: At::file(file), wish: four.clone() }).unwrap();
+    client.call(LayoutSet { at: PathRef::file(file), layout_hint: four.clone() }).unwrap();
     assert_eq!(
-        client.call(LayoutShow { at: At::file(file) }).unwrap().layout.unwrap().components[0]
+        client.call(LayoutShow { at: PathRef::file(file) }).unwrap().layout.unwrap().components[0]
             .parts
             .len(),
         4
     );
     let opened = client
         .call(Open {
-            at: At::file(file),
+            at: PathRef::file(file),
             rights: Rights::WRITE,
             truncate: false,
             lease: LeaseMode::None,
@@ -103,14 +103,14 @@ fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
         .unwrap();
     world.write(&opened, 10).unwrap();
     assert_eq!(
-        client.call(LayoutSet { at: At::file(file), wish: four }).unwrap_err().status,
+        client.call(LayoutSet { at: PathRef::file(file), layout_hint: four }).unwrap_err().status,
         Status::Busy
     );
-    client.call(LayoutSet { at: at("d"), wish: LayoutWish::none() }).unwrap();
-    assert_eq!(client.call(LayoutShow { at: at("d") }).unwrap().wish, LayoutWish::none());
-    let bad = LayoutWish { stripe_bytes: Some(1), ..LayoutWish::none() };
+    client.call(LayoutSet { at: at("d"), layout_hint: LayoutHint::none() }).unwrap();
+    assert_eq!(client.call(LayoutShow { at: at("d") }).unwrap().layout_hint, LayoutHint::none());
+    let bad = LayoutHint { stripe_bytes: Some(1), ..LayoutHint::none() };
     assert_eq!(
-        client.call(LayoutSet { at: at("d"), wish: bad }).unwrap_err().status,
+        client.call(LayoutSet { at: at("d"), layout_hint: bad }).unwrap_err().status,
         Status::Invalid
     );
 }
@@ -186,7 +186,7 @@ fn fsck_sees_files_names_and_strays() {
         FsckMend { bytes: Some(braid_types::ByteCount(8000)), existing_parts: Some(vec![1]) };
     admin.call(FsckMendFile { file, mend }).unwrap();
     assert_eq!(client.stat("d/f").unwrap().bytes.0, 8000);
-    let shown = client.call(LayoutShow { at: At::file(file) }).unwrap();
+    let shown = client.call(LayoutShow { at: PathRef::file(file) }).unwrap();
     assert_eq!(shown.existing_parts, [3], "a part that is missing is not forgotten (I11)");
     assert_eq!(client.call(FsckShards {}).unwrap_err().status, Status::WrongRole);
 }

@@ -9,7 +9,7 @@ use braid_wire::{
     Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{AttributeChanges, Open, Opened, SetAttributes, SetTime},
+        mds::{AttributeChanges, Open, OpenReply, SetAttributes, SetTime},
     },
 };
 
@@ -34,7 +34,7 @@ impl Seen {
     }
 }
 
-fn open(client: &Client) -> Opened {
+fn open(client: &Client) -> OpenReply {
     let (rights, lease, deny) = (Rights::READ_WRITE, LeaseMode::None, Deny::NONE);
     client.call(Open { at: at("f"), rights, truncate: false, lease, deny }).unwrap()
 }

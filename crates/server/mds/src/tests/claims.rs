@@ -168,7 +168,7 @@ fn rights_of_a_key_hold_read_only_squash_and_subtree() {
     assert_eq!(below.stat("../secret").unwrap_err().status, Status::PermissionDenied);
     let secret = root.stat("secret").unwrap().file;
     let by_index = braid_wire::message::mds::Stat {
-        at: braid_wire::message::types::At::file(secret),
+        at: braid_wire::message::types::PathRef::file(secret),
         follow: true,
     };
     assert_eq!(below.call(by_index).unwrap_err().status, Status::PermissionDenied);

@@ -5,12 +5,12 @@ use braid_types::{
     FileIndex, Status,
     limits::{GRACE_MS, SESSION_SILENT_MS},
 };
-use braid_wire::message::mds::{Close, CloseSession, Opened, Unlink};
+use braid_wire::message::mds::{Close, CloseSession, OpenReply, Unlink};
 
 use super::world::{Client, World, at};
 
 /// Another client, and a client that has a file of 9000 bytes open for writing.
-fn written() -> (World, Client, Client, Opened) {
+fn written() -> (World, Client, Client, OpenReply) {
     let mut world = World::new(2);
     let (other, client) = (world.client(), world.client());
     let opened = client.create("f");

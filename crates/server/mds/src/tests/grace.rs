@@ -3,12 +3,12 @@
 use braid_types::{ByteCount, Status, limits::GRACE_MS};
 use braid_wire::{
     Rights,
-    message::mds::{OpenSession, Opened, RenewCapability, Unlink},
+    message::mds::{OpenSession, OpenReply, RenewCapability, Unlink},
 };
 
 use super::world::{World, at};
 
-fn renewal(opened: &Opened) -> RenewCapability {
+fn renewal(opened: &OpenReply) -> RenewCapability {
     RenewCapability {
         open_id: opened.open_id,
         file: opened.attributes.file,

@@ -47,7 +47,7 @@ fn only_the_server_key_registers_a_daemon() {
     assert_eq!(client.call(register(0, 9)).unwrap_err().status, Status::WrongRole);
 }
 
-fn placed_on(opened: &braid_wire::message::mds::Opened) -> Vec<u32> {
+fn placed_on(opened: &braid_wire::message::mds::OpenReply) -> Vec<u32> {
     let mut ids: Vec<u32> =
         opened.layout.components[0].parts.iter().map(|part| part.iods[0].0).collect();
     ids.sort_unstable();
@@ -64,7 +64,7 @@ fn a_daemon_that_fell_silent_is_shown_as_down_and_gets_no_new_files() {
     assert_eq!(placed_on(&client.create("while")), [1, 3]);
     let status = world.status();
     assert_eq!(status.map.iods[1].state, IodState::Down);
-    assert!(status.map.epoch > epoch && status.heard_ms_ago[1] > HEARTBEAT_DOWN_MS);
+    assert!(status.map.epoch > epoch && status.last_contact_ms[1] > HEARTBEAT_DOWN_MS);
     world.pass(500);
     assert_eq!(placed_on(&client.create("after")), [1, 2, 3]);
 }

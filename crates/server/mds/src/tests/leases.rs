@@ -15,7 +15,7 @@ use braid_wire::{
         FileKind,
         lease::{LeaseGrant, LeaseKind, LeaseMode, Recall, ReturnedLease},
         mds::*,
-        types::{At, LayoutWish},
+        types::{PathRef, LayoutHint},
     },
 };
 
@@ -37,7 +37,7 @@ impl Holder {
     }
 
     fn data(&self, file: FileIndex, mode: LeaseMode) -> Pending {
-        self.client.begin_as(Envelope::PLAIN, LeaseData { file, mode, alone: false })
+        self.client.begin_as(Envelope::PLAIN, LeaseData { file, mode, exclusive: false })
     }
 
     fn listen(&self) -> Pending {
@@ -113,7 +113,7 @@ impl Scene {
         pending.take::<M::Reply>().expect("it is done").expect("and well");
         for dir in recalled
             .iter()
-            .filter(|dir| self.one.call(Stat { at: At::file(**dir), follow: true }).is_ok())
+            .filter(|dir| self.one.call(Stat { at: PathRef::file(**dir), follow: true }).is_ok())
         {
             self.holder.names(*dir);
         }
@@ -156,8 +156,8 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     let set = SetXattr { at: at("a/f"), name, value, mode: XattrMode::Either, drop_setgid: false };
     assert_eq!(s.recalled_for(set), [a]);
     assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
-    let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
-    assert_eq!(s.recalled_for(LayoutSet { at: at("b"), wish }), [b]);
+    let wish = LayoutHint { parts: Some(1), ..LayoutHint::none() };
+    assert_eq!(s.recalled_for(LayoutSet { at: at("b"), layout_hint }), [b]);
     let write = Open {
         at: at("a/f"),
         rights: Rights::WRITE,
@@ -383,14 +383,14 @@ fn attributes_are_uncacheable_during_writes_and_until_the_size_is_known() {
     let mut world = World::new(2);
     let (writer, other) = (world.client(), world.client());
     let opened = writer.create("f");
-    assert!(!opened.attributes.shared, "nobody else knows of it");
+    assert!(!opened.attributes.uncacheable, "nobody else knows of it");
     world.write(&opened, 100).unwrap();
-    assert!(other.stat("f").unwrap().shared);
-    assert!(!writer.stat("f").unwrap().shared);
+    assert!(other.stat("f").unwrap().uncacheable);
+    assert!(!writer.stat("f").unwrap().uncacheable);
     writer.close(&opened);
     world.pass(250);
     let heard = other.stat("f").unwrap();
-    assert!(!heard.shared && heard.bytes == ByteCount(100));
+    assert!(!heard.uncacheable && heard.bytes == ByteCount(100));
     world.settle();
     assert_eq!(
         other.stat("f").unwrap().clone(),
@@ -401,11 +401,11 @@ fn attributes_are_uncacheable_during_writes_and_until_the_size_is_known() {
         "what is recorded is what was told"
     );
     other.call(MakeLink { from: at("f"), to: at("g") }).unwrap();
-    assert!(other.stat("f").unwrap().shared, "it has two names");
+    assert!(other.stat("f").unwrap().uncacheable, "it has two names");
     other.call(Unlink { at: at("f") }).unwrap();
-    assert!(other.stat("g").unwrap().shared, "where its one name is, is not known for certain");
+    assert!(other.stat("g").unwrap().uncacheable, "where its one name is, is not known for certain");
     other.call(Rename { from: at("g"), to: at("h"), mode: RenameMode::Replace }).unwrap();
-    assert!(!other.stat("h").unwrap().shared, "now it is");
+    assert!(!other.stat("h").unwrap().uncacheable, "now it is");
 }
 
 fn grant(pending: &Pending) -> LeaseGrant {
@@ -478,7 +478,7 @@ fn a_lease_that_was_insisted_on_is_not_lessened_by_a_crossing_open() {
     let open =
         |rights, lease| Open { at: at("f"), rights, truncate: false, lease, deny: Deny::NONE };
     plain.call(open(Rights::READ, LeaseMode::None)).unwrap();
-    let insists = LeaseData { file, mode: LeaseMode::Write, alone: true };
+    let insists = LeaseData { file, mode: LeaseMode::Write, exclusive: true };
     assert_eq!(grant(&holder.client.begin_as(Envelope::PLAIN, insists)).mode, LeaseMode::Write);
     let opened = holder.client.call(open(Rights::READ_WRITE, LeaseMode::Write)).unwrap();
     assert_eq!(opened.lease.mode, LeaseMode::None, "it is told of nothing, and has what it had");
@@ -505,7 +505,7 @@ fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     let reading = plain.begin(1, open(Rights::READ));
     assert!(!reading.has_come(), "it would not see what is gathered");
     assert_eq!(holder.give_way(), [file]);
-    let reading = reading.take::<Opened>().expect("now").unwrap();
+    let reading = reading.take::<OpenReply>().expect("now").unwrap();
     assert_eq!(
         grant(&holder.data(file, LeaseMode::Write)).mode,
         LeaseMode::Shared,
@@ -522,7 +522,7 @@ fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     assert_eq!(grant(&holder.data(file, LeaseMode::Read)).mode, LeaseMode::Read);
     let writing = plain.begin(1, open(Rights::WRITE));
     assert_eq!(holder.give_way(), [file]);
-    let writing = writing.take::<Opened>().expect("now").unwrap();
+    let writing = writing.take::<OpenReply>().expect("now").unwrap();
     assert_eq!(
         grant(&holder.data(file, LeaseMode::Read)).mode,
         LeaseMode::Shared,
@@ -642,10 +642,10 @@ fn leases_are_of_directories_and_of_files() {
     let s = scene();
     let names = s.holder.client.call_as(Envelope::PLAIN, LeaseNames { dir: s.f }).unwrap_err();
     assert_eq!(names.status, Status::NotDirectory);
-    let data = LeaseData { file: s.a, mode: LeaseMode::Read, alone: false };
+    let data = LeaseData { file: s.a, mode: LeaseMode::Read, exclusive: false };
     assert_eq!(s.holder.client.call_as(Envelope::PLAIN, data).unwrap_err().status, Status::Invalid);
     assert_eq!(file_at(&s.one, "a/f"), s.f);
-    let gone = At::file(FileIndex(99_999_999));
+    let gone = PathRef::file(FileIndex(99_999_999));
     assert!(s.holder.client.call_as(Envelope::PLAIN, LeaseNames { dir: gone.dir }).is_err());
 }
 
@@ -664,8 +664,8 @@ fn a_layout_lease_is_recalled_by_a_layout_change_not_by_a_truncate() {
     assert_eq!(granted.layout, made.layout);
     one.truncate("f", 0).unwrap();
     assert!(holder.recalls().is_empty(), "the size generation is not the layout");
-    let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
-    let change = one.begin(1, LayoutSet { at: at("f"), wish });
+    let wish = LayoutHint { stripe_bytes: Some(65_536), ..LayoutHint::none() };
+    let change = one.begin(1, LayoutSet { at: at("f"), layout_hint: wish });
     assert!(!change.has_come());
     assert_eq!(ask(&second), None, "it is about to change");
     let recalls = holder.recalls();
@@ -694,8 +694,8 @@ fn a_client_that_does_not_return_a_layout_is_fenced() {
         .call_as(Envelope::PLAIN, LeaseLayout { file })
         .unwrap()
         .expect("nothing is in the way");
-    let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
-    let set = || LayoutSet { at: at("f"), wish: wish.clone() };
+    let wish = LayoutHint { stripe_bytes: Some(65_536), ..LayoutHint::none() };
+    let set = || LayoutSet { at: at("f"), layout_hint: wish.clone() };
     let mut waited = 0;
     let mut change = one.begin(1, set());
     loop {
@@ -759,8 +759,8 @@ fn after_a_restart_a_layout_changes_once_its_holders_have_let_go() {
         .expect("nothing is in the way");
     world.restart();
     let one = one.reclaim(&mut world).unwrap();
-    let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
-    let change = one.begin(1, LayoutSet { at: at("f"), wish });
+    let wish = LayoutHint { stripe_bytes: Some(65_536), ..LayoutHint::none() };
+    let change = one.begin(1, LayoutSet { at: at("f"), layout_hint: wish });
     assert!(!change.has_come(), "the holder may believe in it");
     holder.client.reclaim(&mut world).unwrap();
     change.take::<()>().expect("it has let go").unwrap();
@@ -813,7 +813,7 @@ fn giving_set_ids_waits_for_writers_and_the_next_lease_says_so() {
 
 /// A user without a key of its own, and what root made: the directory `d` with mode 0700, and a
 /// file beside it.
-fn user_and_files(world: &mut World, mode: u32) -> (Client, FileIndex, Opened) {
+fn user_and_files(world: &mut World, mode: u32) -> (Client, FileIndex, OpenReply) {
     let root = world.client();
     let directory =
         root.call(MakeDirectory { at: at("d"), mode: 0o700, umask: 0 }).unwrap().attributes.file;
@@ -835,7 +835,7 @@ fn a_user_who_may_not_open_a_file_gets_no_lease_of_it() {
         let file = made.attributes.file;
         for lease in [Read, Shared, Write] {
             let asked = user
-                .call_as(Envelope::PLAIN, LeaseData { file, mode: lease, alone: lease == Write });
+                .call_as(Envelope::PLAIN, LeaseData { file, mode: lease, exclusive: lease == Write });
             assert_eq!(
                 asked.is_ok(),
                 allowed.contains(&lease),
@@ -878,7 +878,7 @@ fn a_client_with_the_file_open_gets_leases_whatever_its_mode_is_now() {
     let root = world.client();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     root.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
-    let lease = || LeaseData { file: made.attributes.file, mode: LeaseMode::Write, alone: true };
+    let lease = || LeaseData { file: made.attributes.file, mode: LeaseMode::Write, exclusive: true };
     user.call_as(Envelope::PLAIN, lease()).unwrap();
     user.close(&opened);
     assert_eq!(
@@ -893,7 +893,7 @@ fn a_key_that_may_only_read_holds_no_lease_to_write() {
     let (_, _, made) = user_and_files(&mut world, 0o644);
     let key = world.key(KeyRights { read_only: true, ..KeyRights::full() });
     let reader = world.client_of(key);
-    let lease = |mode| LeaseData { file: made.attributes.file, mode, alone: false };
+    let lease = |mode| LeaseData { file: made.attributes.file, mode, exclusive: false };
     let refused = reader.call_as(Envelope::PLAIN, lease(LeaseMode::Write)).unwrap_err();
     assert_eq!(refused.status, Status::ReadOnly);
     reader.call_as(Envelope::PLAIN, lease(LeaseMode::Read)).unwrap();

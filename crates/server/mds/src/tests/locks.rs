@@ -125,7 +125,7 @@ fn a_wait_ends_with_the_lock_or_after_a_slice_or_when_it_is_cancelled() {
     assert_eq!(outcome(&back), Some(LockOutcome::Cancelled));
     assert_eq!(
         outcome(&one.attach(&lock(file, 1, (0, 9)), 1)),
-        Some(LockOutcome::Gone),
+        Some(LockOutcome::NoSuchWait),
         "a late duplicate"
     );
 }

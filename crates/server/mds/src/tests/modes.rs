@@ -168,13 +168,13 @@ fn denying_reads_recalls_the_names_lease_also_from_its_own_client() {
         let (_world, one, two) = scene();
         let holder = if own { &one } else { &two };
         let seen = names_holder(holder);
-        assert!(!holder.stat("f").unwrap().shared);
+        assert!(!holder.stat("f").unwrap().uncacheable);
         let asked = one.begin(1, open(Rights::READ, Deny::READ));
         assert!(!asked.has_come(), "somebody may have the file open without a word");
         assert!(gives_way(holder, seen));
-        asked.take::<Opened>().expect("it is done").unwrap();
+        asked.take::<OpenReply>().expect("it is done").unwrap();
         names_holder(holder);
-        assert!(holder.stat("f").unwrap().shared, "nobody opens it without a word from now on");
+        assert!(holder.stat("f").unwrap().uncacheable, "nobody opens it without a word from now on");
         refused(holder.call(open(Rights::READ, Deny::NONE)));
     }
 }
@@ -188,7 +188,7 @@ fn an_open_sent_at_the_recall_of_the_names_lease_excludes_the_denial() {
     // The mount had it open lazily: it sends the open before it returns the lease.
     two.call(open(Rights::READ, Deny::NONE)).unwrap();
     assert!(gives_way(&two, seen));
-    assert!(refused(asked.take::<Opened>().unwrap()).contains("has it open for reading"));
+    assert!(refused(asked.take::<OpenReply>().unwrap()).contains("has it open for reading"));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn denying_writing_alone_recalls_nothing() {
     let seen = names_holder(&two);
     one.call(open(Rights::READ, Deny::WRITE | Deny::DELETE)).unwrap();
     assert!(!gives_way(&two, seen));
-    assert!(!two.stat("f").unwrap().shared);
+    assert!(!two.stat("f").unwrap().uncacheable);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn the_end_of_a_session_ends_what_it_denied() {
 fn a_new_file_is_denied_from_its_first_moment() {
     let (_world, one, two) = scene();
     let made = one.call(Create { deny: Deny::ALL, ..create("new") }).unwrap();
-    assert!(made.attributes.shared && two.stat("new").unwrap().shared);
+    assert!(made.attributes.uncacheable && two.stat("new").unwrap().uncacheable);
     refused(two.call(Open { at: at("new"), ..open(Rights::READ, Deny::NONE) }));
     refused(two.call(Create { exclusive: false, rights: Some(Rights::READ), ..create("new") }));
     two.call(Create { exclusive: false, rights: None, ..create("new") }).unwrap();

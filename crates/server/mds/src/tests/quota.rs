@@ -6,8 +6,8 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, CloseSession, Envelope, ExtendWriteEnd, FsckUsage, MakeDirectory,
-            Open, Opened, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked,
+            AttributeChanges, CloseSession, Envelope, ExtendGrowthGrant, FsckUsage, MakeDirectory,
+            Open, OpenReply, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked,
             RenewCapability, SetAttributes, StatFs,
         },
         quota::{QuotaBound, QuotaKind, QuotaLimits, QuotaOwner, QuotaReport},
@@ -38,7 +38,7 @@ fn used(world: &mut World, owner: QuotaOwner) -> u64 {
 }
 
 /// A new file of Alice's, opened for writing.
-fn alices(client: &Client, path: &str) -> Opened {
+fn alices(client: &Client, path: &str) -> OpenReply {
     let uid = Some(ALICE);
     client.close(&client.create(path));
     let changes = AttributeChanges { uid, ..AttributeChanges::none() };
@@ -46,26 +46,26 @@ fn alices(client: &Client, path: &str) -> Opened {
     open(client, path)
 }
 
-fn open(client: &Client, path: &str) -> Opened {
+fn open(client: &Client, path: &str) -> OpenReply {
     let (rights, truncate, lease) = (Rights::READ_WRITE, false, LeaseMode::None);
     client.call(Open { at: at(path), rights, truncate, lease, deny: Deny::NONE }).unwrap()
 }
 
-fn extend(client: &Client, opened: &Opened, end: u64) -> Result<Option<u64>, Failure> {
-    client.call(ExtendWriteEnd { open_id: opened.open_id, file: opened.attributes.file, end })
+fn extend(client: &Client, opened: &OpenReply, end: u64) -> Result<Option<u64>, Failure> {
+    client.call(ExtendGrowthGrant { open_id: opened.open_id, file: opened.attributes.file, end })
 }
 
 #[test]
 fn an_open_has_a_write_end_only_for_an_owner_with_a_quota() {
     let mut world = World::new(2);
     let client = world.client();
-    assert_eq!(client.create("/free").write_end, None);
+    assert_eq!(client.create("/free").growth_grant, None);
     limit(&mut world, user(ALICE), hard(Some(10 * MIB), None));
     let opened = alices(&client, "/f");
-    assert!(opened.write_end.is_some_and(|end| end > 0 && end < MIB));
+    assert!(opened.growth_grant.is_some_and(|end| end > 0 && end < MIB));
     assert!(extend(&client, &opened, 2 * MIB).unwrap() >= Some(2 * MIB));
     assert_eq!(extend(&client, &opened, 11 * MIB).unwrap_err().status, Status::QuotaExceeded);
-    assert_eq!(client.create("/also-free").write_end, None);
+    assert_eq!(client.create("/also-free").growth_grant, None);
     assert!(world.admin().call(QuotaRemove { owner: user(ALICE) }).unwrap());
     assert_eq!(extend(&client, &opened, 11 * MIB).unwrap(), None);
 }
@@ -114,9 +114,9 @@ fn after_a_restart_a_writer_gets_a_write_end_and_its_bytes_count() {
     let (open_id, file) = (opened.open_id, opened.attributes.file);
     let fresh = client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
     assert!(
-        fresh.write_end.is_some_and(|end| (9 * MIB..=10 * MIB).contains(&end)),
+        fresh.growth_grant.is_some_and(|end| (9 * MIB..=10 * MIB).contains(&end)),
         "{:?}",
-        fresh.write_end
+        fresh.growth_grant
     );
     assert_eq!(used(&mut world, user(ALICE)), 9 * MIB);
     assert_eq!(extend(&client, &fresh, 10 * MIB + 1).unwrap_err().status, Status::QuotaExceeded);

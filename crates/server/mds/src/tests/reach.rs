@@ -7,7 +7,7 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::*,
-        types::{At, Identity, LayoutWish},
+        types::{PathRef, Identity, LayoutHint},
     },
 };
 
@@ -65,7 +65,7 @@ impl Scene {
     }
 
     fn stat(&self, file: FileIndex) -> Result<(), Status> {
-        status(&self.user, Stat { at: At::file(file), follow: false })
+        status(&self.user, Stat { at: PathRef::file(file), follow: false })
     }
 }
 
@@ -73,7 +73,7 @@ fn status<M: WireCall>(client: &Client, message: M) -> Result<(), Status> {
     client.call(message).map(drop).map_err(|failure| failure.status)
 }
 
-fn open(at: At) -> Open {
+fn open(at: PathRef) -> Open {
     Open { at, rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny: Deny::NONE }
 }
 
@@ -81,23 +81,23 @@ fn open(at: At) -> Open {
 fn an_index_is_no_way_past_a_directory_that_may_not_be_searched() {
     let scene = Scene::new();
     let (f, sub, g) = (scene.index("home/f"), scene.index("home/sub"), scene.index("home/sub/g"));
-    let below = |name: &[u8]| At { dir: sub, path: name.to_vec() };
+    let below = |name: &[u8]| PathRef { dir: sub, path: name.to_vec() };
     let list = ReadDirectory { dir: sub, cookie: 0, bytes_max: 4096, with_attributes: true };
-    let wish = LayoutWish::none();
+    let wish = LayoutHint::none();
     let (rights, mode) = (Rights::READ_WRITE, 0o644);
-    let unnamed = CreateUnnamed { at: At::file(sub), mode, umask: 0, rights, wish };
+    let unnamed = CreateUnnamed { at: PathRef::file(sub), mode, umask: 0, rights, layout_hint: wish };
     let user = &scene.user;
     let try_all = |number: u32| {
         let name = format!("link{number}");
         let mut answers = vec![scene.stat(f), scene.stat(g), scene.stat(sub)];
-        answers.push(status(user, open(At::file(f))));
+        answers.push(status(user, open(PathRef::file(f))));
         answers.push(status(user, open(below(b"g"))));
         answers.push(status(
             user,
             Create { exclusive: false, rights: Some(Rights::READ), at: below(b"g"), ..create("") },
         ));
         answers.push(status(user, list.clone()));
-        answers.push(status(user, MakeLink { from: At::file(f), to: at(&format!("pub/{name}")) }));
+        answers.push(status(user, MakeLink { from: PathRef::file(f), to: at(&format!("pub/{name}")) }));
         answers.push(
             user.call_as(Envelope::PLAIN, LeaseNames { dir: sub })
                 .map(drop)
@@ -157,7 +157,7 @@ fn a_host_that_vouches_has_checked_the_path_for_its_users() {
     let scene = Scene::new();
     let identity = Identity { uid: USER, gid: USER, groups: vec![], checked: false };
     scene.agent.call_as(Envelope::PLAIN, DefineIdentity { number: 1, identity }).unwrap();
-    let stat = Stat { at: At::file(scene.index("home/f")), follow: false };
+    let stat = Stat { at: PathRef::file(scene.index("home/f")), follow: false };
     scene.agent.call_as(Envelope { identity: 1, ..Envelope::PLAIN }, stat).unwrap();
 }
 
@@ -177,6 +177,6 @@ fn a_file_unlinked_while_open_is_reclaimed_after_a_restart() {
         .unwrap()
         .session;
     assert_eq!(again.tell(&[&opened], true), Ok(vec![]));
-    let stat = Stat { at: At::file(opened.attributes.file), follow: false };
+    let stat = Stat { at: PathRef::file(opened.attributes.file), follow: false };
     again.call_as(Envelope::PLAIN, stat).unwrap();
 }

@@ -9,16 +9,16 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Close, Open, Opened, ReadDirectory, RenewCapability, SetAttributes,
+            AttributeChanges, Close, Open, OpenReply, ReadDirectory, RenewCapability, SetAttributes,
             Unlink,
         },
-        types::At,
+        types::PathRef,
     },
 };
 
 use super::world::{Client, World, at};
 
-fn open(client: &Client, path: &str, rights: Rights) -> Opened {
+fn open(client: &Client, path: &str, rights: Rights) -> OpenReply {
     client
         .call(Open {
             at: at(path),
@@ -276,7 +276,7 @@ fn records_are_uncertain_until_every_client_has_reclaimed() {
     assert_eq!(world.status().sizes_in_objects, 0);
     assert_eq!(other.stat("f").unwrap().bytes, ByteCount(9000));
     world.iods.state().log.clear();
-    other.call(braid_wire::message::mds::Stat { at: At::root(b"f"), follow: true }).unwrap();
+    other.call(braid_wire::message::mds::Stat { at: PathRef::root(b"f"), follow: true }).unwrap();
     assert_eq!(world.iods.state().log, [], "nobody is asked any more");
 }
 

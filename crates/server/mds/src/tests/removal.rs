@@ -6,7 +6,7 @@ use braid_wire::{
     Credential, Deny, Rights, Role,
     message::{
         lease::LeaseMode,
-        mds::{FsckAffected, IodRemove, Open, Opened, Rename, RenameMode, SetIodState, Unlink},
+        mds::{FsckAffected, IodRemove, Open, OpenReply, Rename, RenameMode, SetIodState, Unlink},
         types::IodState,
     },
 };
@@ -31,7 +31,7 @@ fn pass(world: &World, ms: u64) {
     world.pass_with(ms, |id| id != LOST.0);
 }
 
-fn open(client: &Client, path: &str, rights: Rights) -> Result<Opened, braid_types::Failure> {
+fn open(client: &Client, path: &str, rights: Rights) -> Result<OpenReply, braid_types::Failure> {
     client.call(Open {
         at: at(path),
         rights,

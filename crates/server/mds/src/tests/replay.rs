@@ -7,7 +7,7 @@ use braid_wire::{
         FileKind,
         lease::LeaseMode,
         mds::*,
-        types::{At, Attributes, LayoutWish},
+        types::{PathRef, Attributes, LayoutHint},
     },
 };
 
@@ -131,9 +131,9 @@ fn attributes_xattrs_sizes_and_layouts_are_answered_from_their_records() {
     let (_, _, client) = retried(&mut world, &client, set);
     let (_, _, client) =
         retried(&mut world, &client, RemoveXattr { at: at("d/f"), name: b"user.a".to_vec() });
-    let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
-    let (_, _, client) = retried(&mut world, &client, LayoutSet { at: at("d"), wish });
-    assert_eq!(client.call(LayoutShow { at: at("d") }).unwrap().wish.parts, Some(1));
+    let wish = LayoutHint { parts: Some(1), ..LayoutHint::none() };
+    let (_, _, client) = retried(&mut world, &client, LayoutSet { at: at("d"), layout_hint: wish });
+    assert_eq!(client.call(LayoutShow { at: at("d") }).unwrap().layout_hint.parts, Some(1));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_closed_handle_is_closed_once() {
     client.call_as(envelope.clone(), close.clone()).unwrap();
     let again = client
         .call(Open {
-            at: At::file(opened.attributes.file),
+            at: PathRef::file(opened.attributes.file),
             rights: Rights::READ,
             truncate: false,
             lease: LeaseMode::None,

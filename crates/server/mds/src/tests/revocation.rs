@@ -9,7 +9,7 @@ use braid_wire::{
     Credential, Rights, Role, Ticket,
     message::mds::{
         AgentCheck, AgentCheckReply, CloseSession, Envelope, KeyRevoke, KeyRights, MakeDirectory,
-        Open, OpenSession, Opened, Unlink,
+        Open, OpenSession, OpenReply, Unlink,
     },
 };
 
@@ -121,7 +121,7 @@ fn what_a_session_writes_between_its_end_and_its_fence_is_in_the_size() {
 #[test]
 fn a_daemon_that_restarts_refuses_every_session_that_ever_ended() {
     let mut world = World::new(1);
-    let mut kept: Vec<(Client, Opened)> = Vec::new();
+    let mut kept: Vec<(Client, OpenReply)> = Vec::new();
     for round in 0..3 {
         let thief = world.client();
         let opened = thief.create(&format!("f{round}"));

@@ -312,7 +312,7 @@ fn a_writer_that_comes_and_goes_during_a_collection_is_not_forgotten() {
     // The open's query is answered first: the client gets its capability, writes and closes.
     world.iods.state().swap_held();
     assert!(world.iods.step());
-    let reopened: braid_wire::message::mds::Opened = reopened.take().unwrap().unwrap();
+    let reopened: braid_wire::message::mds::OpenReply = reopened.take().unwrap().unwrap();
     world.write(&reopened, 9000).unwrap();
     client.close(&reopened);
     world.iods.release();

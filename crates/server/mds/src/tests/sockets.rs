@@ -77,7 +77,7 @@ impl Line {
     }
 
     fn call<M: WireCall>(&self, sequence: u64, message: &M) -> Result<M::Reply, Failure> {
-        let mut body = Envelope { slot: 0, sequence, identity: 0, told: Vec::new() }.to_bytes();
+        let mut body = Envelope { slot: 0, sequence, identity: 0, size_reports: Vec::new() }.to_bytes();
         message.encode(&mut body);
         let deadline = self.driver.now() + BOUND;
         let answer = block_on(self.driver.call(&self.shared, M::OP, &body, deadline)).unwrap();
@@ -86,7 +86,7 @@ impl Line {
 }
 
 /// Writes `bytes` at the start of a file that lies on one daemon.
-fn write(cluster: &Cluster, opened: &Opened, session: &OpenSessionReply, bytes: &[u8]) {
+fn write(cluster: &Cluster, opened: &OpenReply, session: &OpenSessionReply, bytes: &[u8]) {
     let iod = opened.layout.components[0].parts[0].iods[0];
     let daemon = cluster.iods.iter().find(|daemon| daemon.id() == iod).unwrap();
     let OpenSessionReply { session: id, key, user, epoch, .. } = *session;
@@ -119,7 +119,7 @@ fn a_file_is_made_written_closed_truncated_and_unlinked() {
     let session = client.call(0, &OpenSession { session: None, client: "test".into() }).unwrap();
     assert_eq!(session.map.iods.len(), 2);
     let mut wish = create("f");
-    wish.wish.parts = Some(1);
+    wish.layout_hint.parts = Some(1);
     let opened = client.call(1, &wish).unwrap().opened.unwrap();
     write(&cluster, &opened, &session, &[7; 10_000]);
     let stat = Stat { at: at("f"), follow: true };

@@ -8,29 +8,29 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Close, Envelope, Open, Opened, SetAttributes, SetTime, Stat,
-            ToldDaemon, ToldSize,
+            AttributeChanges, Close, Envelope, Open, OpenReply, SetAttributes, SetTime, Stat,
+            DaemonReport, SizeReport,
         },
-        types::{At, Attributes, ObjectInfo},
+        types::{PathRef, Attributes, ObjectInfo},
     },
 };
 
 use super::world::{Client, World, at};
 use crate::size::{SETTLE_MS, TOLD_FILES_MAX};
 
-fn tells<M: WireCall>(client: &Client, told: ToldSize, message: M) -> M::Reply {
-    client.call_as(Envelope { told: vec![told], ..client.next() }, message).unwrap()
+fn tells<M: WireCall>(client: &Client, told: SizeReport, message: M) -> M::Reply {
+    client.call_as(Envelope { size_reports: vec![told], ..client.next() }, message).unwrap()
 }
 
-fn stat_telling(client: &Client, opened: &Opened, told: ToldSize) -> Attributes {
-    tells(client, told, Stat { at: At::file(opened.attributes.file), follow: false })
+fn stat_telling(client: &Client, opened: &OpenReply, told: SizeReport) -> Attributes {
+    tells(client, told, Stat { at: PathRef::file(opened.attributes.file), follow: false })
 }
 
-fn close_telling(client: &Client, opened: &Opened, told: ToldSize) {
+fn close_telling(client: &Client, opened: &OpenReply, told: SizeReport) {
     tells(client, told, Close { open_ids: vec![opened.open_id] });
 }
 
-fn open_to_write(client: &Client) -> Opened {
+fn open_to_write(client: &Client) -> OpenReply {
     let (rights, lease, deny) = (Rights::WRITE, LeaseMode::None, Deny::NONE);
     client.call(Open { at: at("f"), rights, truncate: false, lease, deny }).unwrap()
 }
@@ -47,9 +47,9 @@ fn a_sole_writers_report_answers_as_the_daemons_would_without_asking() {
     let answered = stat_telling(&client, &opened, told.clone());
     assert!(answered.change > asked.change, "it may have written in place");
     assert_eq!(Attributes { change: asked.change, ..answered }, asked);
-    assert!(!asked.shared, "it may keep them");
+    assert!(!asked.uncacheable, "it may keep them");
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
-    let chmod = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
+    let chmod = SetAttributes { at: PathRef::file(opened.attributes.file), follow: false, changes };
     let changed = tells(&client, told, chmod);
     assert_eq!(
         (changed.bytes, changed.mtime, changed.mode),
@@ -118,11 +118,11 @@ fn only_the_sole_writers_report_counts() {
     let opened = client.create("f");
     let nothing = world.told(&opened);
     world.write(&opened, 9000).unwrap();
-    let another_handle = ToldSize { open_id: opened.open_id + 1, ..nothing.clone() };
+    let another_handle = SizeReport { open_id: opened.open_id + 1, ..nothing.clone() };
     assert_eq!(stat_telling(&other, &opened, nothing.clone()).bytes, ByteCount(9000));
     assert_eq!(stat_telling(&client, &opened, another_handle).bytes, ByteCount(9000));
     let existing = open_to_write(&other);
-    let told = ToldSize { open_id: existing.open_id, ..nothing };
+    let told = SizeReport { open_id: existing.open_id, ..nothing };
     assert_eq!(stat_telling(&other, &existing, told).bytes, ByteCount(9000));
 }
 
@@ -197,7 +197,7 @@ fn a_time_that_was_set_stays_when_the_writer_reports() {
     let then = Timestamp { seconds: 5, nanos: 0 };
     let changes =
         AttributeChanges { mtime: Some(SetTime { time: Some(then) }), ..AttributeChanges::none() };
-    let set = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
+    let set = SetAttributes { at: PathRef::file(opened.attributes.file), follow: false, changes };
     assert_eq!(tells(&client, told.clone(), set).mtime, then);
     close_telling(&client, &opened, told);
     world.settle();
@@ -229,8 +229,8 @@ fn an_empty_file_is_recorded_when_it_is_closed() {
     assert_eq!(world.status().sizes_in_objects, 0, "its layout may be changed");
 }
 
-fn wrote_nothing(opened: &Opened) -> ToldSize {
-    ToldSize { open_id: opened.open_id, daemons: Vec::new() }
+fn wrote_nothing(opened: &OpenReply) -> SizeReport {
+    SizeReport { open_id: opened.open_id, daemons: Vec::new() }
 }
 
 /// A file of 20,000 bytes whose size is on record.
@@ -253,10 +253,10 @@ fn a_sole_writer_that_wrote_nothing_is_answered_from_the_record() {
     world.iods.state().log.clear();
     let changes =
         AttributeChanges { mtime: Some(SetTime { time: None }), ..AttributeChanges::none() };
-    let touch = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
+    let touch = SetAttributes { at: PathRef::file(opened.attributes.file), follow: false, changes };
     let touched = tells(&client, wrote_nothing(&opened), touch);
     assert_eq!(
-        (touched.bytes, touched.bytes_used, touched.shared),
+        (touched.bytes, touched.bytes_used, touched.uncacheable),
         (asked.bytes, asked.bytes_used, false)
     );
     assert!(touched.mtime > asked.mtime);
@@ -320,16 +320,16 @@ fn more_reports_than_a_client_sends_are_refused() {
         bytes_used: ByteCount(1),
         mtime: nothing,
     };
-    let daemon = |iod, objects: usize| ToldDaemon {
+    let daemon = |iod, objects: usize| DaemonReport {
         iod: IodId(iod),
         verifier: WriteVerifier(1),
         objects: (0..objects as u16).map(PartIndex).map(object).collect(),
     };
-    let told = |daemons| ToldSize { open_id: 1, daemons };
-    let tell = |told: Vec<ToldSize>| {
+    let told = |daemons| SizeReport { open_id: 1, daemons };
+    let tell = |told: Vec<SizeReport>| {
         let stat = Stat { at: at("/"), follow: false };
         client
-            .call_as(Envelope { told, ..Envelope::PLAIN }, stat)
+            .call_as(Envelope { size_reports: told, ..Envelope::PLAIN }, stat)
             .map(drop)
             .map_err(|failure| failure.status)
     };

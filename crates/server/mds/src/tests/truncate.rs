@@ -9,7 +9,7 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Envelope, ExtendWriteEnd, MakeDirectory, Open, Opened, PunchHole,
+            AttributeChanges, Envelope, ExtendGrowthGrant, MakeDirectory, Open, OpenReply, PunchHole,
             RegisterIod, RenewCapability, SetAttributes, SetTime, Stat, Unlink,
         },
         types::Attributes,
@@ -20,7 +20,7 @@ use super::world::{Client, World, at, create, register, set_size};
 use crate::{TICK_MS, size::GATE_WAIT_MS_MAX};
 
 /// A file of 40,000 bytes on three daemons, open for writing.
-fn written() -> (World, Client, Opened) {
+fn written() -> (World, Client, OpenReply) {
     let mut world = World::new(3);
     let client = world.client();
     let opened = client.create("f");
@@ -95,9 +95,9 @@ fn during_a_truncate_no_half_state_is_seen_and_no_capability_is_given() {
         attributes.bytes
     };
     assert_eq!((size(&truncate), size(&stat)), (ByteCount(10), ByteCount(10)));
-    let renewed: Opened = renew.take().unwrap().unwrap();
+    let renewed: OpenReply = renew.take().unwrap().unwrap();
     world.write(&renewed, 20).unwrap();
-    let opened: Opened = open.take().unwrap().unwrap();
+    let opened: OpenReply = open.take().unwrap().unwrap();
     world.write(&opened, 20).unwrap();
 }
 
@@ -441,7 +441,7 @@ fn a_size_too_large_for_the_disks_is_refused_before_it_is_recorded() {
     }
     let client = world.client();
     let opened = client.create("f");
-    assert_eq!(opened.write_end, Some(MIB), "whatever the stripes, that much fits");
+    assert_eq!(opened.growth_grant, Some(MIB), "whatever the stripes, that much fits");
     world.write(&opened, 5000).unwrap();
     assert_eq!(
         client.truncate("f", 2 * MIB).unwrap().bytes,
@@ -460,13 +460,13 @@ fn a_size_too_large_for_the_disks_is_refused_before_it_is_recorded() {
     );
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(2 * MIB));
     let (open_id, file) = (opened.open_id, opened.attributes.file);
-    let extend = |end| client.call(ExtendWriteEnd { open_id, file, end });
+    let extend = |end| client.call(ExtendGrowthGrant { open_id, file, end });
     assert_eq!(extend(MIB + 1).unwrap(), Some(2 * MIB));
     assert_eq!(extend(2 * MIB + 1).unwrap_err().status, Status::TooLarge);
 }
 
 /// A daemon refuses to make objects longer than 1 MiB, which the server does not know.
-fn refusing() -> (World, Client, Opened) {
+fn refusing() -> (World, Client, OpenReply) {
     let mut world = World::new(3);
     let client = world.client();
     let opened = client.create("f");

@@ -4,8 +4,8 @@ use braid_types::{ByteCount, Status, limits::GRACE_MS};
 use braid_wire::{
     Rights,
     message::{
-        mds::{CreateUnnamed, MakeLink, Opened, SetAttributes},
-        types::{At, LayoutWish},
+        mds::{CreateUnnamed, MakeLink, OpenReply, SetAttributes},
+        types::{PathRef, LayoutHint},
     },
 };
 
@@ -17,11 +17,11 @@ fn unnamed() -> CreateUnnamed {
         mode: 0o600,
         umask: 0,
         rights: Rights::READ_WRITE,
-        wish: LayoutWish::none(),
+        layout_hint: LayoutHint::none(),
     }
 }
 
-fn make(client: &Client) -> Opened {
+fn make(client: &Client) -> OpenReply {
     client.call(unnamed()).unwrap()
 }
 
@@ -31,7 +31,7 @@ fn what_was_written_to_a_file_without_a_name_is_there_once_it_has_one() {
     let client = world.client();
     let opened = make(&client);
     world.write(&opened, 5000).unwrap();
-    let from = At::file(opened.attributes.file);
+    let from = PathRef::file(opened.attributes.file);
     let linked = client.call(MakeLink { from: from.clone(), to: at("f") }).unwrap();
     assert_eq!((linked.links, linked.bytes), (1, ByteCount(5000)));
     client.close(&opened);
@@ -48,7 +48,7 @@ fn an_unnamed_file_can_be_truncated_and_is_deleted_at_its_close() {
     let opened = make(&client);
     let file = opened.attributes.file;
     world.write(&opened, 5000).unwrap();
-    let cut = SetAttributes { at: At::file(file), ..set_size("", 100) };
+    let cut = SetAttributes { at: PathRef::file(file), ..set_size("", 100) };
     assert_eq!(client.call(cut).unwrap().bytes, ByteCount(100));
     client.close(&opened);
     world.settle();
@@ -68,7 +68,7 @@ fn an_unnamed_file_survives_a_restart_only_with_its_client() {
         world.settle();
         assert_eq!(world.objects_of(opened.attributes.file), usize::from(comes_back));
         let linked = client.map(|client| {
-            let from = At::file(opened.attributes.file);
+            let from = PathRef::file(opened.attributes.file);
             client.call(MakeLink { from, to: at("f") }).is_ok()
         });
         assert_eq!(linked.unwrap_or(false), comes_back);

@@ -25,7 +25,7 @@ use braid_wire::{
         iod::{CollectReply, IodRequest},
         lease::LeaseMode,
         mds::*,
-        types::{At, Attributes, LayoutWish, ObjectInfo, Space},
+        types::{PathRef, Attributes, LayoutHint, ObjectInfo, Space},
     },
 };
 
@@ -458,7 +458,7 @@ impl World {
     }
 
     /// A client's write on the daemons, which check it as real ones do.
-    pub fn write(&self, opened: &Opened, size: u64) -> Result<(), Status> {
+    pub fn write(&self, opened: &OpenReply, size: u64) -> Result<(), Status> {
         let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY))
             .ok_or(Status::BadCapability)?;
         let mtime = self.clock.wall();
@@ -489,15 +489,15 @@ impl World {
     }
 
     /// The report of a file, as its client makes it from the answers of the daemons.
-    pub fn told(&self, opened: &Opened) -> ToldSize {
+    pub fn told(&self, opened: &OpenReply) -> SizeReport {
         let state = self.iods.state();
-        let mut daemons = BTreeMap::<IodId, ToldDaemon>::new();
+        let mut daemons = BTreeMap::<IodId, DaemonReport>::new();
         for (iod, id) in state.objects.keys().filter(|(_, id)| id.file == opened.attributes.file) {
             let (verifier, objects) = (state.verifier(*iod), Vec::new());
-            let daemon = daemons.entry(*iod).or_insert(ToldDaemon { iod: *iod, verifier, objects });
+            let daemon = daemons.entry(*iod).or_insert(DaemonReport { iod: *iod, verifier, objects });
             daemon.objects.push(state.info(*iod, *id));
         }
-        ToldSize { open_id: opened.open_id, daemons: daemons.into_values().collect() }
+        SizeReport { open_id: opened.open_id, daemons: daemons.into_values().collect() }
     }
 
     /// Of how many files the server knows the sole writer.
@@ -592,7 +592,7 @@ impl Client {
             slot: 0,
             sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1,
             identity: 0,
-            told: Vec::new(),
+            size_reports: Vec::new(),
         }
     }
 
@@ -607,7 +607,7 @@ impl Client {
     /// A call whose answer may come later, in slot `slot`.
     pub fn begin<M: WireCall>(&self, slot: u32, message: M) -> Pending {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        self.begin_as(Envelope { slot, sequence, identity: 0, told: Vec::new() }, message)
+        self.begin_as(Envelope { slot, sequence, identity: 0, size_reports: Vec::new() }, message)
     }
 
     pub fn begin_as<M: WireCall>(&self, envelope: Envelope, message: M) -> Pending {
@@ -630,14 +630,14 @@ impl Client {
     }
 
     /// As [`Client::reclaim`], with these files open.
-    pub fn reclaim_with(&self, world: &mut World, open: &[&Opened]) -> Result<Self, Failure> {
+    pub fn reclaim_with(&self, world: &mut World, open: &[&OpenReply]) -> Result<Self, Failure> {
         let again = self.join(world)?;
         assert_eq!(again.tell(open, true)?, [], "nothing is refused");
         Ok(again)
     }
 
     /// Reclaims open files: the handles that are refused.
-    pub fn tell(&self, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
+    pub fn tell(&self, open: &[&OpenReply], complete: bool) -> Result<Vec<u64>, Failure> {
         self.tell_as(0, open, complete)
     }
 
@@ -645,7 +645,7 @@ impl Client {
     pub fn tell_as(
         &self,
         identity: u32,
-        open: &[&Opened],
+        open: &[&OpenReply],
         complete: bool,
     ) -> Result<Vec<u64>, Failure> {
         self.tell_denying(identity, open, Deny::NONE, complete)
@@ -655,11 +655,11 @@ impl Client {
     pub fn tell_denying(
         &self,
         identity: u32,
-        open: &[&Opened],
+        open: &[&OpenReply],
         deny: Deny,
         complete: bool,
     ) -> Result<Vec<u64>, Failure> {
-        let named = |opened: &&Opened| {
+        let named = |opened: &&OpenReply| {
             let capability =
                 Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).expect("signed");
             let (open_id, file, rights) =
@@ -708,11 +708,11 @@ impl Client {
         self.call_as(Envelope::PLAIN, beat).unwrap()
     }
 
-    pub fn create(&self, path: &str) -> Opened {
+    pub fn create(&self, path: &str) -> OpenReply {
         self.call(create(path)).unwrap().opened.unwrap()
     }
 
-    pub fn close(&self, opened: &Opened) {
+    pub fn close(&self, opened: &OpenReply) {
         self.call(Close { open_ids: vec![opened.open_id] }).unwrap();
     }
 
@@ -725,8 +725,8 @@ impl Client {
     }
 }
 
-pub fn at(path: &str) -> At {
-    At::root(path.as_bytes())
+pub fn at(path: &str) -> PathRef {
+    PathRef::root(path.as_bytes())
 }
 
 pub fn create(path: &str) -> Create {
@@ -737,7 +737,7 @@ pub fn create(path: &str) -> Create {
         exclusive: true,
         truncate: false,
         rights: Some(Rights::READ_WRITE),
-        wish: LayoutWish { stripe_bytes: Some(4096), ..LayoutWish::none() },
+        layout_hint: LayoutHint { stripe_bytes: Some(4096), ..LayoutHint::none() },
         lease: LeaseMode::None,
         deny: Deny::NONE,
     }

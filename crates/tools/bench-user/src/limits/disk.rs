@@ -52,7 +52,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
         joined.collect::<Vec<_>>().into_iter().collect()
     });
     bench.check_stop()?;
-    Ok(limits(&bench.iods, &rates?, u64::from(load.at_once)))
+    Ok(limits(&bench.iods, &rates?, u64::from(load.threads)))
 }
 
 /// The load of each daemon: as much as a flushed row writes to it, and as many syncs at the same
@@ -65,7 +65,7 @@ fn load(bench: &Bench<'_>) -> MeasureDisk {
     MeasureDisk {
         bytes: ByteCount(bytes),
         part_ms: (bench.limit_sample * PART_TIMES).min(PART_MAX).as_millis() as u32,
-        at_once: u16::try_from(at_once).unwrap_or(AT_ONCE_MAX).min(AT_ONCE_MAX),
+        threads: u16::try_from(at_once).unwrap_or(AT_ONCE_MAX).min(AT_ONCE_MAX),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{cell::Cell, ops::Range, path::Path};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use braid_client::{Client, LayoutWish};
+use braid_client::{Client, LayoutHint};
 use braid_crash_tests::braid::Braid;
 use braid_mount_tests::stage::mount::Mount;
 
@@ -117,7 +117,7 @@ fn fill(client: &Client, kind: &str, numbers: Range<u64>) -> Result<()> {
 
 fn add_names(client: &Client, kind: &str, mut numbers: Range<u64>) -> Result<()> {
     let made = numbers.try_for_each(|at| {
-        client.touch(name(kind, at).as_str(), 0o644, true, LayoutWish::none()).map(drop)
+        client.touch(name(kind, at).as_str(), 0o644, true, LayoutHint::none()).map(drop)
     });
     made.map_err(Into::into)
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use anyhow::Result;
-use braid_client::{Client, LayoutWish, OpenOptions, TlsPolicy};
+use braid_client::{Client, LayoutHint, OpenOptions, TlsPolicy};
 
 use super::latency::{Latency, Subject, against_round_trip, timed};
 use crate::{
@@ -49,7 +49,7 @@ pub fn create(bench: &Bench) -> Result<Vec<Measure>> {
     let name = || format!("/create/f{}", next.replace(next.get() + 1_u64));
     let sample = |client: &Client| {
         timed(bench, count, |_| {
-            Ok(client.touch(name(), 0o644, true, LayoutWish::none()).map(drop)?)
+            Ok(client.touch(name(), 0o644, true, LayoutHint::none()).map(drop)?)
         })
     };
     let mut over_tls = clients.tls.as_ref().map(|client| || sample(client));

@@ -1,7 +1,7 @@
 //! Creates files: in a process of its own, or in a thread.
 
 use anyhow::Result;
-use braid_client::{Client, LayoutWish, TlsPolicy};
+use braid_client::{Client, LayoutHint, TlsPolicy};
 
 use super::process::{ready, report};
 use crate::{args::CreateArgs, daemons::connect};
@@ -18,7 +18,7 @@ pub fn run(args: &CreateArgs) -> Result<()> {
 /// Creates `count` files in a directory, one after the other.
 pub fn create(client: &Client, directory: &str, prefix: &str, count: u32) -> Result<()> {
     for number in 0..count {
-        client.touch(format!("{directory}/{prefix}{number}"), 0o644, true, LayoutWish::none())?;
+        client.touch(format!("{directory}/{prefix}{number}"), 0o644, true, LayoutHint::none())?;
     }
     Ok(())
 }

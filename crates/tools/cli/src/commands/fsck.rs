@@ -283,7 +283,7 @@ fn list_objects(
                 let what = format!("object {orphan} on I/O daemon {iod} belongs to no file");
                 note(problems, "object without a file", what, Mend::MoveToLost(*iod, orphan), None);
             }
-            for stranger in &page.strangers {
+            for stranger in &page.foreign_files {
                 let what = format!(
                     "{} on I/O daemon {iod} is not an object",
                     String::from_utf8_lossy(stranger)

@@ -5,7 +5,7 @@ use braid_layout::{Component, Distribution};
 use braid_types::{FileOffset, IodId, PartIndex};
 use braid_wire::message::{
     mds::LayoutShowReply,
-    types::{IodState, LayoutWish, Placement, WishedDistribution},
+    types::{IodState, LayoutHint, Placement, DistributionHint},
 };
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
                     out,
                 );
             }
-            None => out.line(format!("{path}: default of new files: {}", wish_text(&found.wish))),
+            None => out.line(format!("{path}: default of new files: {}", wish_text(&found.layout_hint))),
         }
     }
     Ok(facts(path, &found))
@@ -143,12 +143,12 @@ fn distribution_text(distribution: &Distribution) -> String {
 }
 
 /// The keywords of `--distribution`.
-fn distribution_word(kind: WishedDistribution) -> &'static str {
+fn distribution_word(kind: DistributionHint) -> &'static str {
     match kind {
-        WishedDistribution::SimpleStripe => "simple-stripe",
-        WishedDistribution::Single => "single",
-        WishedDistribution::VarStrip => "varstrip",
-        WishedDistribution::Grouped => "grouped",
+        DistributionHint::SimpleStripe => "simple-stripe",
+        DistributionHint::Single => "single",
+        DistributionHint::VarStrip => "varstrip",
+        DistributionHint::Grouped => "grouped",
         _ => "an unknown distribution of a newer version",
     }
 }
@@ -182,7 +182,7 @@ fn distribution_facts(distribution: &Distribution) -> Value {
     }
 }
 
-fn wish_text(wish: &LayoutWish) -> String {
+fn wish_text(wish: &LayoutHint) -> String {
     let mut words: Vec<String> = Vec::new();
     words.extend(wish.distribution.map(|kind| distribution_word(kind).to_owned()));
     words.extend(wish.stripe_bytes.map(|bytes| format!("stripes of {}", human_bytes(bytes))));
@@ -210,6 +210,6 @@ fn facts(path: &str, found: &LayoutShowReply) -> Value {
         "path": path,
         "components": components,
         "written_parts": (0..parts).filter(|part| recorded(found, *part)).collect::<Vec<_>>(),
-        "default": wish_text(&found.wish),
+        "default": wish_text(&found.layout_hint),
     })
 }

@@ -45,7 +45,7 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
             .iods
             .iter()
             .position(|i| i.id == iod.id)
-            .and_then(|at| mds.heard_ms_ago.get(at))
+            .and_then(|at| mds.last_contact_ms.get(at))
             .copied();
         let state = match (iod.state, heard) {
             (IodState::Down, Some(ms)) if ms < u64::MAX / 2 => {
@@ -169,7 +169,7 @@ fn print_json(
     };
     let rows: Vec<_> = iods
         .iter()
-        .zip(&mds.heard_ms_ago)
+        .zip(&mds.last_contact_ms)
         .map(|((iod, c), heard)| {
             json!({ "id": iod.id.0, "addresses": iod.addresses, "labels": iod.labels,
                 "state": state_word(iod.state), "heard_ms_ago": heard,

@@ -5,7 +5,7 @@ use braid_types::Status;
 use braid_wire::message::{
     FileKind,
     mds::{AttributeChanges, SetTime},
-    types::{Attributes, LayoutWish},
+    types::{Attributes, LayoutHint},
 };
 
 use crate::{
@@ -16,12 +16,12 @@ use crate::{
 /// The cluster; new files get the layout hint `wish`.
 pub struct Remote {
     client: Client,
-    wish: LayoutWish,
+    wish: LayoutHint,
 }
 
 impl Remote {
     /// The cluster of `client`.
-    pub fn new(client: Client, wish: LayoutWish) -> Self {
+    pub fn new(client: Client, wish: LayoutHint) -> Self {
         Self { client, wish }
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use crate::harness::Cluster;
 use braid_client::{
-    Attributes, Client, Config, Credential, FileIndex, LayoutWish, LeaseHolder, LeaseMode, LeaseOf,
+    Attributes, Client, Config, Credential, FileIndex, LayoutHint, LeaseHolder, LeaseMode, LeaseOf,
     LeaseTicket, Leases, OpenOptions, RenameMode, Status,
 };
 
@@ -99,7 +99,7 @@ impl Cache {
         };
         let mut kept = self.kept.lock().unwrap();
         let held = ticket.is_some_and(|ticket| self.leases.still(&ticket));
-        if held && found.as_ref().is_none_or(|found| !found.shared) {
+        if held && found.as_ref().is_none_or(|found| !found.uncacheable) {
             kept.insert(name.to_owned(), found.clone());
         }
         found
@@ -220,7 +220,7 @@ fn who_was_given_a_files_layout_is_told_before_it_changes() {
     let cluster = Cluster::up(2);
     let one = client(&cluster);
     one.mkdir("/d", 0o755).unwrap();
-    let file = one.touch("/d/f", 0o644, true, LayoutWish::none()).unwrap().attributes.file;
+    let file = one.touch("/d/f", 0o644, true, LayoutHint::none()).unwrap().attributes.file;
     let caches = [Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d")];
     let given = caches
         .each_ref()
@@ -232,7 +232,7 @@ fn who_was_given_a_files_layout_is_told_before_it_changes() {
         caches[0].leases.still(&given[0].0) && caches[1].leases.still(&given[1].0),
         "that is not its layout"
     );
-    one.set_layout("/d/f", LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() })
+    one.set_layout("/d/f", LayoutHint { stripe_bytes: Some(65_536), ..LayoutHint::none() })
         .unwrap();
     for (cache, (ticket, layout)) in caches.iter().zip(&given) {
         assert!(!cache.leases.still(ticket));

@@ -9,7 +9,7 @@ use std::{
 
 use braid_client::{
     Error, FileIndex, LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Status,
-    message::types::{At, Attributes},
+    message::types::{PathRef, Attributes},
 };
 
 use super::{Actor, names::seen};
@@ -131,7 +131,7 @@ impl Actor {
                 (_, true) => return Ok(found),
                 // A link or a file as an inner component: the server decides what that means.
                 (_, false) => {
-                    return Ok(seen(&self.client.lstat(At::root(path.as_bytes())).await?));
+                    return Ok(seen(&self.client.lstat(PathRef::root(path.as_bytes())).await?));
                 }
             }
         }
@@ -143,14 +143,14 @@ impl Actor {
             return Ok(known);
         }
         let ticket = self.ticket(dir).await?;
-        let at = At { dir, path: name.as_bytes().to_vec() };
+        let at = PathRef { dir, path: name.as_bytes().to_vec() };
         let found = match self.client.lstat(at).await {
             Ok(found) => Some(found),
             Err(error) if error.status() == Status::NotFound => None,
             Err(error) => return Err(error),
         };
         let shown = found.as_ref().map(seen);
-        if found.as_ref().is_none_or(|found: &Attributes| !found.shared) {
+        if found.as_ref().is_none_or(|found: &Attributes| !found.uncacheable) {
             self.keep(ticket, |directory| {
                 directory.entries.insert(name.to_owned(), shown);
             });
@@ -163,9 +163,9 @@ impl Actor {
             return Ok(known);
         }
         let ticket = self.ticket(dir).await?;
-        let found = self.client.lstat(At::file(dir)).await?;
+        let found = self.client.lstat(PathRef::file(dir)).await?;
         let shown = seen(&found);
-        if !found.shared {
+        if !found.uncacheable {
             self.keep(ticket, |directory| directory.own = Some(shown));
         }
         Ok(shown)

@@ -4,7 +4,7 @@ use braid_client::{
     Error, OpenOptions, Status,
     message::{
         FileKind,
-        types::{Attributes, LayoutWish, WishedDistribution},
+        types::{Attributes, LayoutHint, DistributionHint},
     },
 };
 
@@ -149,30 +149,30 @@ impl Actor {
         }
     }
 
-    pub(super) fn wish(&self) -> LayoutWish {
+    pub(super) fn wish(&self) -> LayoutHint {
         let stripe_bytes = Some(4096 << self.random.below(2));
-        let wish = LayoutWish { stripe_bytes, ..LayoutWish::none() };
+        let wish = LayoutHint { stripe_bytes, ..LayoutHint::none() };
         match self.random.below(5) {
-            0 => LayoutWish {
-                distribution: Some(WishedDistribution::Single),
+            0 => LayoutHint {
+                distribution: Some(DistributionHint::Single),
                 stripe_bytes: None,
                 ..wish
             },
-            1 => LayoutWish {
-                distribution: Some(WishedDistribution::VarStrip),
+            1 => LayoutHint {
+                distribution: Some(DistributionHint::VarStrip),
                 stripe_bytes: None,
                 parts: Some(3),
                 strips: vec![(0, 4096), (1, 12288), (2, 8192)],
                 ..wish
             },
-            2 => LayoutWish {
-                distribution: Some(WishedDistribution::Grouped),
+            2 => LayoutHint {
+                distribution: Some(DistributionHint::Grouped),
                 parts: Some(4),
                 group_width: Some(2),
                 group_depth: Some(2),
                 ..wish
             },
-            3 => LayoutWish { parts: Some(self.random.within(1..7) as u16), ..wish },
+            3 => LayoutHint { parts: Some(self.random.within(1..7) as u16), ..wish },
             _ => wish,
         }
     }

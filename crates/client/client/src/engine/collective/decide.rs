@@ -5,7 +5,7 @@ use braid_types::{
     SessionId, Status,
     limits::{COLLECTIVE_TASKS_MAX, FRAME_BODY_BYTES_MAX},
 };
-use braid_wire::{Wire, message::collective::TaskFamily};
+use braid_wire::{Wire, message::collective::StridedRequests};
 
 use super::{
     CollectiveMode, Overlap, announcement::Announcement, outcome::Outcome, overlap::overlap,
@@ -215,14 +215,14 @@ fn fits(circle: &Circle, all: &[Announcement]) -> bool {
     let families = families(circle, all);
     families.to_bytes().len() + sessions(circle, all).to_bytes().len() + COLLECT_REST_BYTES
         <= FRAME_BODY_BYTES_MAX
-        && TaskFamily::requests(&families, COLLECTIVE_TASKS_MAX).is_some()
+        && StridedRequests::expand(&families, COLLECTIVE_TASKS_MAX).is_some()
 }
 
 /// The subgroup's requests, by the position of the task in it.
-pub(super) fn families(circle: &Circle, all: &[Announcement]) -> Vec<TaskFamily> {
+pub(super) fn families(circle: &Circle, all: &[Announcement]) -> Vec<StridedRequests> {
     let requests: Vec<Request> =
         circle.members.iter().map(|rank| all[*rank].request.clone()).collect();
-    TaskFamily::of(&requests)
+    StridedRequests::from_requests(&requests)
 }
 
 /// The subgroup's sessions, by the position of the task in it.

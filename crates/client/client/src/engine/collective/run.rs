@@ -316,8 +316,8 @@ mod tests {
     use braid_wire::{
         Wire,
         message::{
-            collective::TaskFamily,
-            iod::{Collect, JoinRead, JoinWrite},
+            collective::StridedRequests,
+            iod::{BeginCollective, JoinRead, JoinWrite},
         },
     };
 
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn borrowed_bodies_encode_like_the_messages() {
         let request = Request { view: View::strided(1, 2, 3), start: 4, bytes: 5 };
-        let tasks = TaskFamily::of(&[request]);
+        let tasks = StridedRequests::from_requests(&[request]);
         let sessions = vec![(SessionId(3), 1)];
         let ask = CollectAsk {
             collective: [5; 16],
@@ -336,7 +336,7 @@ mod tests {
             sessions: sessions.clone(),
         };
         let (handle, present) = (9, vec![1, 2]);
-        let collect = Collect {
+        let collect = BeginCollective {
             handle,
             present: present.clone(),
             collective: [5; 16],

@@ -10,7 +10,7 @@ use std::{
 };
 
 use braid_types::{ByteCount, limits::RESERVATION_EXPIRES_MS};
-use braid_wire::message::iod::{Room, RoomAccount};
+use braid_wire::message::iod::{Reservation, ReservationAccount};
 
 use crate::engine::gate::lock;
 
@@ -69,9 +69,9 @@ impl State {
         self.missed > 0 || self.told < self.released
     }
 
-    fn account(&self) -> RoomAccount {
+    fn account(&self) -> ReservationAccount {
         debug_assert!(self.released <= self.granted, "1: no more is released than granted");
-        RoomAccount { term: self.term, released: ByteCount(self.released) }
+        ReservationAccount { term: self.term, released: ByteCount(self.released) }
     }
 }
 
@@ -122,7 +122,7 @@ impl PoolRoom {
     }
 
     /// Applies a reply.
-    pub(crate) fn heard(&self, asked: &RoomAsk, room: Option<Room>) {
+    pub(crate) fn heard(&self, asked: &RoomAsk, room: Option<Reservation>) {
         let mut state = lock(&self.state);
         match room {
             Some(room) if room.term == state.term => {
@@ -130,12 +130,12 @@ impl PoolRoom {
                 state.told =
                     state.told.max(if asked.term == room.term { asked.released } else { 0 });
                 state.sent = state.sent.max(asked.sent);
-                state.holds = Duration::from_millis(u64::from(room.holds_ms));
+                state.holds = Duration::from_millis(u64::from(room.valid_ms));
             }
             // Terms rise as long as the daemon's host is up. When the host restarts, the old
             // reservation has expired meanwhile.
             Some(room) if room.term > state.term || !state.is_good(asked.sent) => {
-                let holds = Duration::from_millis(u64::from(room.holds_ms));
+                let holds = Duration::from_millis(u64::from(room.valid_ms));
                 let (term, granted, held, used) =
                     (room.term, room.granted.0, state.held, state.used);
                 *state = State {
@@ -161,7 +161,7 @@ impl PoolRoom {
 
     /// The message to a daemon whose reservation was not used for long, or always with `all`.
     /// Releases the spare space.
-    pub(super) fn to_return(&self, now: Duration, all: bool) -> Option<RoomAccount> {
+    pub(super) fn to_return(&self, now: Duration, all: bool) -> Option<ReservationAccount> {
         let mut state = lock(&self.state);
         let is_idle = state.held == 0 && now >= state.used.saturating_add(IDLE);
         if state.told == state.granted || !(is_idle || all) {
@@ -175,7 +175,7 @@ impl PoolRoom {
         Some(state.account())
     }
 
-    pub(super) fn returned(&self, account: &RoomAccount) {
+    pub(super) fn returned(&self, account: &ReservationAccount) {
         let mut state = lock(&self.state);
         if state.term == account.term {
             state.told = state.told.max(account.released.0);
@@ -198,8 +198,8 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
     const HOLDS: Duration = Duration::from_secs(10);
 
-    fn room(term: u64, granted: u64) -> Option<Room> {
-        Some(Room { term, granted: ByteCount(granted), holds_ms: HOLDS.as_millis() as u32 })
+    fn room(term: u64, granted: u64) -> Option<Reservation> {
+        Some(Reservation { term, granted: ByteCount(granted), valid_ms: HOLDS.as_millis() as u32 })
     }
 
     /// A reservation of 1000 bytes in term 1.

@@ -24,7 +24,7 @@ use braid_net::{Driver, Exchange};
 use braid_types::IodId;
 use braid_wire::{
     Call, Rights, Wire, decode_outcome,
-    message::iod::{ReturnRoom, RoomAccount},
+    message::iod::{ReturnReservation, ReservationAccount},
 };
 
 pub(crate) use account::{PoolRoom, RoomAsk};
@@ -167,14 +167,14 @@ impl<D: Driver> Engine<D> {
     async fn return_to(
         self: &Arc<Self>,
         pool: &Pool<D>,
-        account: RoomAccount,
+        account: ReservationAccount,
         deadline: Duration,
     ) -> Option<()> {
         let (lease, pooled) = pool.checkout(self, deadline).await.ok()?;
         let Pooled { connection, meta } = *pooled;
         let mut connections = [connection];
-        let body = ReturnRoom { room: account.clone() }.to_bytes();
-        let op = ReturnRoom::OP;
+        let body = ReturnReservation { account: account.clone() }.to_bytes();
+        let op = ReturnReservation::OP;
         let mut batch = [Exchange {
             connection: 0,
             op,

@@ -12,8 +12,8 @@ use braid_wire::{
     Call, Capability, Rights, encode_failure, encode_success,
     message::{
         iod::{
-            FlushReply, IodRequest, ObjectEnd, ReadReply, Room, RoomAccount, SeekWhat, Write,
-            WriteReply, WriteWithRoom, WriteWithRoomReply,
+            FlushReply, IodRequest, ObjectEnd, ReadReply, Reservation, ReservationAccount, SeekWhat, Write,
+            WriteReply, WriteWithReservation, WriteWithReservationReply,
         },
         types::ObjectInfo,
     },
@@ -63,7 +63,7 @@ impl Cluster {
         }
         if fault == Some(Fault::RequestLate) {
             connection.dead = true;
-            if exchange.op == Write::OP || exchange.op == WriteWithRoom::OP {
+            if exchange.op == Write::OP || exchange.op == WriteWithReservation::OP {
                 let sent = gathered(&exchange.send);
                 self.late.push((connection.clone(), exchange.op, exchange.body.clone(), sent));
             }
@@ -139,26 +139,26 @@ impl Cluster {
                 self.write(connection, &grant, &call.request, &sent);
                 encode_success(&WriteReply { bytes: ByteCount(sent.len() as u64), verifier })
             }
-            IodRequest::WriteWithRoom(call) => {
+            IodRequest::WriteWithReservation(call) => {
                 let grant = self.grant(connection, call.handle, call.present, Rights::WRITE)?;
                 self.write(connection, &grant, &call.request, &sent);
-                if call.uses.0 > 0 {
+                if call.reserved_bytes.0 > 0 {
                     assert!(
-                        sent.len() as u64 <= call.uses.0,
+                        sent.len() as u64 <= call.reserved_bytes.0,
                         "a write that is larger than its room"
                     );
-                    self.room_used.push((iod, call.room.term, call.uses.0));
+                    self.room_used.push((iod, call.account.term, call.reserved_bytes.0));
                 }
-                let room = self.room(connection, &call.room, call.wanted.0);
-                encode_success(&WriteWithRoomReply {
+                let room = self.room(connection, &call.account, call.wanted.0);
+                encode_success(&WriteWithReservationReply {
                     bytes: ByteCount(sent.len() as u64),
                     verifier,
-                    room,
+                    reservation: room,
                     objects: Vec::new(),
                 })
             }
-            IodRequest::ReturnRoom(call) => {
-                self.room(connection, &call.room, 0);
+            IodRequest::ReturnReservation(call) => {
+                self.room(connection, &call.account, 0);
                 encode_success(&())
             }
             IodRequest::Flush(call) => {
@@ -215,9 +215,9 @@ impl Cluster {
     fn room(
         &mut self,
         connection: &Connection,
-        account: &RoomAccount,
+        account: &ReservationAccount,
         wanted: u64,
-    ) -> Option<Room> {
+    ) -> Option<Reservation> {
         let (key, most) = ((connection.iod, connection.session), self.room_bytes_max);
         if wanted > 0 && most > 0 {
             self.rooms.entry(key).or_insert((self.now.as_nanos() as u64 + 1, 0, 0));
@@ -228,7 +228,7 @@ impl Cluster {
             *released = account.released.0.max(*released);
         }
         *granted += wanted.min(most - (*granted - *released));
-        Some(Room { term: *term, granted: ByteCount(*granted), holds_ms: 10_000 })
+        Some(Reservation { term: *term, granted: ByteCount(*granted), valid_ms: 10_000 })
     }
 
     fn grant(

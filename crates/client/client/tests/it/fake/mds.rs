@@ -13,7 +13,7 @@ use braid_wire::{
         lease::LeaseGrant,
         lock::{LockOutcome, LockReply},
         mds::{
-            Create, CreateReply, Envelope, Made, MdsRequest, OpenSession, OpenSessionReply, Opened,
+            Create, CreateReply, Envelope, MakeReply, MdsRequest, OpenSession, OpenSessionReply, OpenReply,
             ReadDirectoryReply, RenewReply,
         },
         types::{Attributes, ClusterMap, DirectoryEntry, Identity, IodInfo, IodState, Space},
@@ -182,12 +182,12 @@ impl Cluster {
             }
             MdsRequest::RenewCapability(call) => {
                 let path = self.path_of(call.file)?;
-                Ok(encode_success(&Opened {
+                Ok(encode_success(&OpenReply {
                     open_id: call.open_id,
                     ..self.opened(session, &path, call.rights)?
                 }))
             }
-            MdsRequest::ExtendWriteEnd(call) => match self.quota {
+            MdsRequest::ExtendGrowthGrant(call) => match self.quota {
                 Some(quota) if call.end > quota => Err(Status::QuotaExceeded.into()),
                 quota => Ok(encode_success(&quota.map(|quota| quota.min(call.end + self.ahead)))),
             },
@@ -208,7 +208,7 @@ impl Cluster {
                 }
                 self.done.push("mkdir");
                 let attributes = attributes(FileIndex(2), FileKind::Directory, 0);
-                Ok(encode_success(&Made { attributes, directory: None }))
+                Ok(encode_success(&MakeReply { attributes, directory: None }))
             }
             MdsRequest::LockSet(call) => {
                 self.locks.push(call.lock);
@@ -253,19 +253,19 @@ impl Cluster {
         session: SessionId,
         path: &[u8],
         rights: Rights,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<OpenReply, Failure> {
         self.next_open += 1;
         self.known.insert(self.next_open);
         let attributes = self.stat(FileIndex::ROOT, path)?;
         let file = self.files.get(path).ok_or(Failure::from(Status::NotFound))?;
-        Ok(Opened {
+        Ok(OpenReply {
             open_id: self.next_open,
             attributes,
             layout: file.layout.clone(),
             existing_parts: file.existing_parts.clone(),
             capability: self.capability(file, rights, session),
             lease: LeaseGrant::NONE,
-            write_end: self.quota.map(|quota| quota.min(self.ahead)),
+            growth_grant: self.quota.map(|quota| quota.min(self.ahead)),
         })
     }
 
@@ -314,7 +314,7 @@ impl Cluster {
         let entries: Vec<DirectoryEntry> =
             all.filter(|entry| entry.cookie > cookie).take(AT_ONCE).collect();
         let end = entries.len() < AT_ONCE;
-        ReadDirectoryReply { entries, end, last: self.files.len() as u64 }
+        ReadDirectoryReply { entries, end, last_cookie: self.files.len() as u64 }
     }
 }
 
@@ -337,7 +337,7 @@ fn attributes(file: FileIndex, kind: FileKind, bytes: u64) -> Attributes {
         change: 1,
         flags: 0,
         size_generation: SizeGeneration(1),
-        shared: false,
+        uncacheable: false,
         has_xattrs: false,
     }
 }

@@ -28,7 +28,7 @@ fn given() -> (Arc<Promise>, Attributes) {
     vfs.serve(Arc::new(Forgetful)).unwrap();
     let lease = vfs.holder.promise(FileIndex::ROOT).unwrap();
     let own = vfs.attributes(FileIndex::ROOT, None).unwrap().attributes;
-    (lease, Attributes { kind: FileKind::File, shared: false, links: 1, ..own })
+    (lease, Attributes { kind: FileKind::File, uncacheable: false, links: 1, ..own })
 }
 
 /// A cache with some directories, their leases, and the attributes of a file.
