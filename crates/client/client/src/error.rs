@@ -253,12 +253,12 @@ impl From<NetError> for Error {
         let why = error.to_string();
         match error {
             NetError::Unreachable { server, .. } => Self::new(Status::Unreachable, why).at(server),
-            NetError::TimedOut { server, waited, unasked } => {
+            NetError::TimedOut { server, waited, permit_wait: unasked } => {
                 let mut error = Self::new(Status::Unreachable, why).at(server);
                 (error.0.silent, error.0.unasked) = (waited, unasked);
                 error
             }
-            NetError::NotAsked { .. } => {
+            NetError::NotSent { .. } => {
                 Self::new(Status::Unreachable, why).at("this host's network")
             }
             NetError::ConnectionLost { server, .. } => {
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn an_error_names_file_server_and_next_step() {
         let (server, waited) = ("I/O daemon 3 at h:1".to_owned(), Duration::from_secs(30));
-        let net = NetError::TimedOut { server, waited, unasked: Duration::ZERO };
+        let net = NetError::TimedOut { server, waited, permit_wait: Duration::ZERO };
         let error = Error::from(net).during("read", "/a/b").during("open", "/other");
         assert_eq!(
             error.to_string(),

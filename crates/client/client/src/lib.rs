@@ -19,7 +19,7 @@ pub mod settings;
 
 pub use blocking::{Client, File, Leases, Listing, Started, refuse_all};
 pub use braid_layout::{BlockCyclicDimension, Distribution, Extent, Extents, Layout, Pattern, View};
-pub use braid_net::{Bound, BoundUntil, Pipe, TlsPolicy};
+pub use braid_net::{CallDeadline, CallDeadlineHandle, Pipe, TlsPolicy};
 pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};
 pub use braid_wire::{
     Deny, Rights, Secret, Ticket,

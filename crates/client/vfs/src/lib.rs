@@ -37,7 +37,7 @@ mod users;
 mod vfs;
 
 pub use braid_client::{
-    AttributeChanges, Attributes, Bound, DirectoryEntry, Error as ClusterError, FileIndex,
+    AttributeChanges, Attributes, CallDeadline, DirectoryEntry, Error as ClusterError, FileIndex,
     FileKind, Pipe, RenameMode, SetTime, Status, Timestamp, XattrMode,
 };
 pub use consistency::Consistency;

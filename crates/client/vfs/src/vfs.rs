@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_client::{Attributes, Bound, Client, FileIndex};
+use braid_client::{Attributes, CallDeadline, Client, FileIndex};
 
 use crate::{
     consistency::Consistency,
@@ -110,7 +110,7 @@ impl Vfs {
     /// that this thread does on the mount ends within the client's time limit, however many servers
     /// are unresponsive. A gateway sets it for each request, except those that may wait without
     /// limit (a lock) and those that no program waits for (write-back of pages).
-    pub fn bound(&self) -> Bound {
+    pub fn bound(&self) -> CallDeadline {
         self.client().bound()
     }
 

@@ -17,7 +17,7 @@ use std::{
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder,
+        Authorizer, CallHandler, CallService, Handler, Listener, AdmittedPeer, Peer, Responder,
         ServerConfig, ServerConnection,
     },
 };
@@ -55,8 +55,8 @@ impl CallService for Echo {
 /// payload there.
 struct Bytes(File);
 impl Handler for Bytes {
-    fn run(&self, newcomer: Newcomer) {
-        let Some(mut connection) = newcomer.welcome() else { return };
+    fn run(&self, newcomer: AdmittedPeer) {
+        let Some(mut connection) = newcomer.accept() else { return };
         let mut window = vec![0; WINDOW_BYTES as usize];
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().expect("a body").to_vec();

@@ -50,7 +50,7 @@ impl Endpoint {
 
 /// The time limit of a program's call, over all servers that it involves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CallBound {
+pub struct CallTimeLimit {
     /// When it ends, on the driver's clock.
     pub until: Duration,
     /// Its length at the beginning.
@@ -99,12 +99,12 @@ pub enum NetError {
         /// How long the call waited for it, since the last byte that moved.
         waited: Duration,
         /// How long the call waited for a receive permit before the request was sent.
-        unasked: Duration,
+        permit_wait: Duration,
     },
     /// The call waited for a receive permit, and no server sent anything. No request was sent, and
     /// the connection stays usable.
     #[error("no request was sent to {server}: no server sent any data{}", tried(*waited))]
-    NotAsked {
+    NotSent {
         /// The server of the request.
         server: String,
         /// How long nothing arrived.
@@ -163,7 +163,7 @@ pub struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// Maximum payload bytes of the reply.
-    pub(crate) fn room(&self) -> u64 {
+    pub(crate) fn reply_capacity(&self) -> u64 {
         self.recv.iter().map(|piece| piece.len() as u64).sum()
     }
 }
@@ -247,12 +247,12 @@ pub trait Driver: Send + Sync + 'static {
 
     /// The time limit of the program's call that is being served (I8). `None`: each call to a
     /// server has its own time-out.
-    fn bound(&self) -> Option<CallBound> {
+    fn call_deadline(&self) -> Option<CallTimeLimit> {
         None
     }
 
     /// Servers have moved bytes: the call may take until `until`, if its limit is earlier.
-    fn extend_bound(&self, until: Duration) {
+    fn extend_call_deadline(&self, until: Duration) {
         let _ = until;
     }
 

@@ -187,7 +187,7 @@ impl<'a> ClientHandshake<'a> {
 
 /// A server's identity in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
+pub struct ServerIdentity {
     /// The kind of server.
     pub node: NodeKind,
     /// Its stable I/O daemon id, 0 for the metadata server.
@@ -202,7 +202,7 @@ pub struct Identity {
 
 /// A client that proved its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Proved {
+pub struct AuthenticatedClient {
     /// The final frame to send to the client.
     pub frame: Vec<u8>,
     /// The role that it may act in.
@@ -234,14 +234,14 @@ impl Refusal {
 /// The server's side. Call the methods in their order.
 #[derive(Debug)]
 pub struct ServerHandshake {
-    identity: Identity,
+    identity: ServerIdentity,
     loopback: bool,
     hellos: Option<(Hello, HelloReply)>,
 }
 
 impl ServerHandshake {
     /// A handshake with a peer that is on loopback or not.
-    pub fn new(identity: Identity, loopback: bool) -> Self {
+    pub fn new(identity: ServerIdentity, loopback: bool) -> Self {
         Self { identity, loopback, hellos: None }
     }
 
@@ -259,7 +259,7 @@ impl ServerHandshake {
         let hello: Hello = read_request(header, OP_HELLO, body)?;
         check_version(&hello)?;
         let tls = self.decide_tls(hello.want_tls)?;
-        let Identity { node, node_id, cluster, .. } = self.identity;
+        let ServerIdentity { node, node_id, cluster, .. } = self.identity;
         let reply = HelloReply {
             version: PROTOCOL_VERSION,
             features: 0,
@@ -292,7 +292,7 @@ impl ServerHandshake {
         body: &[u8],
         channel_binding: [u8; CHANNEL_BINDING_BYTES],
         authorizer: &dyn Authorizer,
-    ) -> Result<Proved, Refusal> {
+    ) -> Result<AuthenticatedClient, Refusal> {
         let auth: Auth = read_request(header, OP_AUTH, body)?;
         let (hello, reply) = self.hellos.as_ref().expect("the hellos come before the proof");
         let transcript = Transcript::new(hello, reply, channel_binding);
@@ -309,7 +309,7 @@ impl ServerHandshake {
             header.request_id,
             &encode_success(&reply),
         );
-        Ok(Proved { frame, role: auth.role, credential: auth.credential, connection })
+        Ok(AuthenticatedClient { frame, role: auth.role, credential: auth.credential, connection })
     }
 
     fn decide_tls(&self, wanted: bool) -> Result<bool, Refusal> {
@@ -328,7 +328,7 @@ impl ServerHandshake {
 }
 
 /// The refusal of bytes that are not a frame.
-pub fn refuse_garbage(op: u16, error: WireError) -> Refusal {
+pub fn refuse_malformed(op: u16, error: WireError) -> Refusal {
     let status =
         if error == WireError::TooLong { Status::LimitExceeded } else { Status::Malformed };
     Refusal::new(op, Failure::new(status, error.to_string()))
@@ -351,7 +351,7 @@ fn read_request<R: Wire>(header: &FrameHeader, op: u16, body: &[u8]) -> Result<R
         let why = format!("message {:#06x} where the handshake's {op:#06x} belongs", header.op);
         return Err(Refusal::new(op, Failure::new(Status::UnknownMessage, why)));
     }
-    R::from_bytes(body).map_err(|error| refuse_garbage(op, error))
+    R::from_bytes(body).map_err(|error| refuse_malformed(op, error))
 }
 
 fn request_frame(op: u16, message: &impl Wire) -> Vec<u8> {

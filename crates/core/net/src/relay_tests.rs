@@ -13,7 +13,7 @@ use braid_wire::{Credential, FRAME_HEADER_BYTES, FrameHeader, NodeKind, Role, Se
 
 use crate::{
     Blocking, Driver, Endpoint, NetError, TlsPolicy, block_on,
-    server::{Authorizer, Handler, Listener, Newcomer, ServerConfig},
+    server::{Authorizer, Handler, Listener, AdmittedPeer, ServerConfig},
     tls,
     transport::{Transport, Wait},
 };
@@ -32,8 +32,8 @@ impl Authorizer for Key {
 struct Nothing;
 
 impl Handler for Nothing {
-    fn run(&self, newcomer: Newcomer) {
-        drop(newcomer.welcome());
+    fn run(&self, newcomer: AdmittedPeer) {
+        drop(newcomer.accept());
     }
 }
 

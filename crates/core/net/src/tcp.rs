@@ -28,7 +28,7 @@ use std::{
 };
 
 use crate::{
-    intake::Received,
+    incast::ReceiveStats,
     transport::{Transport, is_loopback},
 };
 
@@ -45,13 +45,13 @@ const USUAL_BYTES: i32 = 64 << 10;
 /// Two full segments with the kernel's overhead, without the half that the kernel adds.
 const BUFFER_BYTES_MIN: u32 = 4 << 10;
 /// [`ReceiveWindow::buffer`]: managed by the system.
-const SYSTEMS: u32 = 0;
+const SYSTEM_MANAGED: u32 = 0;
 /// [`ReceiveWindow::buffer`]: locked at the size that the system had chosen.
-const HELD: u32 = u32::MAX;
+const LOCKED: u32 = u32::MAX;
 
 /// Measurements of the network path to this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SocketStats {
     /// Recent minimum RTT; zero while it is not known.
     pub(crate) round_trip: Duration,
     /// Maximum segment size of the peer, in bytes. With a smaller window the peer waits for a
@@ -68,49 +68,49 @@ pub(crate) struct Seen {
 
 /// The receive window of a connection that is not on loopback.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct ReceiveWindow {
     /// The peer's address.
     pub(crate) peer: SocketAddr,
     /// The fixed size of its buffer, or [`SYSTEM_MANAGED`], or [`LOCKED`].
     buffer: u32,
     /// Set while the buffer is larger than the share needs. Once this many bytes are read, what was
     /// allowed before has arrived.
-    open_until: Option<u64>,
+    shrink_after: Option<u64>,
     /// No answer has arrived yet.
     is_new: bool,
     /// Minimum share: two segments.
-    least: u32,
+    share_min: u32,
     out_of_order: u32,
 }
 
-impl Window {
+impl ReceiveWindow {
     /// `None` on loopback, and where the system does not report measurements.
-    pub(crate) fn of(transport: &Transport) -> Option<Self> {
+    pub(crate) fn for_connection(transport: &Transport) -> Option<Self> {
         let peer = transport.socket().peer_addr().ok().filter(|peer| !is_loopback(peer))?;
         let seen = sys::seen(transport.socket())?;
-        Some(Self { least: 2 * seen.segment, out_of_order: seen.out_of_order, ..Self::new(peer) })
+        Some(Self { share_min: 2 * seen.segment, out_of_order: seen.out_of_order, ..Self::new(peer) })
     }
 
     /// The window of a connection on loopback, for tests.
     #[cfg(test)]
-    pub(crate) fn anyway(transport: &Transport) -> Self {
+    pub(crate) fn for_loopback(transport: &Transport) -> Self {
         let peer = transport.socket().peer_addr().expect("its other end");
-        Self { least: 2 * (u16::MAX as u32 - 52), ..Self::new(peer) }
+        Self { share_min: 2 * (u16::MAX as u32 - 52), ..Self::new(peer) }
     }
 
     fn new(peer: SocketAddr) -> Self {
-        Self { peer, buffer: SYSTEMS, open_until: None, is_new: true, least: 0, out_of_order: 0 }
+        Self { peer, buffer: SYSTEM_MANAGED, shrink_after: None, is_new: true, share_min: 0, out_of_order: 0 }
     }
 
     /// Call before the connection receives.
     pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
         let share =
-            share.map(|bytes| bytes.max(self.least)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
+            share.map(|bytes| bytes.max(self.share_min)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
         // If the options cannot be set, the system keeps managing the window.
         let _ = match share {
             Some(bytes) => self.set(socket, bytes),
-            None if self.buffer != SYSTEMS => {
-                (self.buffer, self.open_until) = (SYSTEMS, None);
+            None if self.buffer != SYSTEM_MANAGED => {
+                (self.buffer, self.shrink_after) = (SYSTEM_MANAGED, None);
                 sys::release(socket)
             }
             None => Ok(()),
@@ -120,33 +120,33 @@ impl Window {
     fn set(&mut self, socket: &TcpStream, share: u32) -> io::Result<()> {
         // The kernel doubles it.
         let buffer = if self.is_new { share * 3 / 4 } else { share * 3 / 2 }.max(BUFFER_BYTES_MIN);
-        if !self.is_kept(socket, buffer) {
+        if !self.must_keep_buffer(socket, buffer) {
             if std::mem::replace(&mut self.buffer, buffer) != buffer {
                 sys::fix_buffer(socket, buffer)?;
             }
-        } else if self.buffer == SYSTEMS {
-            self.buffer = HELD;
+        } else if self.buffer == SYSTEM_MANAGED {
+            self.buffer = LOCKED;
             let _ = sys::hold_buffer(socket); // an older system lets it grow
         }
         sys::clamp(socket, share)
     }
 
     /// Whether the larger buffer must stay: the peer may have in flight what was allowed before.
-    fn is_kept(&mut self, socket: &TcpStream, buffer: u32) -> bool {
-        let shrinks = !self.is_new && (self.buffer == SYSTEMS || buffer < self.buffer);
+    fn must_keep_buffer(&mut self, socket: &TcpStream, buffer: u32) -> bool {
+        let shrinks = !self.is_new && (self.buffer == SYSTEM_MANAGED || buffer < self.buffer);
         let seen = if shrinks { sys::seen(socket) } else { None };
         let kept = seen.is_some_and(|seen| {
-            let until = *self.open_until.get_or_insert(seen.received + u64::from(seen.offered));
+            let until = *self.shrink_after.get_or_insert(seen.received + u64::from(seen.offered));
             seen.received.saturating_sub(sys::unread(socket)) < until
         });
         if !kept {
-            self.open_until = None;
+            self.shrink_after = None;
         }
         kept
     }
 
     /// Call after the connection has received. Adds the measurements to `received`.
-    pub(crate) fn end(&mut self, socket: &TcpStream, received: &mut Received) {
+    pub(crate) fn end(&mut self, socket: &TcpStream, received: &mut ReceiveStats) {
         self.is_new = false;
         if let Some(seen) = sys::seen(socket) {
             let before = std::mem::replace(&mut self.out_of_order, seen.out_of_order);
@@ -203,7 +203,7 @@ mod sys {
     };
 
     pub(super) use super::SHARE_BYTES_MAX;
-    use super::{FIRST_BYTES, Seen, USUAL_BYTES};
+    use super::{FIRST_BYTES, SocketStats, USUAL_BYTES};
     use crate::transport::{is_loopback, timespec};
 
     /// `SO_BUF_LOCK`: the system manages both buffers; since Linux 5.14.
@@ -211,7 +211,7 @@ mod sys {
     /// `SO_BUF_LOCK`: the receive buffer keeps its size.
     const RECEIVE_LOCKED: i32 = 2;
 
-    pub(super) fn seen(socket: &TcpStream) -> Option<Seen> {
+    pub(super) fn seen(socket: &TcpStream) -> Option<SocketStats> {
         let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
         let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
         let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
@@ -236,7 +236,7 @@ mod sys {
         // The kernel reports u32::MAX for "none yet".
         let round_trip = if info.tcpi_min_rtt == u32::MAX { 0 } else { info.tcpi_min_rtt };
         let round_trip = Duration::from_micros(round_trip.into());
-        Some(Seen {
+        Some(SocketStats {
             round_trip,
             segment: info.tcpi_advmss,
             out_of_order: info.tcpi_rcv_ooopack,
@@ -345,7 +345,7 @@ mod sys {
         time::Duration,
     };
 
-    use super::Seen;
+    use super::SocketStats;
 
     pub(super) const SHARE_BYTES_MAX: u32 = 0;
 
@@ -359,7 +359,7 @@ mod sys {
 
     pub(super) fn accepted_near(_: &TcpStream) {}
 
-    pub(super) fn seen(_: &TcpStream) -> Option<Seen> {
+    pub(super) fn seen(_: &TcpStream) -> Option<SocketStats> {
         None
     }
 
@@ -397,15 +397,15 @@ mod tests {
 
     /// A connection on loopback after its first answer, and its other end. Its shares may be
     /// smaller than a segment there.
-    fn connection() -> (Window, TcpStream, TcpStream) {
+    fn connection() -> (ReceiveWindow, TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let peer =
             TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
         let transport =
             Transport::new(listener.accept().expect("accepted").0).expect("a transport");
-        let mut window = Window { least: 0, ..Window::anyway(&transport) };
+        let mut window = ReceiveWindow { share_min: 0, ..ReceiveWindow::for_loopback(&transport) };
         let socket = transport.into_parts().0;
-        window.end(&socket, &mut Received::default());
+        window.end(&socket, &mut ReceiveStats::default());
         (window, socket, peer)
     }
 
@@ -429,8 +429,8 @@ mod tests {
         let (mut window, socket, peer) = connection();
         window.begin(&socket, Some(SMALL));
         let systems = buffer(&socket);
-        assert!(systems > three_times(SMALL) && window.buffer == HELD, "{systems}");
-        let allowed = window.open_until.expect("it is known") as u32;
+        assert!(systems > three_times(SMALL) && window.buffer == LOCKED, "{systems}");
+        let allowed = window.shrink_after.expect("it is known") as u32;
         send(allowed, (&peer, &socket), allowed - 1);
         window.begin(&socket, Some(SMALL));
         assert_eq!(buffer(&socket), systems);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use braid_mds::{Mds, MdsConfig};
-use braid_net::{Blocking, Driver, Endpoint, Shared, TlsPolicy, block_on};
+use braid_net::{Blocking, Driver, Endpoint, SharedConnection, TlsPolicy, block_on};
 use braid_types::{ByteCount, ClusterUuid, IodId, WriteVerifier};
 use braid_wire::{
     Call, Credential, Deny, NodeKind, Rights, Role, Secret, Wire, decode_outcome,
@@ -27,7 +27,7 @@ use braid_wire::{
 const UUID: ClusterUuid = ClusterUuid([1; 16]);
 const BOUND: Duration = Duration::from_secs(30);
 
-struct Line(Blocking, Shared);
+struct Line(Blocking, SharedConnection);
 
 impl Line {
     fn connect(address: &str, role: Role, credential: Credential, secret: Secret) -> Self {

@@ -174,7 +174,7 @@ impl Future for Wait<'_> {
             return Poll::Ready(Err(NetError::TimedOut {
                 server: connection.server.clone(),
                 waited,
-                unasked: Duration::ZERO,
+                permit_wait: Duration::ZERO,
             }));
         }
         connection.arrivals.wait(context.waker());

@@ -10,7 +10,7 @@ use std::{
 
 use braid_net::{
     Driver, Endpoint, NetError, TlsPolicy,
-    handshake::Identity,
+    handshake::ServerIdentity,
     server::{Authorizer, Peer},
 };
 use braid_sim::{
@@ -35,9 +35,9 @@ impl Authorizer for Toy {
 }
 
 impl Service for Toy {
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> ServerIdentity {
         let cluster = ClusterUuid([1; 16]);
-        Identity { node: NodeKind::Mds, node_id: 0, cluster, credits: 4, tls: TlsPolicy::Never }
+        ServerIdentity { node: NodeKind::Mds, node_id: 0, cluster, credits: 4, tls: TlsPolicy::Never }
     }
 
     fn authorizer(&self) -> &dyn Authorizer {

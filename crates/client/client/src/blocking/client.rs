@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_net::{Blocking, Bound};
+use braid_net::{Blocking, CallDeadline};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
@@ -106,8 +106,8 @@ impl Client {
     /// client until the returned value is dropped. A gateway uses it when one call of a program
     /// needs several calls (I8). If these wait for a server in vain, calls under another deadline
     /// in the next seconds fail quickly, unless the server is back.
-    pub fn bound(&self) -> Bound {
-        Bound::begin(self.caller.engine().timeout())
+    pub fn bound(&self) -> CallDeadline {
+        CallDeadline::begin(self.caller.engine().timeout())
     }
 
     /// A client that shares this one's connections and acts as another identity. Only the holder of

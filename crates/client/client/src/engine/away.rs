@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use braid_net::{CallBound, Driver};
+use braid_net::{CallTimeLimit, Driver};
 use braid_types::Status;
 
 use super::{Engine, backoff};
@@ -69,7 +69,7 @@ impl<D: Driver> Engine<D> {
     ) -> Duration {
         let mut servers = servers.into_iter();
         let is_away = servers.any(|server| server.is_at(|| self.driver.now()));
-        if is_away && self.driver.bound().is_some_and(|bound| self.is_whole(bound)) {
+        if is_away && self.driver.call_deadline().is_some_and(|bound| self.is_whole(bound)) {
             deadline.min(self.driver.now().saturating_add(PROBE))
         } else {
             deadline
@@ -78,7 +78,7 @@ impl<D: Driver> Engine<D> {
 
     /// A call gave up after it had waited for the server that the error names.
     pub(crate) fn waited_in_vain(&self, server: Option<&Away>, error: &Error) {
-        let Some(bound) = self.driver.bound() else { return };
+        let Some(bound) = self.driver.call_deadline() else { return };
         if let Some(name) = error.server() {
             self.driver.blame(name);
         }
@@ -93,7 +93,7 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Whether this is the deadline of a program's call, and not a shorter one.
-    fn is_whole(&self, bound: CallBound) -> bool {
+    fn is_whole(&self, bound: CallTimeLimit) -> bool {
         bound.time >= self.config.timeout
     }
 
@@ -104,7 +104,7 @@ impl<D: Driver> Engine<D> {
         deadline: Duration,
         server: impl FnOnce() -> String,
     ) -> Result<(), Error> {
-        if self.driver.bound().is_none() || self.driver.now() < deadline {
+        if self.driver.call_deadline().is_none() || self.driver.now() < deadline {
             return Ok(());
         }
         let error =

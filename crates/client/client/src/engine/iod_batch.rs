@@ -269,7 +269,7 @@ fn outcome_of<D: Driver>(
             Err(error) => Err((Remedy::Fail(Error::broken(server(), error)), Lost(true))),
         },
         Some(Err(error)) => {
-            let lost = Lost(!matches!(error, NetError::NotAsked { .. }));
+            let lost = Lost(!matches!(error, NetError::NotSent { .. }));
             Err((Remedy::of_loss(Error::from(error).at(server())), lost))
         }
         None => {

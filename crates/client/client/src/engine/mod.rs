@@ -218,14 +218,14 @@ impl<D: Driver> Engine<D> {
     /// to.
     fn deadline(&self) -> Duration {
         let own = self.driver.now().saturating_add(self.config.timeout);
-        self.driver.bound().map_or(own, |bound| bound.until.min(own))
+        self.driver.call_deadline().map_or(own, |bound| bound.until.min(own))
     }
 
     /// A new deadline for a transfer after every server that it waited for has answered. Extends
     /// the deadline of the program's call, too.
     fn renewed_deadline(&self) -> Duration {
         let until = self.driver.now().saturating_add(self.config.timeout);
-        self.driver.extend_bound(until);
+        self.driver.extend_call_deadline(until);
         until
     }
 

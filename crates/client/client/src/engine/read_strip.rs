@@ -137,15 +137,15 @@ impl<D: Driver> OpenFile<D> {
                 grant.pools[target].away.answered();
                 self.engine().renewed_deadline() // the server has answered
             }
-            Err(NetError::TimedOut { unasked, .. }) => deadline.saturating_add(*unasked),
+            Err(NetError::TimedOut { permit_wait: unasked, .. }) => deadline.saturating_add(*unasked),
             Err(_) => deadline.saturating_add(self.engine().moved(begun, silence_max)),
         };
-        self.engine().driver().extend_bound(*deadline);
+        self.engine().driver().extend_call_deadline(*deadline);
         let done = match outcome {
             Ok(answer) => {
                 success(&answer, request.bytes).map(|reply| (reply, answer.payload_bytes))
             }
-            Err(NetError::NotAsked { .. }) => None,
+            Err(NetError::NotSent { .. }) => None,
             // A connection is not put back after its exchange failed.
             Err(_) => return None,
         };

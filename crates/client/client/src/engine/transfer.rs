@@ -267,7 +267,7 @@ impl Tries {
         });
         let until = until.min().unwrap_or(deadline).max(deadline);
         if until > deadline {
-            file.engine().driver().extend_bound(until);
+            file.engine().driver().extend_call_deadline(until);
         }
         if left.daemons.values().all(|daemon| daemon.answered) {
             (self.started, self.backoff) = (until.saturating_sub(timeout), Backoff::new(until));

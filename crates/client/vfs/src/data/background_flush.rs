@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use braid_client::Bound;
+use braid_client::CallDeadline;
 
 use super::{
     Data,
@@ -81,13 +81,13 @@ impl Holder {
         let written = {
             // Bytes of earlier calls have a deadline of their own: they must not be lost because
             // this call has waited for something else.
-            let _apart = Bound::apart();
+            let _apart = CallDeadline::suspend();
             let landed = self.wait_for_background(state);
             self.send_after(data, state, landed)
         };
         match &written {
-            Ok(()) => Bound::renew(),
-            Err(error) => error.server().into_iter().for_each(Bound::blame),
+            Ok(()) => CallDeadline::restart(),
+            Err(error) => error.server().into_iter().for_each(CallDeadline::blame),
         }
         written
     }

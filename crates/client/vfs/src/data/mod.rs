@@ -45,7 +45,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{Bound, FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
+use braid_client::{CallDeadline, FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
 use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
 pub(crate) use self::{handle_data::HandleData, table::Table};
@@ -416,10 +416,10 @@ impl Holder {
         state: &mut DataState,
     ) -> Result<()> {
         let (caches, theirs) = (Arc::clone(self), Arc::clone(data));
-        let bound = Bound::current();
+        let bound = CallDeadline::current();
         let asks = move || {
             // The deadline of the call that waits for the page.
-            let _bound = Bound::enter(bound);
+            let _bound = CallDeadline::enter(bound);
             let asked = caches.leases().ask_data(theirs.file, mode, required);
             if let Err(error) = &asked {
                 lock(&theirs.state).failed = Some(error.clone().into());
@@ -496,7 +496,7 @@ impl Holder {
 /// How long the call may still wait. The time begins with the first call of this function.
 fn time_left(until: &mut Option<Instant>) -> Result<Duration> {
     let now = Instant::now();
-    let time = || Bound::left().map_or(WAIT_MAX, |left| left.min(WAIT_MAX));
+    let time = || CallDeadline::time_left().map_or(WAIT_MAX, |left| left.min(WAIT_MAX));
     let left = until.get_or_insert_with(|| now + time()).saturating_duration_since(now);
     if left.is_zero() {
         let why = "another client did not return its lease on the file's data in time";

@@ -31,7 +31,7 @@ use std::{
     time::Duration,
 };
 
-use braid_client::{Bound, Client, File, FileIndex, OpenOptions};
+use braid_client::{CallDeadline, Client, File, FileIndex, OpenOptions};
 use braid_types::limits::RECALL_MS;
 
 use crate::{
@@ -185,7 +185,7 @@ impl LateFiles {
     /// recall. Those that fail are retried later.
     pub(crate) fn recalled(self: &Arc<Self>, directory: FileIndex) {
         let opened = {
-            let _bound = Bound::begin(OPEN_TIME);
+            let _bound = CallDeadline::begin(OPEN_TIME);
             self.open(directory)
         };
         if opened.is_err() {
@@ -222,7 +222,7 @@ impl LateFiles {
     fn send_pending(&self) -> bool {
         let directories: Vec<FileIndex> = lock(&self.pending).directories.iter().copied().collect();
         for directory in directories {
-            let _bound = Bound::begin(OPEN_TIME);
+            let _bound = CallDeadline::begin(OPEN_TIME);
             match self.open(directory) {
                 Ok(()) => _ = lock(&self.pending).directories.remove(&directory),
                 // The others would fail, too.
@@ -289,11 +289,11 @@ fn open_each(late: Vec<&LazyFile>) -> (Vec<bool>, Option<Error>) {
             }
         }
     };
-    let bound = Bound::current();
+    let bound = CallDeadline::current();
     thread::scope(|scope| {
         for _ in 1..late.len().div_ceil(FILES_FOR_OPENER).min(OPENERS_MAX) {
             let work_too = || {
-                let _bound = Bound::enter(bound);
+                let _bound = CallDeadline::enter(bound);
                 work();
             };
             // Without further threads it takes longer.

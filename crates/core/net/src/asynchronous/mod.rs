@@ -8,7 +8,7 @@
 //! makes every future cancel-safe: a dropped call leaves no borrowed memory behind, its reply is
 //! received and discarded, and the connection stays usable.
 
-mod link;
+mod connection_handle;
 mod task;
 
 use std::{
@@ -25,12 +25,12 @@ use braid_types::ConnectionId;
 use braid_wire::{Call, message::iod::JoinRead};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use self::link::Link;
+use self::connection_handle::ConnectionHandle;
 use crate::{
     blocking::connect::{self, Connected},
     driver::{Answer, Driver, Endpoint, Exchange, NetError},
-    intake::{BOUNDED_BYTES_MIN, Intake, Progress, Received},
-    tcp::Window,
+    incast::{BOUNDED_BYTES_MIN, ReceiveLimiter, ReceiveProgress, ReceiveStats},
+    tcp::ReceiveWindow,
 };
 
 /// The tokio driver; see the module. Call its methods within a tokio runtime that has time and I/O
@@ -39,7 +39,7 @@ use crate::{
 pub struct Tokio {
     start: Instant,
     /// Incast control of all connections of this driver.
-    intake: Arc<Intake>,
+    intake: Arc<ReceiveLimiter>,
 }
 
 /// The end of a wait of `time` that begins at `begin`.
@@ -50,24 +50,24 @@ fn end_of(begin: Instant, time: Duration) -> Instant {
 /// A connection that one batch uses at a time.
 #[derive(Debug)]
 pub struct TokioConnection {
-    link: Link,
+    link: ConnectionHandle,
     id: ConnectionId,
     /// The receive window set for the peer, with the socket; `None`: the system manages it.
-    window: Option<(TcpStream, Window)>,
+    window: Option<(TcpStream, ReceiveWindow)>,
     /// Why the connection must not be used again.
     broken: Option<NetError>,
 }
 
 /// A connection that many callers share.
 #[derive(Debug)]
-pub struct TokioShared {
-    link: Link,
+pub struct TokioSharedConnection {
+    link: ConnectionHandle,
 }
 
 impl Tokio {
     /// A driver whose clock starts now.
     pub fn new() -> Self {
-        Self { start: Instant::now(), intake: Arc::new(Intake::new()) }
+        Self { start: Instant::now(), intake: Arc::new(ReceiveLimiter::new()) }
     }
 
     fn instant(&self, deadline: Duration) -> Instant {
@@ -76,7 +76,7 @@ impl Tokio {
 
     /// Connects on a thread for blocking work. Connecting is rare and bounded by the deadline, and
     /// this shares the code of the blocking driver.
-    async fn link(
+    async fn open_connection(
         &self,
         endpoint: &Endpoint,
         deadline: Duration,
@@ -88,16 +88,16 @@ impl Tokio {
         let lost = |why: String| NetError::ConnectionLost { server: name.clone(), why };
         let Connected { server, transport, established } =
             connected.map_err(|error| lost(error.to_string()))??;
-        let window = Window::of(&transport)
+        let window = ReceiveWindow::for_connection(&transport)
             .and_then(|window| Some((transport.socket().try_clone().ok()?, window)));
-        let link = Link::new(server, transport, established.credits)
+        let link = ConnectionHandle::new(server, transport, established.credits)
             .map_err(|error| lost(error.to_string()))?;
         Ok(TokioConnection { link, id: established.connection, window, broken: None })
     }
 }
 
 impl TokioConnection {
-    fn is_bounded(&self, answer_bytes: u64) -> bool {
+    fn is_limited(&self, answer_bytes: u64) -> bool {
         self.window.is_some() && answer_bytes >= BOUNDED_BYTES_MIN
     }
 }
@@ -110,22 +110,22 @@ impl Default for Tokio {
 
 impl Driver for Tokio {
     type Connection = TokioConnection;
-    type Shared = TokioShared;
+    type Shared = TokioSharedConnection;
 
     async fn connect(
         &self,
         endpoint: &Endpoint,
         deadline: Duration,
     ) -> Result<TokioConnection, NetError> {
-        self.link(endpoint, deadline).await
+        self.open_connection(endpoint, deadline).await
     }
 
     async fn connect_shared(
         &self,
         endpoint: &Endpoint,
         deadline: Duration,
-    ) -> Result<TokioShared, NetError> {
-        Ok(TokioShared { link: self.link(endpoint, deadline).await?.link })
+    ) -> Result<TokioSharedConnection, NetError> {
+        Ok(TokioSharedConnection { link: self.open_connection(endpoint, deadline).await?.link })
     }
 
     fn connection_id(connection: &TokioConnection) -> ConnectionId {
@@ -143,12 +143,12 @@ impl Driver for Tokio {
             exchange.outcome = None;
             lanes[exchange.connection].push(index);
         }
-        let room = |lane: &Vec<usize>| lane.iter().map(|index| batch[*index].room()).sum();
+        let room = |lane: &Vec<usize>| lane.iter().map(|index| batch[*index].reply_capacity()).sum();
         let bounded = connections
             .iter()
             .zip(&lanes)
-            .filter(|(connection, lane)| connection.is_bounded(room(lane)));
-        self.intake.expect(bounded.count());
+            .filter(|(connection, lane)| connection.is_limited(room(lane)));
+        self.intake.expect_call(bounded.count());
         let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {
@@ -160,7 +160,7 @@ impl Driver for Tokio {
 
     async fn call(
         &self,
-        connection: &TokioShared,
+        connection: &TokioSharedConnection,
         op: u16,
         body: &[u8],
         deadline: Duration,
@@ -185,30 +185,30 @@ impl Driver for Tokio {
 
 /// Runs the exchanges of one connection, after waiting for a permit if it needs one.
 async fn run_with_permit(
-    intake: &Arc<Intake>,
+    intake: &Arc<ReceiveLimiter>,
     connection: &mut TokioConnection,
     mut exchanges: Vec<&mut Exchange<'_>>,
     silence_max: Duration,
 ) {
     let begin = Instant::now();
-    if !connection.is_bounded(exchanges.iter().map(|exchange| exchange.room()).sum()) {
+    if !connection.is_limited(exchanges.iter().map(|exchange| exchange.reply_capacity()).sum()) {
         return run_exchanges(connection, &mut exchanges, None, (silence_max, Duration::ZERO))
             .await;
     }
     let turn = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
-        Some(intake.begin(1))
+        Some(intake.acquire_now(1))
     } else {
-        intake.wait_async(1, silence_max).await
+        intake.acquire_async(1, silence_max).await
     };
     let Some(turn) = turn else {
         let error =
-            connection.broken.clone().unwrap_or_else(|| connection.link.not_asked(silence_max));
+            connection.broken.clone().unwrap_or_else(|| connection.link.not_sent(silence_max));
         return exchanges
             .iter_mut()
             .for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
     };
     if let Some((socket, window)) = &mut connection.window {
-        window.begin(socket, turn.share());
+        window.begin(socket, turn.window_share());
     }
     run_exchanges(
         connection,
@@ -217,11 +217,11 @@ async fn run_with_permit(
         (silence_max, begin.elapsed()),
     )
     .await;
-    let mut received = Received::default();
+    let mut received = ReceiveStats::default();
     if let Some((socket, window)) = &mut connection.window {
         window.end(socket, &mut received);
     }
-    turn.end(received);
+    turn.finish(received);
 }
 
 /// Runs the exchanges of one connection. It sends them to the task in order as far as the window
@@ -229,7 +229,7 @@ async fn run_with_permit(
 async fn run_exchanges(
     connection: &mut TokioConnection,
     exchanges: &mut [&mut Exchange<'_>],
-    progress: Option<Progress>,
+    progress: Option<ReceiveProgress>,
     (silence_max, unasked): (Duration, Duration),
 ) {
     let (begin, link) = (Instant::now(), &connection.link);
@@ -279,18 +279,18 @@ async fn run_exchanges(
 /// The result of `work`, unless the connection moves no byte for `silence_max`, counted from
 /// `begin` at the earliest.
 async fn in_time<T>(
-    link: &Link,
+    link: &ConnectionHandle,
     begin: Instant,
     (silence_max, unasked): (Duration, Duration),
     work: impl Future<Output = Result<T, NetError>>,
 ) -> Result<T, NetError> {
     let mut work = pin!(work);
     loop {
-        let since = link.moved().max(begin);
+        let since = link.last_progress().max(begin);
         if let Ok(outcome) = timeout_at(end_of(since, silence_max), &mut work).await {
             return outcome;
         }
-        if link.moved() <= since {
+        if link.last_progress() <= since {
             return Err(link.timed_out(since.elapsed(), unasked));
         }
     }

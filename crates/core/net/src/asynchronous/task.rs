@@ -19,15 +19,15 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::link::{Command, Moves, Permits, Reply};
+use super::connection_handle::{Command, LastProgress, Permits, Reply};
 use crate::{
-    driver::NetError, frames::FrameBuffer, intake::Progress, tls::Channel, transport::Transport,
+    driver::NetError, frames::FrameBuffer, incast::ReceiveProgress, tls::Channel, transport::Transport,
 };
 
 /// Bytes that one read takes when it is not payload.
 const RECEIVE_BYTES: usize = 32 * 1024;
 /// Reads before commands and sends get a chance.
-const TURNS_MAX: usize = 8;
+const READS_MAX: usize = 8;
 
 /// Starts the task. It ends when `commands` is closed or the connection fails, and then stores the
 /// reason in `ended`.
@@ -35,7 +35,7 @@ pub(super) fn spawn(
     server: String,
     transport: Transport,
     commands: mpsc::Receiver<Command>,
-    (ended, moves): (Arc<OnceLock<NetError>>, Arc<Moves>),
+    (ended, moves): (Arc<OnceLock<NetError>>, Arc<LastProgress>),
 ) -> io::Result<()> {
     let (socket, tls) = transport.into_parts();
     socket.set_nonblocking(true)?;
@@ -50,7 +50,7 @@ pub(super) fn spawn(
         sent: 0,
         buffer: FrameBuffer::new(RECEIVE_BYTES),
         payload: None,
-        moves,
+        last_progress: moves,
     };
     tokio::spawn(async move {
         let error = match task.run().await {
@@ -80,12 +80,12 @@ struct Task {
     buffer: FrameBuffer,
     /// The call whose payload is being received, how many bytes have arrived, and how many it will
     /// have.
-    payload: Option<Payload>,
+    payload: Option<IncomingPayload>,
     /// Where callers check how long the server has been silent.
-    moves: Arc<Moves>,
+    last_progress: Arc<LastProgress>,
 }
 
-struct Payload {
+struct IncomingPayload {
     request_id: u64,
     last: bool,
     done: usize,
@@ -97,7 +97,7 @@ struct Call {
     reply: Reply,
     answer: oneshot::Sender<Result<Reply, NetError>>,
     _permits: Permits,
-    progress: Option<Progress>,
+    progress: Option<ReceiveProgress>,
 }
 
 impl Task {
@@ -145,7 +145,7 @@ impl Task {
                 Ok(0) => break,
                 Ok(bytes) => {
                     self.sent += bytes;
-                    self.moves.note();
+                    self.last_progress.record();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(self.lost(&error)),
@@ -159,7 +159,7 @@ impl Task {
     }
 
     fn receive(&mut self) -> Result<(), NetError> {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..READS_MAX {
             let received = match &mut self.payload {
                 None => self.stream.recv(self.buffer.space()),
                 Some(payload) => match self.calls.get_mut(&payload.request_id) {
@@ -178,7 +178,7 @@ impl Task {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(self.lost(&error)),
             };
-            self.moves.note();
+            self.last_progress.record();
             match &mut self.payload {
                 None => self.buffer.filled(bytes),
                 Some(payload) => payload.done += bytes,
@@ -196,7 +196,7 @@ impl Task {
     /// Processes frames as far as the received bytes allow.
     fn digest(&mut self) -> Result<(), NetError> {
         loop {
-            if let Some(Payload { request_id, last, done }) = &mut self.payload {
+            if let Some(IncomingPayload { request_id, last, done }) = &mut self.payload {
                 let Some(call) = self.calls.get_mut(request_id) else { return Ok(()) };
                 let bytes = self.buffer.take(call.reply.payload.len() - *done);
                 call.reply.payload[*done..*done + bytes.len()].copy_from_slice(bytes);
@@ -236,7 +236,7 @@ impl Task {
                 let done = call.reply.payload.len();
                 call.reply.payload.resize(done + more, 0);
                 call.reply.body = body;
-                self.payload = Some(Payload { request_id: header.request_id, last, done });
+                self.payload = Some(IncomingPayload { request_id: header.request_id, last, done });
                 return Ok(());
             }
         };

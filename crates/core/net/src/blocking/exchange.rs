@@ -21,17 +21,17 @@ use rustix::{
 };
 
 use super::{
-    lane::{Connection, Halt, Lane, Step},
-    silence::Silence,
+    exchange_queue::{Connection, ConnectionEnd, ExchangeQueue, StepResult},
+    idle_time::IdleTime,
 };
 use crate::{
     driver::Exchange,
-    intake::{Intake, Received, Turn},
+    incast::{ReceiveLimiter, ReceiveStats, ReceivePermit},
     transport::{Wait, timespec},
 };
 
 /// System calls that one connection may use to receive before the others get a chance.
-const TURNS_MAX: usize = 8;
+const RECEIVES_MAX: usize = 8;
 /// Bytes sent to each of several servers before any of them gets more. They fill the first windows,
 /// and are copied in 10 to 30 us.
 const FIRST_SENT_BYTES: usize = 64 * 1024;
@@ -41,139 +41,139 @@ const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
 
 /// Runs the batch and sets every outcome; see the module.
 pub(super) fn exchange(
-    intake: &Arc<Intake>,
+    intake: &Arc<ReceiveLimiter>,
     connections: &mut [Connection],
     batch: &mut [Exchange<'_>],
     silence_max: Duration,
 ) {
-    let mut lanes = lanes(connections, batch, Silence::new(Instant::now(), silence_max));
-    let bounded = lanes.iter_mut().filter_map(|lane| lane.await_turn(batch).then_some(())).count();
+    let mut lanes = lanes(connections, batch, IdleTime::new(Instant::now(), silence_max));
+    let bounded = lanes.iter_mut().filter_map(|lane| lane.require_permit(batch).then_some(())).count();
     if bounded == 0 {
         return run(&mut lanes, batch, None);
     }
     // Requests that need no permit are sent first.
     lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
     let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
-        Some(intake.begin(bounded))
+        Some(intake.acquire_now(bounded))
     } else {
         // While the call waits for its permit, which may take long, the other servers must not be
         // blocked.
-        let go_on = |lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]| {
+        let go_on = |lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]| {
             receive_some(lane, batch)?;
             send_all(lane, batch)
         };
-        intake.wait(bounded, silence_max, || {
+        intake.acquire(bounded, silence_max, || {
             lanes.iter_mut().for_each(|lane| run_step(lane, batch, go_on))
         })
     };
     let Some(turn) = turn else {
-        for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn() && !lane.is_done()) {
-            lane.is_not_asked(batch, silence_max);
+        for lane in lanes.iter_mut().filter(|lane| lane.awaits_permit() && !lane.is_done()) {
+            lane.fail_unsent(batch, silence_max);
         }
         lanes.retain(|lane| !lane.is_done());
         return run(&mut lanes, batch, None);
     };
     // Successive calls begin with different servers.
     let first = turn.number() % lanes.len();
-    let mut shared = SharedTurn { turn, first, received: Received::default() };
-    shared.give(&mut lanes, shared.turn.lanes());
+    let mut shared = SharedPermit { permit: turn, first, received: ReceiveStats::default() };
+    shared.grant(&mut lanes, shared.permit.connections());
     run(&mut lanes, batch, Some(&mut shared));
     shared.end(&mut lanes);
 }
 
 /// A permit and the connections of one call. The permit covers some of them; each passes it on when
 /// it is done.
-struct SharedTurn {
-    turn: Turn,
+struct SharedPermit {
+    permit: ReceivePermit,
     /// The connection that gets the permit first. The others follow in order, unless their servers
     /// are busier.
     first: usize,
-    received: Received,
+    received: ReceiveStats,
 }
 
-impl SharedTurn {
+impl SharedPermit {
     /// Releases the permits of finished connections and passes them on. With `looked`, it also asks
     /// for more permits, since received bytes are accounted. Returns whether another connection has
     /// a permit now.
-    fn hand_on(&mut self, lanes: &mut [Lane<'_>], looked: bool) -> bool {
-        let back = self.take_back(lanes);
-        let wanted = lanes.iter().filter(|lane| lane.awaits_turn()).count();
+    fn pass_on(&mut self, lanes: &mut [ExchangeQueue<'_>], looked: bool) -> bool {
+        let back = self.reclaim(lanes);
+        let wanted = lanes.iter().filter(|lane| lane.awaits_permit()).count();
         if back > wanted {
-            self.turn.leave(back - wanted);
+            self.permit.release(back - wanted);
         }
-        let more = if looked && wanted > back { self.turn.more(wanted - back) } else { 0 };
+        let more = if looked && wanted > back { self.permit.extend(wanted - back) } else { 0 };
         let given = wanted.min(back + more);
-        self.give(lanes, given);
+        self.grant(lanes, given);
         given > 0
     }
 
-    fn give(&mut self, lanes: &mut [Lane<'_>], count: usize) {
+    fn grant(&mut self, lanes: &mut [ExchangeQueue<'_>], count: usize) {
         if count == 0 {
             return;
         }
         let (before, from) = lanes.split_at_mut(self.first);
         let mut waiting: Vec<_> =
-            from.iter_mut().chain(before).filter(|lane| lane.awaits_turn()).collect();
+            from.iter_mut().chain(before).filter(|lane| lane.awaits_permit()).collect();
         let servers: Vec<_> = waiting.iter().filter_map(|lane| lane.peer()).collect();
-        for lane in self.turn.choose(&servers, count) {
-            waiting[lane].take_turn(self.turn.share(), self.turn.progress());
+        for lane in self.permit.choose_servers(&servers, count) {
+            waiting[lane].take_permit(self.permit.window_share(), self.permit.progress());
         }
     }
 
     /// Reclaims the permits of finished connections. Returns how many.
-    fn take_back(&mut self, lanes: &mut [Lane<'_>]) -> usize {
+    fn reclaim(&mut self, lanes: &mut [ExchangeQueue<'_>]) -> usize {
         let mut back = 0;
         for lane in lanes {
-            if lane.give_turn_back(&mut self.received) {
-                lane.peer().into_iter().for_each(|server| self.turn.has_left(server));
+            if lane.release_permit(&mut self.received) {
+                lane.peer().into_iter().for_each(|server| self.permit.connection_done(server));
                 back += 1;
             }
         }
         back
     }
 
-    fn end(mut self, lanes: &mut [Lane<'_>]) {
-        self.take_back(lanes);
-        self.turn.end(self.received);
+    fn end(mut self, lanes: &mut [ExchangeQueue<'_>]) {
+        self.reclaim(lanes);
+        self.permit.finish(self.received);
     }
 }
 
-fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut SharedTurn>) {
+fn run(lanes: &mut [ExchangeQueue<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut SharedPermit>) {
     if let [lane] = lanes {
         run_step(lane, batch, run_single);
     } else if let Err(error) = run_polled(lanes, batch, turn) {
         for lane in lanes.iter_mut() {
             run_step(lane, batch, receive_some); // bytes that arrived while this thread waited
             if !lane.is_done() {
-                lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into());
+                lane.end_connection(batch, io::Error::new(error.kind(), error.to_string()).into());
             }
         }
     }
 }
 
 /// A server has been silent for too long.
-fn timed_out() -> Halt {
+fn timed_out() -> ConnectionEnd {
     io::Error::from(ErrorKind::TimedOut).into()
 }
 
 /// An error ends one connection; the others go on.
 fn run_step(
-    lane: &mut Lane<'_>,
+    lane: &mut ExchangeQueue<'_>,
     batch: &mut [Exchange<'_>],
-    step: impl FnOnce(&mut Lane<'_>, &mut [Exchange<'_>]) -> Result<(), Halt>,
+    step: impl FnOnce(&mut ExchangeQueue<'_>, &mut [Exchange<'_>]) -> Result<(), ConnectionEnd>,
 ) {
     if let Err(halt) = step(lane, batch) {
-        lane.halt(batch, halt);
+        lane.end_connection(batch, halt);
     }
 }
 
 fn lanes<'c>(
     connections: &'c mut [Connection],
     batch: &mut [Exchange<'_>],
-    silence: Silence,
-) -> Vec<Lane<'c>> {
-    let mut lanes: Vec<Lane<'c>> =
-        connections.iter_mut().map(|connection| Lane::new(connection, silence)).collect();
+    silence: IdleTime,
+) -> Vec<ExchangeQueue<'c>> {
+    let mut lanes: Vec<ExchangeQueue<'c>> =
+        connections.iter_mut().map(|connection| ExchangeQueue::new(connection, silence)).collect();
     batch.iter_mut().for_each(|exchange| exchange.outcome = None);
     for (index, exchange) in batch.iter().enumerate() {
         lanes[exchange.connection].push(index);
@@ -189,18 +189,18 @@ fn lanes<'c>(
 
 /// One connection: sends as much as possible, then waits to receive. It polls for both directions
 /// only while both are possible.
-fn run_single(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
+fn run_single(lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]) -> Result<(), ConnectionEnd> {
     while !lane.is_done() {
         match lane.send(batch, Wait::No)? {
-            Step::Moved => continue,
-            Step::Nothing => lane.receive_in_time(batch)?,
-            Step::Blocked => match lane.receive(batch, Wait::No)? {
-                Step::Blocked | Step::Nothing => {
+            StepResult::Moved => continue,
+            StepResult::Nothing => lane.receive_in_time(batch)?,
+            StepResult::Blocked => match lane.receive(batch, Wait::No)? {
+                StepResult::Blocked | StepResult::Nothing => {
                     let waited = wait_for(std::slice::from_mut(lane), batch)?;
-                    if !waited.silent.is_empty() {
+                    if !waited.timed_out.is_empty() {
                         return Err(timed_out());
                     }
-                    Step::Blocked
+                    StepResult::Blocked
                 }
                 moved => moved,
             },
@@ -211,20 +211,20 @@ fn run_single(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Hal
 
 /// Several connections.
 fn run_polled(
-    lanes: &mut [Lane<'_>],
+    lanes: &mut [ExchangeQueue<'_>],
     batch: &mut [Exchange<'_>],
-    mut turn: Option<&mut SharedTurn>,
+    mut turn: Option<&mut SharedPermit>,
 ) -> io::Result<()> {
     send_to_all(lanes, batch);
-    let share = turn.as_ref().and_then(|turn| turn.turn.share());
+    let share = turn.as_ref().and_then(|turn| turn.permit.window_share());
     if lanes.iter().all(|lane| lane.is_sent() && fits_its_buffer(lane, share)) {
         // The time of all servers begins now, not when the previous one has answered.
-        lanes.iter_mut().for_each(|lane| _ = lane.silent_until());
+        lanes.iter_mut().for_each(|lane| _ = lane.idle_deadline());
         // In the order of the connections: see `Driver::exchange`.
         for at in 0..lanes.len() {
             run_step(&mut lanes[at], batch, run_single);
             if let Some(turn) = &mut turn {
-                let _ = turn.hand_on(lanes, true); // all had their time
+                let _ = turn.pass_on(lanes, true); // all had their time
             }
         }
         return Ok(());
@@ -236,16 +236,16 @@ fn run_polled(
         // A connection that fails when it begins passes its permit on immediately: nothing would
         // wake this thread for the next one.
         while let Some(turn) = &mut turn
-            && turn.hand_on(lanes, looked)
+            && turn.pass_on(lanes, looked)
         {
             lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
         }
-        if lanes.iter().all(Lane::is_done) {
+        if lanes.iter().all(ExchangeQueue::is_done) {
             break;
         }
         let waited = wait_for(lanes, batch)?;
-        for at in waited.silent {
-            lanes[at].halt(batch, timed_out());
+        for at in waited.timed_out {
+            lanes[at].end_connection(batch, timed_out());
         }
         for at in waited.ready {
             run_step(&mut lanes[at], batch, receive_some);
@@ -258,16 +258,16 @@ fn run_polled(
 
 /// Whether all it receives can be in flight while nobody reads it. `share`: the window of
 /// connections that have a permit.
-fn fits_its_buffer(lane: &Lane<'_>, share: Option<u32>) -> bool {
-    let window = share.filter(|_| lane.has_turn()).map_or(u64::MAX, u64::from);
+fn fits_its_buffer(lane: &ExchangeQueue<'_>, share: Option<u32>) -> bool {
+    let window = share.filter(|_| lane.has_permit()).map_or(u64::MAX, u64::from);
     lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX.min(window)
 }
 
-fn send_to_all(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>]) {
+fn send_to_all(lanes: &mut [ExchangeQueue<'_>], batch: &mut [Exchange<'_>]) {
     in_rounds(lanes.len(), |at, most| {
         let mut moved = false;
         run_step(&mut lanes[at], batch, |lane, batch| {
-            moved = lane.send_up_to(most, batch, Wait::No)? == Step::Moved;
+            moved = lane.send_up_to(most, batch, Wait::No)? == StepResult::Moved;
             Ok(())
         });
         moved
@@ -285,14 +285,14 @@ fn in_rounds(lanes: usize, mut send: impl FnMut(usize, usize) -> bool) {
     }
 }
 
-fn send_all(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
-    while lane.send(batch, Wait::No)? == Step::Moved {}
+fn send_all(lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]) -> Result<(), ConnectionEnd> {
+    while lane.send(batch, Wait::No)? == StepResult::Moved {}
     Ok(())
 }
 
-fn receive_some(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
-    for _ in 0..TURNS_MAX {
-        if lane.receive(batch, Wait::No)? != Step::Moved {
+fn receive_some(lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]) -> Result<(), ConnectionEnd> {
+    for _ in 0..RECEIVES_MAX {
+        if lane.receive(batch, Wait::No)? != StepResult::Moved {
             break;
         }
     }
@@ -301,19 +301,19 @@ fn receive_some(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), H
 
 /// The result of a wait.
 #[derive(Default)]
-struct Waited {
+struct PollResult {
     /// Connections that can move.
     ready: Vec<usize>,
     /// Connections that cannot move and have been silent for too long.
-    silent: Vec<usize>,
+    timed_out: Vec<usize>,
 }
 
 /// Sleeps until a connection can move or has been silent for too long.
-fn wait_for(lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) -> io::Result<Waited> {
+fn wait_for(lanes: &mut [ExchangeQueue<'_>], batch: &[Exchange<'_>]) -> io::Result<PollResult> {
     if lanes.iter().any(|lane| lane.wants_to_receive() && lane.transport().has_received()) {
-        return Ok(Waited { ready: (0..lanes.len()).collect(), ..Waited::default() });
+        return Ok(PollResult { ready: (0..lanes.len()).collect(), ..PollResult::default() });
     }
-    let ends: Vec<Instant> = lanes.iter_mut().map(Lane::silent_until).collect();
+    let ends: Vec<Instant> = lanes.iter_mut().map(ExchangeQueue::idle_deadline).collect();
     // A connection that waits for a permit has sent no request, so its server is not silent.
     let polled =
         lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, poll_for(lane, batch)?)));
@@ -323,21 +323,21 @@ fn wait_for(lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) -> io::Result<Waited
         first.map_or(Duration::ZERO, |first| first.saturating_duration_since(Instant::now()));
     match poll(&mut sockets, Some(&timespec(left))) {
         Ok(_) => {}
-        Err(Errno::INTR) => return Ok(Waited::default()),
+        Err(Errno::INTR) => return Ok(PollResult::default()),
         Err(error) => return Err(error.into()),
     }
-    let (now, mut waited) = (Instant::now(), Waited::default());
+    let (now, mut waited) = (Instant::now(), PollResult::default());
     for (at, socket) in all.into_iter().zip(&sockets) {
         if !socket.revents().is_empty() {
             waited.ready.push(at);
         } else if ends[at] <= now {
-            waited.silent.push(at);
+            waited.timed_out.push(at);
         }
     }
     Ok(waited)
 }
 
-fn poll_for<'a>(lane: &'a Lane<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>> {
+fn poll_for<'a>(lane: &'a ExchangeQueue<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>> {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::IN, lane.wants_to_receive());
     flags.set(PollFlags::OUT, lane.wants_to_send(batch));
@@ -357,7 +357,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        NetError, blocking::connect::Connected, handshake::Established, tcp::Window,
+        NetError, blocking::connect::Connected, handshake::Established, tcp::ReceiveWindow,
         transport::Transport,
     };
 
@@ -398,7 +398,7 @@ mod tests {
         };
         let mut connection =
             Connection::new(Connected { server: "a server".to_owned(), transport, established });
-        connection.window = Some(Window::anyway(&connection.transport));
+        connection.window = Some(ReceiveWindow::for_loopback(&connection.transport));
         connection
     }
 
@@ -418,7 +418,7 @@ mod tests {
             }
             connections.push(bounded(client));
         }
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         let mut rooms = vec![vec![0xff; BYTES]; LANES];
         let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
         exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn a_permit_passes_between_servers_and_calls_start_with_the_next_one() {
         const LANES: usize = 3;
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
         let (asks, asked) = std::sync::mpsc::channel();
@@ -453,7 +453,7 @@ mod tests {
             })
             .collect();
         // One permit is free; the connections of a call use it one after another.
-        let _others = intake.begin(intake.places() - 1);
+        let _others = intake.acquire_now(intake.permit_count() - 1);
         for _ in 0..LANES {
             let mut rooms = vec![vec![0xff; BYTES]; LANES];
             let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
@@ -475,15 +475,15 @@ mod tests {
     #[test]
     fn a_call_without_a_permit_fails_unsent_when_nothing_is_received() {
         let (connection, mut server) = pair();
-        let intake = Intake::timeless();
-        let others = intake.begin(1000);
+        let intake = ReceiveLimiter::with_frozen_clock();
+        let others = intake.acquire_now(1000);
         let mut room = vec![0; BYTES];
         let mut batch = [call((0, &mut room))];
         let mut connections = [connection];
         exchange(&intake, &mut connections, &mut batch, Duration::from_millis(1));
         let [failed] = batch;
         assert!(
-            matches!(failed.outcome, Some(Err(NetError::NotAsked { .. }))),
+            matches!(failed.outcome, Some(Err(NetError::NotSent { .. }))),
             "{:?}",
             failed.outcome
         );
@@ -510,7 +510,7 @@ mod tests {
         const SILENCE: Duration = Duration::from_secs(2);
         /// More than the sockets buffer: the send ends only when the bytes are received.
         const LARGE: usize = 8 << 20;
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         let ((waiting, server), (mut free, mut free_server)) = (pair(), pair());
         free.window = None;
         thread::spawn(move || serve(server, 7));
@@ -525,7 +525,7 @@ mod tests {
                 free_server.write_all(&vec![9; BYTES]).expect("sent");
             }
         });
-        let others = intake.begin(intake.places());
+        let others = intake.acquire_now(intake.permit_count());
         let (held, given_up) =
             (Instant::now() + SILENCE + SILENCE / 2, Instant::now() + 60 * SILENCE);
         let holder = thread::spawn(move || {
@@ -579,12 +579,12 @@ mod tests {
         let mut lanes = lanes(
             &mut connections,
             &mut batch,
-            Silence::new(Instant::now(), Duration::from_secs(600)),
+            IdleTime::new(Instant::now(), Duration::from_secs(600)),
         );
         let sent =
-            |lane: &mut Lane<'_>, most| lane.send_up_to(most, &batch, Wait::No).expect("sent");
-        assert_eq!(sent(&mut lanes[0], FRAME_HEADER_BYTES + 1000), Step::Moved);
-        assert_eq!(sent(&mut lanes[0], 23_000), Step::Moved);
+            |lane: &mut ExchangeQueue<'_>, most| lane.send_up_to(most, &batch, Wait::No).expect("sent");
+        assert_eq!(sent(&mut lanes[0], FRAME_HEADER_BYTES + 1000), StepResult::Moved);
+        assert_eq!(sent(&mut lanes[0], 23_000), StepResult::Moved);
         let mut beginning = vec![0; FRAME_HEADER_BYTES + 24_000];
         server.read_exact(&mut beginning).expect("the beginning");
         assert!(beginning[FRAME_HEADER_BYTES..] == payload[..24_000]);
@@ -611,16 +611,16 @@ mod tests {
         let mut lanes = lanes(
             &mut connections,
             &mut batch,
-            Silence::new(Instant::now(), Duration::from_secs(600)),
+            IdleTime::new(Instant::now(), Duration::from_secs(600)),
         );
-        assert!(lanes.iter_mut().all(|lane| lane.await_turn(&batch)));
-        let intake = Arc::new(Intake::new());
-        let places = intake.places();
+        assert!(lanes.iter_mut().all(|lane| lane.require_permit(&batch)));
+        let intake = Arc::new(ReceiveLimiter::new());
+        let places = intake.permit_count();
         let mut shared =
-            SharedTurn { turn: intake.begin(places), first: 0, received: Received::default() };
-        shared.give(&mut lanes, 1);
+            SharedPermit { permit: intake.acquire_now(places), first: 0, received: ReceiveStats::default() };
+        shared.grant(&mut lanes, 1);
         thread::sleep(Duration::from_millis(5)); // as long as sending to many servers may take
-        assert!(!shared.hand_on(&mut lanes, false));
-        assert!(shared.hand_on(&mut lanes, true), "it was looked, and nothing had come");
+        assert!(!shared.pass_on(&mut lanes, false));
+        assert!(shared.pass_on(&mut lanes, true), "it was looked, and nothing had come");
     }
 }

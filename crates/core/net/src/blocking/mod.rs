@@ -3,17 +3,17 @@
 //! Its futures do all their work when they are first polled, and are ready then. [`block_on`]
 //! suffices to run them.
 
-mod bound;
+mod call_deadline;
 mod clock;
 pub(crate) mod connect;
 mod exchange;
-mod lane;
+mod exchange_queue;
 mod resolve;
-mod shared;
-mod silence;
+mod shared_connection;
+mod idle_time;
 #[cfg(test)]
 mod silent_tests;
-mod spliced;
+mod splice_exchange;
 
 use std::{
     future::Future,
@@ -23,14 +23,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use bound::{Bound, BoundUntil};
+pub use call_deadline::{CallDeadline, CallDeadlineHandle};
 use braid_types::ConnectionId;
-pub use lane::Connection;
-pub use shared::Shared;
+pub use exchange_queue::Connection;
+pub use shared_connection::SharedConnection;
 
 use crate::{
-    driver::{Answer, CallBound, Driver, Endpoint, Exchange, NetError},
-    intake::Intake,
+    driver::{Answer, CallTimeLimit, Driver, Endpoint, Exchange, NetError},
+    incast::ReceiveLimiter,
     pipe::Pipe,
 };
 
@@ -40,13 +40,13 @@ pub struct Blocking {
     /// On the clock of [`clock::since_boot`].
     start: Duration,
     /// Incast control of all connections of this driver.
-    intake: Arc<Intake>,
+    intake: Arc<ReceiveLimiter>,
 }
 
 impl Blocking {
     /// A driver whose clock starts now.
     pub fn new() -> Self {
-        Self { start: clock::since_boot(), intake: Arc::new(Intake::new()) }
+        Self { start: clock::since_boot(), intake: Arc::new(ReceiveLimiter::new()) }
     }
 
     fn instant(&self, deadline: Duration) -> Instant {
@@ -70,7 +70,7 @@ impl Default for Blocking {
 
 impl Driver for Blocking {
     type Connection = Connection;
-    type Shared = Shared;
+    type Shared = SharedConnection;
 
     async fn connect(
         &self,
@@ -84,8 +84,8 @@ impl Driver for Blocking {
         &self,
         endpoint: &Endpoint,
         deadline: Duration,
-    ) -> Result<Shared, NetError> {
-        connect::connect(endpoint, self.instant(deadline)).map(Shared::new)
+    ) -> Result<SharedConnection, NetError> {
+        connect::connect(endpoint, self.instant(deadline)).map(SharedConnection::new)
     }
 
     fn connection_id(connection: &Connection) -> ConnectionId {
@@ -108,12 +108,12 @@ impl Driver for Blocking {
         (pipe, buffer): (&mut Pipe, &mut [u8]),
         silence_max: Duration,
     ) -> Option<Result<Answer, NetError>> {
-        spliced::exchange(&self.intake, connection, (op, body), (pipe, buffer), silence_max)
+        splice_exchange::exchange(&self.intake, connection, (op, body), (pipe, buffer), silence_max)
     }
 
     async fn call(
         &self,
-        connection: &Shared,
+        connection: &SharedConnection,
         op: u16,
         body: &[u8],
         deadline: Duration,
@@ -125,22 +125,22 @@ impl Driver for Blocking {
         clock::since_boot().saturating_sub(self.start)
     }
 
-    fn bound(&self) -> Option<CallBound> {
+    fn call_deadline(&self) -> Option<CallTimeLimit> {
         let of_driver =
-            |bound: CallBound| CallBound { until: bound.until.saturating_sub(self.start), ..bound };
-        bound::current().map(of_driver)
+            |bound: CallTimeLimit| CallTimeLimit { until: bound.until.saturating_sub(self.start), ..bound };
+        call_deadline::current().map(of_driver)
     }
 
-    fn extend_bound(&self, until: Duration) {
-        bound::extend(self.start.saturating_add(until));
+    fn extend_call_deadline(&self, until: Duration) {
+        call_deadline::extend(self.start.saturating_add(until));
     }
 
     fn blame(&self, server: &str) {
-        Bound::blame(server);
+        CallDeadline::blame(server);
     }
 
     fn blamed(&self) -> Option<String> {
-        bound::blamed()
+        call_deadline::blamed()
     }
 
     async fn sleep(&self, time: Duration) {

@@ -46,7 +46,7 @@ impl Resolver {
     }
 
     fn look_up(&'static self, address: &str, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
-        let place = Place::take(&self.running)?;
+        let place = LookupPermit::take(&self.running)?;
         let (answer, answered) = sync_channel(1);
         let name = address.to_string();
         thread::Builder::new().name("braid-resolver".into()).spawn(move || {
@@ -68,9 +68,9 @@ impl Resolver {
 }
 
 /// The right to run one lookup.
-struct Place(&'static AtomicUsize);
+struct LookupPermit(&'static AtomicUsize);
 
-impl Place {
+impl LookupPermit {
     fn take(running: &'static AtomicUsize) -> io::Result<Self> {
         if running.fetch_add(1, Ordering::Relaxed) < LOOKUPS_MAX {
             return Ok(Self(running));
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for LookupPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

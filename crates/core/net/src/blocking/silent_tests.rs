@@ -16,7 +16,7 @@ use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
 use super::{Connection, connect::Connected, exchange::exchange};
 use crate::{
-    NetError, driver::Exchange, handshake::Established, intake::Intake, tcp::Window,
+    NetError, driver::Exchange, handshake::Established, incast::ReceiveLimiter, tcp::ReceiveWindow,
     transport::Transport,
 };
 
@@ -44,7 +44,7 @@ fn connection(name: &str) -> (Connection, TcpStream) {
 /// The same, but treated as remote: its payloads need a permit.
 fn bounded(name: &str) -> (Connection, TcpStream) {
     let (mut connection, server) = connection(name);
-    connection.window = Some(Window::anyway(&connection.transport));
+    connection.window = Some(ReceiveWindow::for_loopback(&connection.transport));
     (connection, server)
 }
 
@@ -73,7 +73,7 @@ fn answered((connection, mut server): (Connection, TcpStream)) -> (Connection, T
 /// One call on each connection, with `room` bytes of buffer. Returns the servers named in errors,
 /// `None` for a whole answer.
 fn call(
-    intake: &Arc<Intake>,
+    intake: &Arc<ReceiveLimiter>,
     connections: &mut [Connection],
     room: usize,
     silence_max: Duration,
@@ -94,7 +94,7 @@ fn call(
             );
             None
         }
-        Err(NetError::TimedOut { server, .. } | NetError::NotAsked { server, .. }) => Some(server),
+        Err(NetError::TimedOut { server, .. } | NetError::NotSent { server, .. }) => Some(server),
         Err(other) => panic!("{other}"),
     });
     came.collect()
@@ -104,7 +104,7 @@ fn call(
 fn only_the_server_that_was_silent_until_the_time_out_is_reported() {
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [answered(connection("X")), connection("Y"), answered(connection("Z"))].into_iter().unzip();
-    let reported = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
+    let reported = call(&ReceiveLimiter::with_frozen_clock(), &mut connections, BYTES, Duration::ZERO);
     assert_eq!(reported, [None, Some("Y".to_owned()), None]);
     let broken: Vec<bool> =
         connections.iter().map(|connection| connection.broken.is_some()).collect();
@@ -113,8 +113,8 @@ fn only_the_server_that_was_silent_until_the_time_out_is_reported() {
 
 #[test]
 fn a_missing_permit_takes_no_answer_from_connections_that_need_none() {
-    let intake = Intake::timeless();
-    let others = intake.begin(1000);
+    let intake = ReceiveLimiter::with_frozen_clock();
+    let others = intake.acquire_now(1000);
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [bounded("X"), answered(connection("Y")), answered(connection("Z"))].into_iter().unzip();
     let reported = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
@@ -130,12 +130,12 @@ fn a_missing_permit_takes_no_answer_from_connections_that_need_none() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_missing_permit_leaves_a_spliced_connection_usable() {
-    let intake = Intake::timeless();
+    let intake = ReceiveLimiter::with_frozen_clock();
     let (mut connection, mut server) = bounded("X");
     let (mut pipe, mut buffer) = (crate::Pipe::new().expect("a pipe"), vec![0; BYTES]);
     pipe.begin(b"").expect("it is empty");
     let mut ask = |silence_max| {
-        super::spliced::exchange(
+        super::splice_exchange::exchange(
             &intake,
             &mut connection,
             (OP, &[]),
@@ -143,9 +143,9 @@ fn a_missing_permit_leaves_a_spliced_connection_usable() {
             silence_max,
         )
     };
-    let others = intake.begin(1000);
+    let others = intake.acquire_now(1000);
     let reported = ask(Duration::ZERO);
-    assert!(matches!(reported, Some(Err(NetError::NotAsked { .. }))), "{reported:?}");
+    assert!(matches!(reported, Some(Err(NetError::NotSent { .. }))), "{reported:?}");
     drop(others);
     let server = thread::spawn(move || {
         server.read_exact(&mut [0; FRAME_HEADER_BYTES]).expect("the call");
@@ -160,7 +160,7 @@ fn a_missing_permit_leaves_a_spliced_connection_usable() {
 
 #[test]
 fn a_large_answer_is_received_while_an_earlier_server_is_silent() {
-    let intake = Intake::timeless();
+    let intake = ReceiveLimiter::with_frozen_clock();
     let deadline = Instant::now() + LONG;
     let ((first, mut server), (second, _second_server)) = (bounded("X"), answered(bounded("Y")));
     let (reported, came_before) = thread::scope(|scope| {

@@ -15,13 +15,13 @@ use braid_wire::{
 
 use super::{
     Peer, ServerConnection,
-    listener::{Shared, loopback},
-    places::Place,
+    listener::{ListenerState, loopback},
+    connection_limits::ConnectionPermit,
 };
 use crate::{
     frames::FrameBuffer,
     handshake::{
-        HANDSHAKE_BODY_BYTES_MAX, Identity, Proved, Refusal, ServerHandshake, refuse_garbage,
+        HANDSHAKE_BODY_BYTES_MAX, ServerIdentity, AuthenticatedClient, Refusal, ServerHandshake, refuse_malformed,
     },
     random::random_bytes,
     tls,
@@ -36,7 +36,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 64 * 1024;
 
 /// Why a connection was not admitted. A peer that is gone or silent gets no reason.
-enum Rejected {
+enum AdmissionError {
     Refused(Refusal),
     Gone,
 }
@@ -44,15 +44,15 @@ enum Rejected {
 /// A peer that proved its key and does not know yet that it is admitted. It has sent no call, and
 /// its connection has no other user.
 #[derive(Debug)]
-pub struct Newcomer {
-    shared: Arc<Shared>,
+pub struct AdmittedPeer {
+    shared: Arc<ListenerState>,
     peer: Peer,
     transport: Arc<Transport>,
     reply: Vec<u8>,
     deadline: Wait,
 }
 
-impl Newcomer {
+impl AdmittedPeer {
     /// The authenticated peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -60,14 +60,14 @@ impl Newcomer {
 
     /// Sends the last handshake frame. Do before this call whatever must hold before the peer's
     /// first call, and before others can name this connection. `None` when the peer is gone.
-    pub fn welcome(self) -> Option<ServerConnection> {
+    pub fn accept(self) -> Option<ServerConnection> {
         let Self { shared, peer, transport, reply, deadline } = self;
         if send(&transport, &reply, deadline).is_err() {
             shared.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         shared.accepted.fetch_add(1, Ordering::Relaxed);
-        let inflow = shared.lines.inflow(&transport);
+        let inflow = shared.interfaces.receive_limit(&transport);
         let config = &shared.config;
         Some(ServerConnection::new(peer, transport, inflow, config.credits, config.stall_timeout))
     }
@@ -75,29 +75,29 @@ impl Newcomer {
 
 /// Runs the handshake up to its last frame; `None` when it fails.
 pub(super) fn admit(
-    shared: &Arc<Shared>,
+    shared: &Arc<ListenerState>,
     transport: Arc<Transport>,
     address: SocketAddr,
-    place: &Place,
-) -> Option<Newcomer> {
+    place: &ConnectionPermit,
+) -> Option<AdmittedPeer> {
     shake_hands(shared, &transport, address, place)
         .map_err(|rejected| reject(shared, &transport, rejected))
         .ok()
 }
 
-fn reject(shared: &Shared, transport: &Transport, rejected: Rejected) {
+fn reject(shared: &ListenerState, transport: &Transport, rejected: AdmissionError) {
     shared.refused.fetch_add(1, Ordering::Relaxed);
-    if let Rejected::Refused(refusal) = rejected {
+    if let AdmissionError::Refused(refusal) = rejected {
         send_refusal(transport, &refusal);
     }
 }
 
 fn shake_hands(
-    shared: &Arc<Shared>,
+    shared: &Arc<ListenerState>,
     transport: &Arc<Transport>,
     address: SocketAddr,
-    place: &Place,
-) -> Result<Newcomer, Rejected> {
+    place: &ConnectionPermit,
+) -> Result<AdmittedPeer, AdmissionError> {
     let deadline = Wait::Until(Instant::now() + shared.config.handshake_timeout);
     let loopback = loopback(&address);
     let mut buffer = FrameBuffer::with_body_max(BUFFER_BYTES, HANDSHAKE_BODY_BYTES_MAX);
@@ -106,30 +106,30 @@ fn shake_hands(
     let (header, body) = receive(transport, &mut buffer, OP_HELLO, deadline)?;
     nothing_behind(&buffer, OP_HELLO)?;
     let (reply, tls) =
-        handshake.hello(&header, &body, random_bytes()).map_err(Rejected::Refused)?;
+        handshake.hello(&header, &body, random_bytes()).map_err(AdmissionError::Refused)?;
     send(transport, &reply, deadline)?;
     let binding = if tls {
         let channel = tls::accept(&shared.tls);
         channel
             .and_then(|channel| transport.start_tls(channel, deadline))
-            .map_err(|_| Rejected::Gone)?
+            .map_err(|_| AdmissionError::Gone)?
     } else {
         [0; CHANNEL_BINDING_BYTES]
     };
 
     let (header, body) = receive(transport, &mut buffer, OP_AUTH, deadline)?;
     let proved =
-        handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
+        handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(AdmissionError::Refused)?;
     nothing_behind(&buffer, OP_AUTH)?;
-    let Proved { frame: reply, role, credential, connection: id } = proved;
-    place.prove(role, &credential).map_err(|full| {
+    let AuthenticatedClient { frame: reply, role, credential, connection: id } = proved;
+    place.authenticate(role, &credential).map_err(|full| {
         shared.over_limit.fetch_add(1, Ordering::Relaxed);
-        Rejected::Refused(Refusal::new(OP_AUTH, full))
+        AdmissionError::Refused(Refusal::new(OP_AUTH, full))
     })?;
     let connection = place.number();
     let peer =
         Peer { role, credential, address: address.to_string(), loopback, tls, connection, id };
-    Ok(Newcomer {
+    Ok(AdmittedPeer {
         shared: Arc::clone(shared),
         peer,
         transport: Arc::clone(transport),
@@ -138,9 +138,9 @@ fn shake_hands(
     })
 }
 
-fn identity(shared: &Shared) -> Identity {
+fn identity(shared: &ListenerState) -> ServerIdentity {
     let config = &shared.config;
-    Identity {
+    ServerIdentity {
         node: config.node,
         node_id: shared.node_id.load(Ordering::Acquire),
         cluster: config.cluster,
@@ -154,32 +154,32 @@ fn receive(
     buffer: &mut FrameBuffer,
     op: u16,
     deadline: Wait,
-) -> Result<(FrameHeader, Vec<u8>), Rejected> {
+) -> Result<(FrameHeader, Vec<u8>), AdmissionError> {
     loop {
         match buffer.frame() {
             Ok(Some((header, body))) => return Ok((header, body.to_vec())),
             Ok(None) => {}
-            Err(error) => return Err(Rejected::Refused(refuse_garbage(op, error))),
+            Err(error) => return Err(AdmissionError::Refused(refuse_malformed(op, error))),
         }
         match transport.recv_into(buffer.space(), deadline) {
             Ok(bytes @ 1..) => buffer.filled(bytes),
-            _ => return Err(Rejected::Gone),
+            _ => return Err(AdmissionError::Gone),
         }
     }
 }
 
 /// A client waits for each answer of the handshake. Bytes behind a frame would cross the start of
 /// TLS.
-fn nothing_behind(buffer: &FrameBuffer, op: u16) -> Result<(), Rejected> {
+fn nothing_behind(buffer: &FrameBuffer, op: u16) -> Result<(), AdmissionError> {
     if buffer.is_empty() {
         return Ok(());
     }
     let failure = Failure::new(Status::Malformed, "bytes behind a frame of the handshake");
-    Err(Rejected::Refused(Refusal::new(op, failure)))
+    Err(AdmissionError::Refused(Refusal::new(op, failure)))
 }
 
-fn send(transport: &Transport, frame: &[u8], deadline: Wait) -> Result<(), Rejected> {
-    transport.send_all(&mut [IoSlice::new(frame)], false, deadline).map_err(|_| Rejected::Gone)
+fn send(transport: &Transport, frame: &[u8], deadline: Wait) -> Result<(), AdmissionError> {
+    transport.send_all(&mut [IoSlice::new(frame)], false, deadline).map_err(|_| AdmissionError::Gone)
 }
 
 /// Sends the refusal, then reads until the peer closes, within limits. To close immediately with

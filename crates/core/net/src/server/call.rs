@@ -23,7 +23,7 @@ use std::{
 use braid_types::{Failure, Status};
 use braid_wire::{FrameFlags, WireError, encode_failure};
 
-use super::{End, FrameSender, Handler, Newcomer, Peer, listener::lock};
+use super::{ReceiveError, FrameSender, Handler, AdmittedPeer, Peer, listener::lock};
 use crate::{
     frames::{FrameBuffer, push_frame},
     transport::{Transport, Wait},
@@ -58,9 +58,9 @@ pub trait CallService: Send + Sync + 'static {
 
 /// Answers one request, once.
 #[must_use = "a responder that is dropped answers with an internal error"]
-pub struct Responder(Option<Way>);
+pub struct Responder(Option<ReplyTarget>);
 
-enum Way {
+enum ReplyTarget {
     Connection { replies: Arc<Replies>, op: u16, request_id: u64 },
     Function(Box<dyn FnOnce(Vec<u8>) + Send>),
 }
@@ -68,7 +68,7 @@ enum Way {
 impl Responder {
     /// A responder that passes the body of the final frame to `answer`, for tests and simulation.
     pub fn new(answer: impl FnOnce(Vec<u8>) + Send + 'static) -> Self {
-        Self(Some(Way::Function(Box::new(answer))))
+        Self(Some(ReplyTarget::Function(Box::new(answer))))
     }
 
     /// Answers with the body of a final frame, made by `braid_wire::encode_success` or
@@ -79,10 +79,10 @@ impl Responder {
 
     fn answer(&mut self, body: Vec<u8>) {
         match self.0.take() {
-            Some(Way::Connection { replies, op, request_id }) => {
+            Some(ReplyTarget::Connection { replies, op, request_id }) => {
                 replies.push(op, request_id, &body)
             }
-            Some(Way::Function(answer)) => answer(body),
+            Some(ReplyTarget::Function(answer)) => answer(body),
             None => {}
         }
     }
@@ -119,14 +119,14 @@ impl<S: CallService> CallHandler<S> {
 }
 
 impl<S: CallService> Handler for CallHandler<S> {
-    fn run(&self, newcomer: Newcomer) {
-        let Some(connection) = newcomer.welcome() else { return };
+    fn run(&self, newcomer: AdmittedPeer) {
+        let Some(connection) = newcomer.accept() else { return };
         let session = self.service.connected(connection.peer()).map(Arc::new);
         let credits = connection.credits();
         let stall_timeout = connection.stall_timeout();
         let (_, transport, sender, buffer) = connection.into_parts();
         let replies = Arc::new(Replies::new(sender, credits));
-        let guard = Disconnect { service: &*self.service, session: session.as_ref().ok() };
+        let guard = DisconnectGuard { service: &*self.service, session: session.as_ref().ok() };
         let mut reader = Reader { transport: &transport, replies: &replies, buffer, stall_timeout };
         let _why = reader.run(|op, body, responder| match &session {
             Ok(session) => self.service.handle(session, op, body, responder),
@@ -138,12 +138,12 @@ impl<S: CallService> Handler for CallHandler<S> {
 }
 
 /// Reports the end of the connection to the service, also after a panic.
-struct Disconnect<'a, S: CallService> {
+struct DisconnectGuard<'a, S: CallService> {
     service: &'a S,
     session: Option<&'a Arc<S::Session>>,
 }
 
-impl<S: CallService> Drop for Disconnect<'_, S> {
+impl<S: CallService> Drop for DisconnectGuard<'_, S> {
     fn drop(&mut self) {
         if let Some(session) = self.session {
             self.service.disconnected(session);
@@ -159,7 +159,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn run(&mut self, mut handle: impl FnMut(u16, &[u8], Responder)) -> Result<(), End> {
+    fn run(&mut self, mut handle: impl FnMut(u16, &[u8], Responder)) -> Result<(), ReceiveError> {
         self.buffer = FrameBuffer::new(RECEIVE_BYTES);
         loop {
             // The rest of a frame must arrive in time; the next frame may take any time.
@@ -167,7 +167,7 @@ impl Reader<'_> {
                 true => Wait::Forever,
                 false => Wait::Until(Instant::now() + self.stall_timeout),
             };
-            match self.transport.recv_into(self.buffer.space(), wait).map_err(End::Lost)? {
+            match self.transport.recv_into(self.buffer.space(), wait).map_err(ReceiveError::Lost)? {
                 0 => return Ok(()),
                 bytes => self.buffer.filled(bytes),
             }
@@ -181,11 +181,11 @@ impl Reader<'_> {
     fn handle_arrived(
         &mut self,
         handle: &mut impl FnMut(u16, &[u8], Responder),
-    ) -> Result<(), End> {
-        while let Some((header, body)) = self.buffer.frame().map_err(End::Malformed)? {
+    ) -> Result<(), ReceiveError> {
+        while let Some((header, body)) = self.buffer.frame().map_err(ReceiveError::Malformed)? {
             let (op, request_id) = (header.op, header.request_id);
             let within_credits = self.replies.begin();
-            let responder = Responder(Some(Way::Connection {
+            let responder = Responder(Some(ReplyTarget::Connection {
                 replies: Arc::clone(self.replies),
                 op,
                 request_id,
@@ -194,15 +194,15 @@ impl Reader<'_> {
                 let credits = self.replies.credits;
                 let why = format!("more than {credits} requests in flight");
                 responder.send(encode_failure(&Failure::new(Status::LimitExceeded, why)));
-                return Err(End::TooManyInFlight { credits });
+                return Err(ReceiveError::TooManyInFlight { credits });
             }
             if header.flags != FrameFlags::REQUEST || header.payload_bytes != 0 {
                 let why = "a request without payload was expected";
                 responder.send(encode_failure(&Failure::new(Status::Malformed, why)));
-                return Err(End::Malformed(WireError::Unknown));
+                return Err(ReceiveError::Malformed(WireError::Unknown));
             }
             handle(op, body, responder);
-            self.replies.bound();
+            self.replies.flush_if_large();
         }
         Ok(())
     }
@@ -213,12 +213,12 @@ struct Replies {
     sender: Arc<FrameSender>,
     credits: u32,
     in_flight: AtomicU32,
-    out: Mutex<Out>,
+    out: Mutex<ReplyBuffer>,
     sent: Condvar,
 }
 
 #[derive(Default)]
-struct Out {
+struct ReplyBuffer {
     frames: Vec<u8>,
     spare: Vec<u8>,
     /// The reader is within a batch and sends at its end.
@@ -261,7 +261,7 @@ impl Replies {
     }
 
     /// Sends the collected replies within a batch if they are large.
-    fn bound(&self) {
+    fn flush_if_large(&self) {
         if lock(&self.out).frames.len() >= REPLIES_BYTES_MAX {
             self.release();
             self.hold();
@@ -281,7 +281,7 @@ impl Replies {
 
     /// Sends until nothing is left. Replies that other threads add meanwhile leave with the next
     /// send.
-    fn flush<'a>(&'a self, mut out: MutexGuard<'a, Out>) {
+    fn flush<'a>(&'a self, mut out: MutexGuard<'a, ReplyBuffer>) {
         while !out.frames.is_empty() && !out.held {
             let spare = std::mem::take(&mut out.spare);
             let frames = std::mem::replace(&mut out.frames, spare);

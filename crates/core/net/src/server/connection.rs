@@ -8,7 +8,7 @@ use std::{
 
 use braid_wire::{FrameFlags, FrameHeader, WireError};
 
-use super::{FrameSender, Peer, inflow::Inflow};
+use super::{FrameSender, Peer, receive_limit::ReceiveLimit};
 use crate::{
     frames::FrameBuffer,
     transport::{Transport, Wait},
@@ -21,7 +21,7 @@ const READ_AHEAD_BYTES: usize = 8 * 1024;
 /// Why a connection yields no more requests.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum End {
+pub enum ReceiveError {
     /// The peer closed it between two frames, or the listener stopped.
     #[error("the peer closed the connection")]
     Closed,
@@ -55,14 +55,14 @@ pub struct ServerConnection {
     /// [`has_pending`](Self::has_pending) has seen the end of the connection.
     is_over: bool,
     /// Incast control of its payloads; `None` on loopback.
-    inflow: Option<Inflow>,
+    receive_limit: Option<ReceiveLimit>,
 }
 
 impl ServerConnection {
     pub(super) fn new(
         peer: Peer,
         transport: Arc<Transport>,
-        inflow: Option<Inflow>,
+        inflow: Option<ReceiveLimit>,
         credits: u32,
         stall_timeout: Duration,
     ) -> Self {
@@ -79,7 +79,7 @@ impl ServerConnection {
             body_left: 0,
             payload_left: 0,
             is_over: false,
-            inflow,
+            receive_limit: inflow,
         }
     }
 
@@ -103,20 +103,20 @@ impl ServerConnection {
     ///
     /// # Errors
     /// Why there are no more requests. The connection must then be dropped.
-    pub fn next_header(&mut self, wait: Option<Duration>) -> Result<Option<FrameHeader>, End> {
+    pub fn next_header(&mut self, wait: Option<Duration>) -> Result<Option<FrameHeader>, ReceiveError> {
         self.pause();
         self.skip_rest()?;
         let wait = wait.map_or(Wait::Forever, |time| Wait::Until(Instant::now() + time));
         loop {
-            if let Some(header) = self.buffer.header().map_err(End::Malformed)? {
+            if let Some(header) = self.buffer.header().map_err(ReceiveError::Malformed)? {
                 return self.begin(header).map(Some);
             }
             if self.is_over {
-                return Err(End::Closed);
+                return Err(ReceiveError::Closed);
             }
             let within_frame = !self.buffer.is_empty();
             match self.fill(if within_frame { self.stall_deadline() } else { wait }) {
-                Err(End::Lost(e)) if e.kind() == ErrorKind::TimedOut && !within_frame => {
+                Err(ReceiveError::Lost(e)) if e.kind() == ErrorKind::TimedOut && !within_frame => {
                     return Ok(None);
                 }
                 filled => filled?,
@@ -128,7 +128,7 @@ impl ServerConnection {
     ///
     /// # Errors
     /// As [`ServerConnection::next_header`].
-    pub fn body(&mut self) -> Result<&[u8], End> {
+    pub fn body(&mut self) -> Result<&[u8], ReceiveError> {
         let bytes = std::mem::take(&mut self.body_left);
         while self.buffer.len() < bytes {
             self.buffer.reserve(bytes);
@@ -152,26 +152,26 @@ impl ServerConnection {
     ///
     /// # Panics
     /// When `into` is longer than [`ServerConnection::payload_left`].
-    pub fn payload(&mut self, into: &mut [u8]) -> Result<(), End> {
+    pub fn payload(&mut self, into: &mut [u8]) -> Result<(), ReceiveError> {
         assert!(into.len() <= self.payload_left, "more payload asked for than the frame has");
         self.skip_body()?;
         let mut done = self.take_buffered(into);
         if done < into.len()
-            && let Some(inflow) = &mut self.inflow
+            && let Some(inflow) = &mut self.receive_limit
         {
             inflow.begin(self.stall_timeout);
             inflow.add(done);
         }
         while done < into.len() {
             match self.transport.recv_into(&mut into[done..], self.stall_deadline()) {
-                Ok(0) => return Err(End::Lost(ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(ReceiveError::Lost(ErrorKind::UnexpectedEof.into())),
                 Ok(bytes) => {
                     done += bytes;
-                    if let Some(inflow) = &mut self.inflow {
+                    if let Some(inflow) = &mut self.receive_limit {
                         inflow.add(bytes);
                     }
                 }
-                Err(error) => return Err(End::Lost(error)),
+                Err(error) => return Err(ReceiveError::Lost(error)),
             }
         }
         self.payload_left -= done;
@@ -191,7 +191,7 @@ impl ServerConnection {
         &mut self,
         pieces: &mut [IoSliceMut<'_>],
         patience: Duration,
-    ) -> Result<usize, End> {
+    ) -> Result<usize, ReceiveError> {
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         assert!(wanted <= self.payload_left, "more payload asked for than the frame has");
         self.skip_body()?;
@@ -208,9 +208,9 @@ impl ServerConnection {
         &mut self,
         pieces: &mut [IoSliceMut<'_>],
         patience: Duration,
-    ) -> Result<usize, End> {
-        if let Some(inflow) = &mut self.inflow {
-            inflow.begin_at_once();
+    ) -> Result<usize, ReceiveError> {
+        if let Some(inflow) = &mut self.receive_limit {
+            inflow.begin_without_waiting();
         }
         let mut received = self.transport.recv(pieces, Wait::No);
         if matches!(&received, Err(error) if error.kind() == ErrorKind::WouldBlock) {
@@ -220,19 +220,19 @@ impl ServerConnection {
                 Err(error) => Err(error),
             };
         }
-        if let Some(inflow) = &mut self.inflow {
+        if let Some(inflow) = &mut self.receive_limit {
             inflow.add(*received.as_ref().unwrap_or(&0));
             inflow.end();
         }
         match received {
-            Ok(0) => Err(End::Lost(ErrorKind::UnexpectedEof.into())),
+            Ok(0) => Err(ReceiveError::Lost(ErrorKind::UnexpectedEof.into())),
             Ok(bytes) => Ok(bytes),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
                 Ok(0)
             }
-            Err(error) => Err(End::Lost(error)),
+            Err(error) => Err(ReceiveError::Lost(error)),
         }
     }
 
@@ -245,7 +245,7 @@ impl ServerConnection {
 
     /// Releases the receive permit.
     fn pause(&mut self) {
-        if let Some(inflow) = &mut self.inflow {
+        if let Some(inflow) = &mut self.receive_limit {
             inflow.end();
         }
     }
@@ -254,7 +254,7 @@ impl ServerConnection {
     ///
     /// # Errors
     /// As [`ServerConnection::next_header`].
-    pub fn drain(&mut self) -> Result<(), End> {
+    pub fn drain(&mut self) -> Result<(), ReceiveError> {
         self.skip_body()?;
         while self.payload_left > 0 {
             if self.buffer.is_empty() {
@@ -269,7 +269,7 @@ impl ServerConnection {
     /// Whether bytes of another request, or the end of the connection, have arrived; never waits.
     /// [`next_header`](Self::next_header) then returns which. The current payload must have been
     /// received.
-    pub fn pending(&mut self) -> bool {
+    pub fn has_pending(&mut self) -> bool {
         let at_end = self.payload_left == 0 && self.body_left == 0 && self.buffer.is_empty();
         if at_end && !self.is_over {
             match self.transport.recv_into(self.buffer.space(), Wait::No) {
@@ -294,35 +294,35 @@ impl ServerConnection {
         (self.peer, self.transport, self.sender, self.buffer)
     }
 
-    fn begin(&mut self, header: FrameHeader) -> Result<FrameHeader, End> {
+    fn begin(&mut self, header: FrameHeader) -> Result<FrameHeader, ReceiveError> {
         if header.flags != FrameFlags::REQUEST {
-            return Err(End::Malformed(WireError::Unknown));
+            return Err(ReceiveError::Malformed(WireError::Unknown));
         }
         self.body_left = header.body_bytes as usize;
         self.payload_left = header.payload_bytes as usize;
-        if let Some(inflow) = &mut self.inflow {
-            inflow.expect(header.payload_bytes);
+        if let Some(inflow) = &mut self.receive_limit {
+            inflow.expect_payload(header.payload_bytes);
         }
         Ok(header)
     }
 
-    fn skip_rest(&mut self) -> Result<(), End> {
+    fn skip_rest(&mut self) -> Result<(), ReceiveError> {
         if self.body_left > 0 || self.payload_left > 0 { self.drain() } else { Ok(()) }
     }
 
-    fn skip_body(&mut self) -> Result<(), End> {
+    fn skip_body(&mut self) -> Result<(), ReceiveError> {
         if self.body_left > 0 { self.body().map(|_| ()) } else { Ok(()) }
     }
 
-    fn fill(&mut self, wait: Wait) -> Result<(), End> {
+    fn fill(&mut self, wait: Wait) -> Result<(), ReceiveError> {
         match self.transport.recv_into(self.buffer.space(), wait) {
-            Ok(0) if self.buffer.is_empty() => Err(End::Closed),
-            Ok(0) => Err(End::Lost(ErrorKind::UnexpectedEof.into())),
+            Ok(0) if self.buffer.is_empty() => Err(ReceiveError::Closed),
+            Ok(0) => Err(ReceiveError::Lost(ErrorKind::UnexpectedEof.into())),
             Ok(bytes) => {
                 self.buffer.filled(bytes);
                 Ok(())
             }
-            Err(error) => Err(End::Lost(error)),
+            Err(error) => Err(ReceiveError::Lost(error)),
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Authorizer, Newcomer, ServerConfig, admission, inflow::Lines, places::Places};
+use super::{Authorizer, AdmittedPeer, ServerConfig, admission, receive_limit::Interfaces, connection_limits::ConnectionLimits};
 use crate::{
     tcp, tls,
     transport::{Transport, is_loopback},
@@ -25,7 +25,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Serves a connection until it ends.
 pub trait Handler: Send + Sync + 'static {
     /// Runs on the connection's own thread.
-    fn run(&self, newcomer: Newcomer);
+    fn run(&self, newcomer: AdmittedPeer);
 }
 
 /// Counters since the listener was bound.
@@ -46,25 +46,25 @@ pub struct Counters {
 pub struct Listener {
     sockets: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
-    shared: Arc<Shared>,
+    shared: Arc<ListenerState>,
     accepting: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// State that the listener, its accepting threads and its connections share.
-pub(super) struct Shared {
+pub(super) struct ListenerState {
     pub(super) config: ServerConfig,
     pub(super) node_id: AtomicU32,
     pub(super) authorizer: Arc<dyn Authorizer>,
     pub(super) tls: Arc<rustls::ServerConfig>,
-    pub(super) lines: Lines,
+    pub(super) interfaces: Interfaces,
     pub(super) accepted: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) over_limit: AtomicU64,
     stopping: AtomicBool,
-    places: Arc<Places>,
+    connection_limits: Arc<ConnectionLimits>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ListenerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("config", &self.config).finish_non_exhaustive()
     }
@@ -92,7 +92,7 @@ impl Listener {
         }
         let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
         let tls = tls::server_config().map_err(io::Error::other)?;
-        let shared = Arc::new(Shared::new(config, authorizer, tls));
+        let shared = Arc::new(ListenerState::new(config, authorizer, tls));
         Ok(Self { sockets, addresses, shared, accepting: Mutex::default() })
     }
 
@@ -125,7 +125,7 @@ impl Listener {
     pub fn counters(&self) -> Counters {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
-            connections: self.shared.places.taken(),
+            connections: self.shared.connection_limits.connection_count(),
             accepted: count(&self.shared.accepted),
             refused: count(&self.shared.refused),
             over_limit: count(&self.shared.over_limit),
@@ -141,7 +141,7 @@ impl Listener {
             self.addresses.iter().for_each(wake);
         }
         accepting.into_iter().for_each(|thread| drop(thread.join()));
-        self.shared.places.close(Instant::now() + self.shared.config.stop_timeout)
+        self.shared.connection_limits.close(Instant::now() + self.shared.config.stop_timeout)
     }
 }
 
@@ -151,7 +151,7 @@ impl Drop for Listener {
     }
 }
 
-impl Shared {
+impl ListenerState {
     fn new(
         config: ServerConfig,
         authorizer: Arc<dyn Authorizer>,
@@ -159,11 +159,11 @@ impl Shared {
     ) -> Self {
         Self {
             node_id: AtomicU32::new(config.node_id),
-            places: Arc::new(Places::new(config.connections_max, config.newcomers_max)),
+            connection_limits: Arc::new(ConnectionLimits::new(config.connections_max, config.unauthenticated_max)),
             config,
             authorizer,
             tls,
-            lines: Lines::default(),
+            interfaces: Interfaces::default(),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             over_limit: AtomicU64::new(0),
@@ -172,7 +172,7 @@ impl Shared {
     }
 }
 
-fn accept_loop(socket: &TcpListener, shared: &Arc<Shared>, handler: &Arc<dyn Handler>) {
+fn accept_loop(socket: &TcpListener, shared: &Arc<ListenerState>, handler: &Arc<dyn Handler>) {
     while !shared.stopping.load(Ordering::SeqCst) {
         match socket.accept() {
             Ok((stream, address)) => {
@@ -187,14 +187,14 @@ fn accept_loop(socket: &TcpListener, shared: &Arc<Shared>, handler: &Arc<dyn Han
 fn start(
     stream: TcpStream,
     address: SocketAddr,
-    shared: &Arc<Shared>,
+    shared: &Arc<ListenerState>,
     handler: &Arc<dyn Handler>,
 ) -> io::Result<()> {
     if is_loopback(&address) {
         tcp::accepted_near(&stream);
     }
     let transport = Arc::new(Transport::new(stream)?);
-    let Some(place) = shared.places.newcomer(&transport) else { return Ok(()) };
+    let Some(place) = shared.connection_limits.admit(&transport) else { return Ok(()) };
     let (shared, handler) = (Arc::clone(shared), Arc::clone(handler));
     let run = move || {
         // Dropped last, so that no handler runs when the listener has stopped.

@@ -15,11 +15,11 @@
 mod admission;
 mod call;
 mod connection;
-mod inflow;
+mod receive_limit;
 mod listener;
-mod pages;
-mod pieces;
-mod places;
+mod page_pipe;
+mod mapped_ranges;
+mod connection_limits;
 mod sender;
 
 use std::time::Duration;
@@ -27,11 +27,11 @@ use std::time::Duration;
 use braid_types::{ClusterUuid, ConnectionId, Failure, limits::CREDITS_DEFAULT};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
-pub use admission::Newcomer;
+pub use admission::AdmittedPeer;
 pub use call::{CallHandler, CallService, Responder};
-pub use connection::{End, ServerConnection};
+pub use connection::{ReceiveError, ServerConnection};
 pub use listener::{Counters, Handler, Listener};
-pub use pieces::MappedPiece;
+pub use mapped_ranges::MappedRange;
 pub use sender::{FrameSender, SendError};
 
 use crate::driver::TlsPolicy;
@@ -82,7 +82,7 @@ pub struct ServerConfig {
     /// are reserved for servers and administrators, and no user or session gets all.
     pub connections_max: usize,
     /// Maximum number of connections in their handshake. A further one closes the oldest.
-    pub newcomers_max: usize,
+    pub unauthenticated_max: usize,
     /// How long a peer may take to prove its key.
     pub handshake_timeout: Duration,
     /// How long a peer may be silent within a frame, or not read what is sent to it.
@@ -102,7 +102,7 @@ impl ServerConfig {
             credits: CREDITS_DEFAULT,
             connections_max: 4096, // a thread touches only the used part of its stack: some 20 KiB
             // a handshake takes some milliseconds: an attacker needs 50 connections in each
-            newcomers_max: 512,
+            unauthenticated_max: 512,
             handshake_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(10),

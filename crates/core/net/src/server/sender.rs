@@ -9,7 +9,7 @@ use std::{
 
 use braid_wire::FrameHeader;
 
-use super::{pages::Pages, pieces::MappedPiece};
+use super::{page_pipe::PagePipe, mapped_ranges::MappedRange};
 use crate::transport::{Transport, Wait};
 
 /// Bytes read at a time when the kernel cannot send a file by itself.
@@ -35,17 +35,17 @@ pub struct FrameSender {
     transport: Arc<Transport>,
     timeout: Duration,
     /// Locked while a frame is sent, so that frames do not mix.
-    state: Mutex<State>,
+    state: Mutex<SenderState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SenderState {
     /// A frame was sent only in part.
     broken: bool,
     /// Buffer for files that the kernel cannot send by itself; allocated on first use.
     copy: Vec<u8>,
     /// For ranges of a mapping.
-    pages: Pages,
+    pages: PagePipe,
 }
 
 impl FrameSender {
@@ -150,7 +150,7 @@ impl FrameSender {
     pub fn send_data_mapped(
         &self,
         header: &FrameHeader,
-        payload: &[MappedPiece<'_>],
+        payload: &[MappedRange<'_>],
     ) -> Result<(), SendError> {
         check_lengths(header, 0, payload.iter().map(|piece| piece.bytes).sum());
         assert!(self.is_plain(), "pieces of a mapping are for the kernel alone");
@@ -158,7 +158,7 @@ impl FrameSender {
         self.send_frame_with(|state, wait| {
             let mut pieces = Vec::with_capacity(1 + payload.len());
             pieces.push(IoSlice::new(&header));
-            pieces.extend(payload.iter().map(MappedPiece::for_the_kernel));
+            pieces.extend(payload.iter().map(MappedRange::as_io_slice));
             match self.send_pieces(&mut pieces, &mut state.pages, wait) {
                 (_, Ok(())) => Ok(()),
                 (sent, Err(error)) if is_fault(&error) => {
@@ -198,7 +198,7 @@ impl FrameSender {
 
     fn send_frame_with(
         &self,
-        send: impl FnOnce(&mut State, Wait) -> Result<(), SendError>,
+        send: impl FnOnce(&mut SenderState, Wait) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.broken {
@@ -216,11 +216,11 @@ impl FrameSender {
     fn send_pieces(
         &self,
         pieces: &mut [IoSlice<'_>],
-        pages: &mut Pages,
+        pages: &mut PagePipe,
         wait: Wait,
     ) -> (usize, io::Result<()>) {
         let bytes: usize = pieces[1..].iter().map(|piece| piece.len()).sum();
-        if !Pages::are_worth_it(pieces.len() - 1, bytes) {
+        if !PagePipe::is_worthwhile(pieces.len() - 1, bytes) {
             return self.send_counted(pieces, wait);
         }
         let header_bytes = pieces[0].len();
@@ -257,7 +257,7 @@ impl FrameSender {
     /// truncated, or its disk cannot be read.
     fn send_rest(
         &self,
-        payload: &[MappedPiece<'_>],
+        payload: &[MappedRange<'_>],
         mut sent: usize,
         copy: &mut Vec<u8>,
         wait: Wait,

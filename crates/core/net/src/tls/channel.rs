@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    open::{DIRECT_BYTES_MIN, Opened, Opener},
+    open::{DIRECT_BYTES_MIN, OpenedRecord, RecordOpener},
     seal::Sealer,
 };
 
@@ -21,13 +21,13 @@ const HELD_BYTES_MAX: usize = 4096;
 pub(crate) struct Channel {
     sealer: Mutex<Sealer>,
     /// Used by the receiving side only.
-    opener: Mutex<Opener>,
+    opener: Mutex<RecordOpener>,
     /// The peer asked for a new key (RFC 8446 section 4.6.3).
     update_asked: AtomicBool,
 }
 
 impl Channel {
-    pub(super) fn new(sealer: Sealer, opener: Opener) -> Self {
+    pub(super) fn new(sealer: Sealer, opener: RecordOpener) -> Self {
         Self {
             sealer: Mutex::new(sealer),
             opener: Mutex::new(opener),
@@ -69,7 +69,7 @@ impl Channel {
     /// Receives more. Returns how much plaintext is now in the first of `pieces`.
     fn refill(
         &self,
-        opener: &mut Opener,
+        opener: &mut RecordOpener,
         pieces: &mut [IoSliceMut<'_>],
         wanted: usize,
         recv: &mut impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
@@ -91,21 +91,21 @@ impl Channel {
     /// `None` when more must be received first.
     fn decrypt(
         &self,
-        opener: &mut Opener,
+        opener: &mut RecordOpener,
         pieces: &mut [IoSliceMut<'_>],
         mut done: usize,
     ) -> io::Result<Option<usize>> {
         let mut at = done;
         for piece in pieces {
             while at < piece.len() {
-                match opener.give(piece, at) {
+                match opener.copy_to(piece, at) {
                     0 => match opener.open()? {
-                        Opened::Nothing => return Ok((done > 0).then_some(done)),
-                        Opened::End => return Ok(Some(done)),
-                        Opened::Updated { asked } => {
+                        OpenedRecord::Nothing => return Ok((done > 0).then_some(done)),
+                        OpenedRecord::End => return Ok(Some(done)),
+                        OpenedRecord::Updated { asked } => {
                             self.update_asked.fetch_or(asked, Ordering::Relaxed);
                         }
-                        Opened::Data => {}
+                        OpenedRecord::Data => {}
                     },
                     bytes => (at, done) = (at + bytes, done + bytes),
                 }

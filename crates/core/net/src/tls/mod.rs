@@ -61,7 +61,7 @@ use rustls::{
 
 use self::{
     keys::{Keys, SECRET_BYTES},
-    open::{Inbox, Opener},
+    open::{Inbox, RecordOpener},
     seal::Sealer,
 };
 
@@ -143,12 +143,12 @@ pub(crate) fn client_config() -> Result<Arc<ClientConfig>, Error> {
 #[derive(Debug)]
 pub(crate) struct Handshake {
     connection: Connection,
-    secrets: Arc<Secrets>,
+    secrets: Arc<SecretLog>,
 }
 
 /// The server's end of a new channel.
 pub(crate) fn accept(config: &Arc<ServerConfig>) -> io::Result<Handshake> {
-    let secrets = Arc::new(Secrets::default());
+    let secrets = Arc::new(SecretLog::default());
     let mut config = ServerConfig::clone(config);
     config.key_log = Arc::clone(&secrets) as _;
     let connection = ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
@@ -157,7 +157,7 @@ pub(crate) fn accept(config: &Arc<ServerConfig>) -> io::Result<Handshake> {
 
 /// The client's end of a new channel.
 pub(crate) fn initiate() -> io::Result<Handshake> {
-    let secrets = Arc::new(Secrets::default());
+    let secrets = Arc::new(SecretLog::default());
     let mut config = ClientConfig::clone(&*client_config().map_err(io::Error::other)?);
     config.key_log = Arc::clone(&secrets) as _;
     // The name is neither sent nor checked.
@@ -194,7 +194,7 @@ impl Handshake {
 
     fn channel(self, inbox: Inbox) -> io::Result<Channel> {
         let cipher = cipher(&self.connection)?;
-        let keys = |of: fn(&Both) -> Option<[u8; SECRET_BYTES]>| {
+        let keys = |of: fn(&TrafficSecrets) -> Option<[u8; SECRET_BYTES]>| {
             let secret = of(&self.secrets.0.lock().unwrap_or_else(PoisonError::into_inner));
             Keys::new(cipher, secret.ok_or_else(|| invalid("the handshake made no secret"))?)
         };
@@ -203,7 +203,7 @@ impl Handshake {
             Connection::Client(_) => (client, server),
             Connection::Server(_) => (server, client),
         };
-        Ok(Channel::new(Sealer::new(ours), Opener::new(theirs, inbox)))
+        Ok(Channel::new(Sealer::new(ours), RecordOpener::new(theirs, inbox)))
     }
 }
 
@@ -230,15 +230,15 @@ fn invalid(what: &str) -> io::Error {
 
 /// Takes the secrets of application data from rustls, and passes them to no log.
 #[derive(Default)]
-struct Secrets(Mutex<Both>);
+struct SecretLog(Mutex<TrafficSecrets>);
 
 #[derive(Default)]
-struct Both {
+struct TrafficSecrets {
     client: Option<[u8; SECRET_BYTES]>,
     server: Option<[u8; SECRET_BYTES]>,
 }
 
-impl KeyLog for Secrets {
+impl KeyLog for SecretLog {
     fn log(&self, label: &str, _: &[u8], secret: &[u8]) {
         let mut both = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match label {
@@ -253,7 +253,7 @@ impl KeyLog for Secrets {
     }
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for SecretLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
     }

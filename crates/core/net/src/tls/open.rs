@@ -118,7 +118,7 @@ fn some(received: usize) -> io::Result<usize> {
 }
 
 /// The kind of a record.
-pub(super) enum Opened {
+pub(super) enum OpenedRecord {
     Data,
     /// The peer has a new key; `asked`: it asks for one in return.
     Updated {
@@ -131,14 +131,14 @@ pub(super) enum Opened {
 }
 
 /// Opens records.
-pub(super) struct Opener {
+pub(super) struct RecordOpener {
     keys: Keys,
     inbox: Inbox,
     plain: Range<usize>,
     ended: bool,
 }
 
-impl Opener {
+impl RecordOpener {
     /// `inbox` holds what arrived behind the handshake.
     pub(super) fn new(keys: Keys, inbox: Inbox) -> Self {
         Self { keys, inbox, plain: 0..0, ended: false }
@@ -182,8 +182,8 @@ impl Opener {
                 open_record(&mut self.keys, &mut room[plain..at + bytes], at - plain)?;
             at += bytes;
             match opened(kind, &room[plain..plain + length], &mut self.keys)? {
-                Opened::Updated { asked } => update_asked |= asked,
-                Opened::End => {
+                OpenedRecord::Updated { asked } => update_asked |= asked,
+                OpenedRecord::End => {
                     self.ended = true;
                     return Ok((plain, update_asked));
                 }
@@ -195,7 +195,7 @@ impl Opener {
     }
 
     /// Copies opened plaintext to `piece`. Returns how much.
-    pub(super) fn give(&mut self, piece: &mut IoSliceMut<'_>, at: usize) -> usize {
+    pub(super) fn copy_to(&mut self, piece: &mut IoSliceMut<'_>, at: usize) -> usize {
         let bytes = self.plain.len().min(piece.len() - at);
         let from = self.plain.start;
         piece[at..at + bytes].copy_from_slice(&self.inbox.bytes[from..from + bytes]);
@@ -204,23 +204,23 @@ impl Opener {
     }
 
     /// Opens the next record. All plaintext before it must have been taken.
-    pub(super) fn open(&mut self) -> io::Result<Opened> {
+    pub(super) fn open(&mut self) -> io::Result<OpenedRecord> {
         assert!(self.plain.is_empty(), "a record is taken before the next is opened");
         if self.ended {
-            return Ok(Opened::End);
+            return Ok(OpenedRecord::End);
         }
         let opened = self.open_next();
-        self.ended = matches!(opened, Err(_) | Ok(Opened::End));
+        self.ended = matches!(opened, Err(_) | Ok(OpenedRecord::End));
         opened
     }
 
-    fn open_next(&mut self) -> io::Result<Opened> {
-        let Some(record) = self.inbox.next_record()? else { return Ok(Opened::Nothing) };
+    fn open_next(&mut self) -> io::Result<OpenedRecord> {
+        let Some(record) = self.inbox.next_record()? else { return Ok(OpenedRecord::Nothing) };
         self.inbox.start = record.end;
         let begin = record.start;
         let (kind, length) = open_record(&mut self.keys, &mut self.inbox.bytes[record], 0)?;
         let opened = opened(kind, &self.inbox.bytes[begin..begin + length], &mut self.keys)?;
-        if matches!(opened, Opened::Data) {
+        if matches!(opened, OpenedRecord::Data) {
             self.plain = begin..begin + length;
         }
         Ok(opened)
@@ -228,15 +228,15 @@ impl Opener {
 }
 
 /// The meaning of an opened record of this type.
-fn opened(kind: u8, plain: &[u8], keys: &mut Keys) -> io::Result<Opened> {
+fn opened(kind: u8, plain: &[u8], keys: &mut Keys) -> io::Result<OpenedRecord> {
     let [a, b, c, d, _] = KEY_UPDATE;
     match (kind, plain) {
-        (DATA, _) => Ok(Opened::Data),
+        (DATA, _) => Ok(OpenedRecord::Data),
         (HANDSHAKE, &[w, x, y, z, asked @ (0 | 1)]) if [w, x, y, z] == [a, b, c, d] => {
             keys.update()?;
-            Ok(Opened::Updated { asked: asked == 1 })
+            Ok(OpenedRecord::Updated { asked: asked == 1 })
         }
-        (ALERT, [_, 0]) => Ok(Opened::End),
+        (ALERT, [_, 0]) => Ok(OpenedRecord::End),
         (ALERT, [_, alert]) => Err(invalid(&format!("the peer ended TLS with alert {alert}"))),
         _ => Err(invalid("a TLS record of a kind that does not belong here")),
     }

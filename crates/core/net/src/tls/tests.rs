@@ -11,7 +11,7 @@ use proptest::{collection::vec, prelude::*};
 use rustls::{ServerConnection, StreamOwned};
 
 use super::*;
-use crate::tls::open::Opened;
+use crate::tls::open::OpenedRecord;
 
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -19,9 +19,9 @@ fn pair() -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-fn ends(cipher: &'static Algorithm) -> (Sealer, Opener) {
+fn ends(cipher: &'static Algorithm) -> (Sealer, RecordOpener) {
     let keys = || Keys::new(cipher, [7; SECRET_BYTES]).unwrap();
-    (Sealer::new(keys()), Opener::new(keys(), Inbox::new()))
+    (Sealer::new(keys()), RecordOpener::new(keys(), Inbox::new()))
 }
 
 /// Seals all of `pieces` into one byte stream.
@@ -112,7 +112,7 @@ fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
         refilled.unwrap();
         let error = opener.open().map(|_| ()).expect_err("a changed record was opened");
         assert_eq!(error.kind(), ErrorKind::InvalidData, "bit {bit}");
-        assert!(matches!(opener.open(), Ok(Opened::End)), "something is opened after an error");
+        assert!(matches!(opener.open(), Ok(OpenedRecord::End)), "something is opened after an error");
     }
 }
 
@@ -170,8 +170,8 @@ fn a_record_that_comes_twice_ends_the_channel() {
     let sealed = seal_all(&mut sealer, &[IoSlice::new(b"once")]).repeat(2);
     let mut arrive = |room: &mut [u8]| (&sealed[..]).read(room);
     opener.refill(sealed.len(), &mut arrive).unwrap();
-    assert!(matches!(opener.open(), Ok(Opened::Data)));
-    assert_eq!(opener.give(&mut IoSliceMut::new(&mut [0; 4]), 0), 4);
+    assert!(matches!(opener.open(), Ok(OpenedRecord::Data)));
+    assert_eq!(opener.copy_to(&mut IoSliceMut::new(&mut [0; 4]), 0), 4);
     assert_eq!(opener.open().map(|_| ()).unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
@@ -182,7 +182,7 @@ fn a_file_that_cannot_be_read_costs_no_sequence_number() {
     assert_eq!(error.kind(), ErrorKind::Other);
     let sealed = seal_all(&mut sealer, &[IoSlice::new(b"whole")]);
     opener.refill(sealed.len(), &mut |room: &mut [u8]| (&sealed[..]).read(room)).unwrap();
-    assert!(matches!(opener.open(), Ok(Opened::Data)));
+    assert!(matches!(opener.open(), Ok(OpenedRecord::Data)));
 }
 
 proptest! {

@@ -16,7 +16,7 @@ use braid_net::{
     frames::{FrameBuffer, push_frame},
     handshake::ClientHandshake,
     server::{
-        CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, SendError,
+        CallHandler, CallService, Handler, Listener, AdmittedPeer, Peer, Responder, SendError,
         ServerConnection,
     },
 };
@@ -580,8 +580,8 @@ fn stop_ends_waiting_connections_and_calls() {
 struct Flood(Mutex<mpsc::Sender<Result<(), SendError>>>);
 
 impl Handler for Flood {
-    fn run(&self, newcomer: Newcomer) {
-        let Some(connection) = newcomer.welcome() else { return };
+    fn run(&self, newcomer: AdmittedPeer) {
+        let Some(connection) = newcomer.accept() else { return };
         let payload = vec![0; 256 * 1024];
         let header = frame(FrameFlags::DATA, 1, payload.len() as u32);
         let sent = loop {

@@ -9,7 +9,7 @@ use std::{
 use crate::support::{LONG, config, connect, endpoint, listen};
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
-    server::{FrameSender, Handler, MappedPiece, Newcomer, SendError},
+    server::{FrameSender, Handler, MappedRange, AdmittedPeer, SendError},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 use memmap2::MmapOptions;
@@ -26,8 +26,8 @@ struct FromFile {
 }
 
 impl Handler for FromFile {
-    fn run(&self, newcomer: Newcomer) {
-        let Some(mut connection) = newcomer.welcome() else { return };
+    fn run(&self, newcomer: AdmittedPeer) {
+        let Some(mut connection) = newcomer.accept() else { return };
         while let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) {
             let payload_bytes = self.length as u32;
             let data = FrameHeader {
@@ -66,7 +66,7 @@ fn received_pieces(
     let send = move |sender: &FrameSender, header: &FrameHeader| {
         let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).unwrap();
         length.into_iter().for_each(|length| file.set_len(length).unwrap());
-        let piece = |offset: &u64| MappedPiece::new(&map, &file, *offset, bytes).unwrap();
+        let piece = |offset: &u64| MappedRange::new(&map, &file, *offset, bytes).unwrap();
         sender.send_data_mapped(header, &offsets.iter().map(piece).collect::<Vec<_>>())
     };
     answered(frame, TlsPolicy::Never, Box::new(send))
@@ -177,7 +177,7 @@ fn a_file_truncated_after_mapping_is_sent_with_zeros() {
 fn a_piece_that_the_mapping_does_not_have_is_refused() {
     let file = file_of(b"abc");
     let map = MmapOptions::new().len(4096).map_raw_read_only(&file).unwrap();
-    assert!(MappedPiece::new(&map, &file, 4000, 96).is_some());
-    assert!(MappedPiece::new(&map, &file, 4000, 97).is_none());
-    assert!(MappedPiece::new(&map, &file, u64::MAX, 1).is_none());
+    assert!(MappedRange::new(&map, &file, 4000, 96).is_some());
+    assert!(MappedRange::new(&map, &file, 4000, 97).is_none());
+    assert!(MappedRange::new(&map, &file, u64::MAX, 1).is_none());
 }

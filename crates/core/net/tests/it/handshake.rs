@@ -4,7 +4,7 @@ use crate::support::{CLUSTER, Keys, server_key};
 use braid_net::{
     Endpoint, NetError, TlsPolicy,
     frames::FrameBuffer,
-    handshake::{ClientHandshake, Established, Identity, ServerHandshake},
+    handshake::{ClientHandshake, Established, ServerIdentity, ServerHandshake},
 };
 use braid_types::{ClusterUuid, KeyId, Status};
 use braid_wire::{
@@ -12,8 +12,8 @@ use braid_wire::{
     encode_success,
 };
 
-fn server() -> Identity {
-    Identity {
+fn server() -> ServerIdentity {
+    ServerIdentity {
         node: NodeKind::Iod,
         node_id: 3,
         cluster: CLUSTER,
@@ -69,7 +69,7 @@ fn parse(frame: &[u8]) -> (FrameHeader, Vec<u8>) {
 /// The client's outcome. A server's refusal reaches the client as a frame.
 fn converse(
     endpoint: &Endpoint,
-    identity: Identity,
+    identity: ServerIdentity,
     wire: &Between,
 ) -> Result<(Established, bool), NetError> {
     let mut client = ClientHandshake::new(endpoint, wire.loopback, [1; 32]);
@@ -267,11 +267,11 @@ fn a_server_that_does_not_know_the_key_is_noticed() {
 
 #[test]
 fn another_server_than_was_meant_is_refused_by_the_client() {
-    let iod_4 = Identity { node_id: 4, ..server() };
+    let iod_4 = ServerIdentity { node_id: 4, ..server() };
     assert_eq!(refused_with(converse(&client(), iod_4, &Between::default())), Status::StaleEpoch);
-    let mds = Identity { node: NodeKind::Mds, ..server() };
+    let mds = ServerIdentity { node: NodeKind::Mds, ..server() };
     assert_eq!(refused_with(converse(&client(), mds, &Between::default())), Status::StaleEpoch);
-    let foreign = Identity { cluster: ClusterUuid([1; 16]), ..server() };
+    let foreign = ServerIdentity { cluster: ClusterUuid([1; 16]), ..server() };
     assert_eq!(
         refused_with(converse(&client(), foreign, &Between::default())),
         Status::PermissionDenied
@@ -289,7 +289,7 @@ fn policies_that_do_not_fit_are_refused_with_what_to_try() {
         [(TlsPolicy::Never, TlsPolicy::Always), (TlsPolicy::Always, TlsPolicy::Never)]
     {
         let endpoint = Endpoint { tls: ours, ..client() };
-        match converse(&endpoint, Identity { tls: theirs, ..server() }, &Between::default()) {
+        match converse(&endpoint, ServerIdentity { tls: theirs, ..server() }, &Between::default()) {
             Err(NetError::Refused { failure, .. }) => {
                 assert!(failure.detail.contains("try:"), "{failure}")
             }

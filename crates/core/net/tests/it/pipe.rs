@@ -11,7 +11,7 @@ use std::{
 use crate::support::{LONG, SILENCE, Script, TRICKLED, config, connect, endpoint, listen, trickle};
 use braid_net::{
     Answer, Blocking, Connection, Driver, Endpoint, Exchange, NetError, Pipe, TlsPolicy, block_on,
-    server::{Handler, Listener, Newcomer, ServerConnection},
+    server::{Handler, Listener, AdmittedPeer, ServerConnection},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 use proptest::{collection::vec, prelude::*};
@@ -23,8 +23,8 @@ const PREFIX: &[u8] = b"sixteen bytes at";
 struct Frames;
 
 impl Handler for Frames {
-    fn run(&self, newcomer: Newcomer) {
-        let Some(mut connection) = newcomer.welcome() else { return };
+    fn run(&self, newcomer: AdmittedPeer) {
+        let Some(mut connection) = newcomer.accept() else { return };
         while let Ok(Some(header)) = connection.next_header(None) {
             let cuts = connection.body().unwrap().to_vec();
             if send_frames(&connection, header.request_id, &cuts).is_err() {

@@ -31,7 +31,7 @@ use std::{
 
 use braid_net::{
     frames::push_frame,
-    server::{End, FrameSender, Handler, Newcomer, ServerConnection},
+    server::{ReceiveError, FrameSender, Handler, AdmittedPeer, ServerConnection},
 };
 use braid_store::LocalStore;
 use braid_types::{Failure, Status, limits::CONNECTION_READS_BYTES_MAX};
@@ -69,7 +69,7 @@ impl Connections {
 }
 
 impl Handler for Connections {
-    fn run(&self, newcomer: Newcomer) {
+    fn run(&self, newcomer: AdmittedPeer) {
         let _counted = Counted::new(&self.daemon);
         let braid_net::server::Peer { role, credential, id, .. } = newcomer.peer();
         // Before the peer is welcomed: from then on it may abandon this connection over another
@@ -79,7 +79,7 @@ impl Handler for Connections {
             credential: credential.clone(),
             id: *id,
         });
-        let Some(connection) = newcomer.welcome() else { return };
+        let Some(connection) = newcomer.accept() else { return };
         let peer = connection.peer().clone();
         tracing::debug!(
             address = peer.address,
@@ -161,7 +161,7 @@ impl<'a> Serving<'a> {
     }
 
     /// Runs until the connection ends. Returns why it ended.
-    fn run(mut self) -> End {
+    fn run(mut self) -> ReceiveError {
         loop {
             if let Err(why) = self.turn() {
                 self.gone();
@@ -180,19 +180,19 @@ impl<'a> Serving<'a> {
         }
     }
 
-    fn turn(&mut self) -> Result<(), End> {
+    fn turn(&mut self) -> Result<(), ReceiveError> {
         let is_full = self.reads_bytes >= CONNECTION_READS_BYTES_MAX;
         if is_full && self.sender.is_over() {
-            return Err(End::Closed);
+            return Err(ReceiveError::Closed);
         }
         let header = {
             let mut connection = lock(&self.connection);
-            let arrived = self.jobs.is_empty() || !is_full && connection.pending();
+            let arrived = self.jobs.is_empty() || !is_full && connection.has_pending();
             if arrived { connection.next_header(None)? } else { None }
         };
         if let Some(header) = header {
             if self.state.is_abandoned() {
-                return Err(End::Closed); // an abandoned connection's requests need not be received
+                return Err(ReceiveError::Closed); // an abandoned connection's requests need not be received
             }
             self.take(&header)?;
         }
@@ -203,7 +203,7 @@ impl<'a> Serving<'a> {
     }
 
     /// Takes one request.
-    fn take(&mut self, header: &FrameHeader) -> Result<(), End> {
+    fn take(&mut self, header: &FrameHeader) -> Result<(), ReceiveError> {
         self.check_credits(header)?;
         let core = &self.daemon.core;
         let (op, request_id, payload_bytes) = (header.op, header.request_id, header.payload_bytes);
@@ -240,7 +240,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    fn check_credits(&mut self, header: &FrameHeader) -> Result<(), End> {
+    fn check_credits(&mut self, header: &FrameHeader) -> Result<(), ReceiveError> {
         let credits = self.credits;
         let in_flight = self.jobs.len() + self.working.load(Ordering::Acquire) as usize;
         if in_flight < credits as usize {
@@ -249,11 +249,11 @@ impl<'a> Serving<'a> {
         let failure =
             Failure::new(Status::LimitExceeded, format!("more than {credits} requests in flight"));
         self.answer(header.op, header.request_id, &Answer::failure(&failure))?;
-        Err(End::TooManyInFlight { credits })
+        Err(ReceiveError::TooManyInFlight { credits })
     }
 
     /// One slice of a job. An unfinished job goes to the end of the queue.
-    fn slice(&mut self, mut reading: Reading) -> Result<(), End> {
+    fn slice(&mut self, mut reading: Reading) -> Result<(), ReceiveError> {
         let Reading { op, request_id, .. } = reading;
         let mut sink = SocketSink { sender: &self.sender, op, request_id, buffer: &mut self.out };
         let (core, now) = (&self.daemon.core, self.daemon.clock.now());
@@ -264,7 +264,7 @@ impl<'a> Serving<'a> {
             }),
             Job::Join(job) => job.step(core, now, &mut sink),
         };
-        let step = step.map_err(|_| End::Closed)?;
+        let step = step.map_err(|_| ReceiveError::Closed)?;
         self.waiting = if step == Step::Waits { self.waiting + 1 } else { 0 };
         if step == Step::Finished {
             self.reads_bytes -= reading.bytes;
@@ -279,13 +279,13 @@ impl<'a> Serving<'a> {
     }
 
     /// All jobs wait for other tasks: the thread sleeps, and checks its connection now and then.
-    fn wait_for_others(&mut self) -> Result<(), End> {
+    fn wait_for_others(&mut self) -> Result<(), ReceiveError> {
         self.waiting = 0;
-        if lock(&self.connection).pending() {
+        if lock(&self.connection).has_pending() {
             return Ok(());
         }
         if self.sender.is_over() {
-            return Err(End::Closed);
+            return Err(ReceiveError::Closed);
         }
         if let Some(Reading { job: Job::Join(job), .. }) = self.jobs.front() {
             job.wait(&self.daemon.core, WATCH);
@@ -295,7 +295,7 @@ impl<'a> Serving<'a> {
 
     /// Offers the payload of a task's part in a collective write, and perhaps receives the payloads
     /// of all tasks.
-    fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), End> {
+    fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), ReceiveError> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
         let source: Arc<dyn Source> = Arc::new(Payload(Arc::clone(&self.connection)));
         let mut watched = clock.now();
@@ -308,7 +308,7 @@ impl<'a> Serving<'a> {
             if step == Step::Waits || now.saturating_sub(watched) >= WATCH {
                 watched = now;
                 if self.sender.is_over() {
-                    return Err(End::Closed);
+                    return Err(ReceiveError::Closed);
                 }
             }
             if step == Step::Waits {
@@ -320,7 +320,7 @@ impl<'a> Serving<'a> {
     }
 
     /// Receives the payload of a write, a chunk at a time, and writes it.
-    fn write(&mut self, header: &FrameHeader, mut job: Box<WriteJob>) -> Result<(), End> {
+    fn write(&mut self, header: &FrameHeader, mut job: Box<WriteJob>) -> Result<(), ReceiveError> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
         let mut connection = lock(&self.connection);
         while connection.payload_left() > 0 {
@@ -333,7 +333,7 @@ impl<'a> Serving<'a> {
             while !rest.is_empty() {
                 let taken = job.push(core, clock.now(), rest);
                 if taken == 0 && self.sender.is_over() {
-                    return Err(End::Closed);
+                    return Err(ReceiveError::Closed);
                 }
                 rest = &rest[taken..];
             }
@@ -344,7 +344,7 @@ impl<'a> Serving<'a> {
                 break answer;
             }
             if self.sender.is_over() {
-                return Err(End::Closed);
+                return Err(ReceiveError::Closed);
             }
         };
         self.answer(header.op, header.request_id, &answer)
@@ -371,7 +371,7 @@ impl<'a> Serving<'a> {
     }
 
     /// Ends a read in progress. Works are not interrupted, and finished requests stay as they are.
-    fn cancel(&mut self, cancelled: u64) -> Result<(), End> {
+    fn cancel(&mut self, cancelled: u64) -> Result<(), ReceiveError> {
         let Some(at) = self.jobs.iter().position(|reading| reading.request_id == cancelled) else {
             return Ok(());
         };
@@ -382,10 +382,10 @@ impl<'a> Serving<'a> {
         self.answer(reading.op, cancelled, &answer)
     }
 
-    fn answer(&mut self, op: u16, request_id: u64, answer: &Answer) -> Result<(), End> {
+    fn answer(&mut self, op: u16, request_id: u64, answer: &Answer) -> Result<(), ReceiveError> {
         self.out.clear();
         push_frame(&mut self.out, op, FrameFlags::FINAL, request_id, &answer.body);
-        self.sender.send_frames(&self.out).map_err(|_| End::Closed)
+        self.sender.send_frames(&self.out).map_err(|_| ReceiveError::Closed)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_net::{Blocking, Driver, Endpoint, Shared, block_on, server::Listener};
+use braid_net::{Blocking, Driver, Endpoint, SharedConnection, block_on, server::Listener};
 use braid_types::{Failure, Status, Timestamp, limits::HEARTBEAT_MS};
 use braid_wire::{
     Call, Wire, decode_outcome,
@@ -102,7 +102,7 @@ struct Run {
     registration: Registration,
     endpoint: Endpoint,
     driver: Blocking,
-    connection: Option<Shared>,
+    connection: Option<SharedConnection>,
     signals: Arc<Signals>,
     /// The metadata server did not answer the last time.
     silent: bool,

@@ -3,7 +3,7 @@
 
 use std::io::IoSlice;
 
-use braid_net::server::{FrameSender, MappedPiece, SendError};
+use braid_net::server::{FrameSender, MappedRange, SendError};
 use braid_types::{Failure, Status, limits::REPLY_DATA_BYTES_MAX};
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
@@ -139,7 +139,7 @@ impl FrameSink for SocketSink<'_> {
 
 /// The pieces of a payload that are best sent from a mapping: several, none of them large, all of
 /// them mapped.
-fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedPiece<'p>>> {
+fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedRange<'p>>> {
     if payload.piece_count() < 2 || payload.bytes() > payload.piece_count() * MAPPED_PIECE_BYTES_MAX
     {
         return None;
@@ -147,7 +147,7 @@ fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedPiece<'p>>> {
     let mut pieces = Vec::with_capacity(payload.piece_count());
     for piece in payload.pieces() {
         let Piece::Data { object, mapping, offset, bytes } = piece else { return None };
-        pieces.push(MappedPiece::new(mapping?.raw(), object.file()?, offset.0, bytes)?);
+        pieces.push(MappedRange::new(mapping?.raw(), object.file()?, offset.0, bytes)?);
     }
     Some(pieces)
 }

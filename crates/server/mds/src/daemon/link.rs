@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use braid_net::{Answer, Blocking, Driver, Endpoint, NetError, Shared, TlsPolicy, block_on};
+use braid_net::{Answer, Blocking, Driver, Endpoint, NetError, SharedConnection, TlsPolicy, block_on};
 use braid_types::{ClusterUuid, IodId};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
@@ -47,7 +47,7 @@ struct Lane {
 struct Place {
     endpoint: Endpoint,
     /// The connection that both threads share; `None` until it is needed, and after it failed.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedConnection>>,
 }
 
 pub(super) struct SocketLink {
@@ -181,7 +181,7 @@ fn ask(driver: &Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<
     answer
 }
 
-fn connect(driver: &Blocking, place: &Mutex<Place>) -> Result<Arc<Shared>, NetError> {
+fn connect(driver: &Blocking, place: &Mutex<Place>) -> Result<Arc<SharedConnection>, NetError> {
     let endpoint = {
         let place = lock(place);
         if let Some(shared) = &place.shared {
@@ -195,7 +195,7 @@ fn connect(driver: &Blocking, place: &Mutex<Place>) -> Result<Arc<Shared>, NetEr
     Ok(shared)
 }
 
-fn forget(place: &Mutex<Place>, broken: &Arc<Shared>) {
+fn forget(place: &Mutex<Place>, broken: &Arc<SharedConnection>) {
     let mut place = lock(place);
     if place.shared.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, broken)) {
         place.shared = None;

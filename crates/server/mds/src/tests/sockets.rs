@@ -4,7 +4,7 @@ use std::{io::IoSlice, time::Duration};
 
 use braid_iod::{Iod, IodConfig};
 use braid_layout::{Pattern, Request, View};
-use braid_net::{Blocking, Driver, Endpoint, Exchange, Shared, TlsPolicy, block_on};
+use braid_net::{Blocking, Driver, Endpoint, Exchange, SharedConnection, TlsPolicy, block_on};
 use braid_store::LocalStore;
 use braid_types::{ByteCount, ClusterUuid, Failure, FileIndex};
 use braid_wire::{
@@ -64,7 +64,7 @@ fn endpoint(
 
 struct Line {
     driver: Blocking,
-    shared: Shared,
+    shared: SharedConnection,
 }
 
 impl Line {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_net::{handshake::Proved, server::Peer};
+use braid_net::{handshake::AuthenticatedClient, server::Peer};
 use braid_types::Failure;
 use braid_wire::{
     FrameHeader,
@@ -205,7 +205,7 @@ impl Network {
             }
             Serving::Handshake(handshake, service) if header.op == OP_AUTH => {
                 match handshake.auth(&header, body, [0; 32], service.authorizer()) {
-                    Ok(Proved { frame, role, credential, connection: id }) => {
+                    Ok(AuthenticatedClient { frame, role, credential, connection: id }) => {
                         let (address, connection) = (format!("sim:{number}"), number);
                         let peer = Peer {
                             role,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_net::{
-    handshake::{Identity, ServerHandshake},
+    handshake::{ServerIdentity, ServerHandshake},
     server::{Authorizer, Peer},
 };
 use braid_types::Failure;
@@ -14,7 +14,7 @@ use super::{Direction, Network, Parcel};
 /// A server process.
 pub trait Service: Send + Sync {
     /// The identity that it presents.
-    fn identity(&self) -> Identity;
+    fn identity(&self) -> ServerIdentity;
 
     /// Supplies the key that a peer must prove.
     fn authorizer(&self) -> &dyn Authorizer;

@@ -14,7 +14,7 @@ use braid_iod::{
 };
 use braid_net::{
     Driver, Endpoint, NetError, TlsPolicy,
-    handshake::Identity,
+    handshake::ServerIdentity,
     server::{Authorizer, Peer},
 };
 use braid_store::{MemStore, ObjectStore};
@@ -194,9 +194,9 @@ impl Authorizer for Keys {
 }
 
 impl Service for IodService {
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> ServerIdentity {
         let node_id = self.core.iod().0;
-        Identity {
+        ServerIdentity {
             node: NodeKind::Iod,
             node_id,
             cluster: CLUSTER,

@@ -9,7 +9,7 @@ use braid_mds::{Clock, CoreConfig, Environment, MdsCore, Spawner, TICK_MS};
 use braid_meta::{MemoryStore, Namespace, Options};
 use braid_net::{
     TlsPolicy,
-    handshake::Identity,
+    handshake::ServerIdentity,
     server::{Authorizer, CallService, Peer, Responder},
 };
 use braid_types::{Failure, Timestamp};
@@ -188,8 +188,8 @@ struct MdsService {
 }
 
 impl Service for MdsService {
-    fn identity(&self) -> Identity {
-        Identity {
+    fn identity(&self) -> ServerIdentity {
+        ServerIdentity {
             node: NodeKind::Mds,
             node_id: 0,
             cluster: CLUSTER,

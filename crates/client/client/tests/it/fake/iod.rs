@@ -43,17 +43,17 @@ impl Cluster {
             return Err(NetError::TimedOut {
                 server,
                 waited: silence_max,
-                unasked: Duration::ZERO,
+                permit_wait: Duration::ZERO,
             });
         }
         let fault = self.take_fault_at(connection.iod).or_else(|| self.take_fault(exchange.op));
         if let Some(Fault::SilentAfterTurn(unasked)) = fault {
             (self.now, connection.dead) = (self.now + unasked + silence_max, true);
-            return Err(NetError::TimedOut { server, waited: silence_max, unasked });
+            return Err(NetError::TimedOut { server, waited: silence_max, permit_wait: unasked });
         }
         if let Some(Fault::NotAsked(turn)) = fault {
             self.now += turn + silence_max;
-            return Err(NetError::NotAsked { server, waited: silence_max });
+            return Err(NetError::NotSent { server, waited: silence_max });
         }
         self.now += self.answer_time;
         (self.last_answer, connection.answers) = (self.now, connection.answers + 1);
@@ -85,7 +85,7 @@ impl Cluster {
             }
             Some(Fault::ReplyLate) => {
                 (self.now, connection.dead) = (self.now + silence_max, true);
-                Err(NetError::TimedOut { server, waited: silence_max, unasked: Duration::ZERO })
+                Err(NetError::TimedOut { server, waited: silence_max, permit_wait: Duration::ZERO })
             }
             _ => Ok(answer.unwrap_or_else(|failure| Answer {
                 body: encode_failure(&failure),

@@ -60,7 +60,7 @@ impl Cluster {
                 return Err(NetError::TimedOut {
                     server: link.server.clone(),
                     waited: deadline,
-                    unasked: Duration::ZERO,
+                    permit_wait: Duration::ZERO,
                 });
             }
             _ => return Ok(answer(body)),

@@ -15,7 +15,7 @@ use std::{
 
 use braid_client::{Config, Credential, asynchronous::Client};
 use braid_layout::{Distribution, Layout};
-use braid_net::{Answer, CallBound, Driver, Endpoint, Exchange, NetError};
+use braid_net::{Answer, CallTimeLimit, Driver, Endpoint, Exchange, NetError};
 use braid_types::{
     ConnectionId, FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration,
     Status, WriteVerifier,
@@ -120,7 +120,7 @@ pub struct Cluster {
     /// After this number of sleeps, the clock stops.
     pub sleeps: Option<u32>,
     /// The deadline of a program's call, and the server for which it waited in vain.
-    pub bound: Option<CallBound>,
+    pub bound: Option<CallTimeLimit>,
     pub blamed: Option<String>,
 }
 
@@ -225,7 +225,7 @@ impl Fake {
     pub fn bound_by(&self, time: Option<Duration>) {
         let mut cluster = self.cluster();
         let now = cluster.now;
-        cluster.bound = time.map(|time| CallBound { until: now + time, time });
+        cluster.bound = time.map(|time| CallTimeLimit { until: now + time, time });
         cluster.blamed = None;
     }
 
@@ -375,11 +375,11 @@ impl Driver for Fake {
         self.cluster().now
     }
 
-    fn bound(&self) -> Option<CallBound> {
+    fn call_deadline(&self) -> Option<CallTimeLimit> {
         self.cluster().bound
     }
 
-    fn extend_bound(&self, until: Duration) {
+    fn extend_call_deadline(&self, until: Duration) {
         if let Some(bound) = &mut self.cluster().bound {
             bound.until = bound.until.max(until);
         }

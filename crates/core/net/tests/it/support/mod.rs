@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use braid_net::{
     Blocking, Driver, Endpoint, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder,
+        Authorizer, CallHandler, CallService, Handler, Listener, AdmittedPeer, Peer, Responder,
         ServerConfig, ServerConnection,
     },
 };
@@ -82,8 +82,8 @@ pub fn echo() -> Arc<dyn Handler> {
 pub struct Mirror;
 
 impl Handler for Mirror {
-    fn run(&self, newcomer: Newcomer) {
-        let Some(mut connection) = newcomer.welcome() else { return };
+    fn run(&self, newcomer: AdmittedPeer) {
+        let Some(mut connection) = newcomer.accept() else { return };
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().unwrap().to_vec();
             let mut payload = vec![0; connection.payload_left()];
@@ -188,8 +188,8 @@ pub fn answer_nothing(connection: &mut ServerConnection) {
 pub struct Script(pub fn(&mut ServerConnection));
 
 impl Handler for Script {
-    fn run(&self, newcomer: Newcomer) {
-        let Some(mut connection) = newcomer.welcome() else { return };
+    fn run(&self, newcomer: AdmittedPeer) {
+        let Some(mut connection) = newcomer.accept() else { return };
         (self.0)(&mut connection);
     }
 }

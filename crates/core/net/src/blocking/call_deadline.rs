@@ -22,11 +22,11 @@ use std::{
 };
 
 use super::clock::since_boot;
-use crate::driver::CallBound;
+use crate::driver::CallTimeLimit;
 
 thread_local! {
     /// On the clock of [`since_boot`].
-    static BOUND: Cell<Option<CallBound>> = const { Cell::new(None) };
+    static BOUND: Cell<Option<CallTimeLimit>> = const { Cell::new(None) };
     /// The server that the call last waited for in vain.
     static BLAMED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -35,8 +35,8 @@ thread_local! {
 /// again.
 #[derive(Debug)]
 #[must_use = "the bound ends when this is dropped"]
-pub struct Bound {
-    before: Option<CallBound>,
+pub struct CallDeadline {
+    before: Option<CallTimeLimit>,
     blamed_before: Option<String>,
     /// Makes it `!Send`: it belongs to this thread.
     _here: PhantomData<*const ()>,
@@ -44,38 +44,38 @@ pub struct Bound {
 
 /// A deadline that another thread can enter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BoundUntil(Option<CallBound>);
+pub struct CallDeadlineHandle(Option<CallTimeLimit>);
 
-impl Bound {
+impl CallDeadline {
     /// All waits of this thread end within `time`. Within another deadline, the earlier one holds.
     pub fn begin(time: Duration) -> Self {
-        let own = CallBound { until: since_boot().saturating_add(time), time };
+        let own = CallTimeLimit { until: since_boot().saturating_add(time), time };
         Self::set(Some(BOUND.get().filter(|outer| outer.until <= own.until).unwrap_or(own)))
     }
 
     /// This thread works for a call that has this deadline.
-    pub fn enter(until: BoundUntil) -> Self {
+    pub fn enter(until: CallDeadlineHandle) -> Self {
         Self::set(until.0)
     }
 
     /// Until this is dropped, no deadline holds. For bytes of earlier calls: they must not be lost
     /// because this call waited for something else.
-    pub fn apart() -> Self {
+    pub fn suspend() -> Self {
         Self::set(None)
     }
 
     /// The present deadline of this thread.
-    pub fn current() -> BoundUntil {
-        BoundUntil(BOUND.get())
+    pub fn current() -> CallDeadlineHandle {
+        CallDeadlineHandle(BOUND.get())
     }
 
     /// The time that this thread has left; `None` without a deadline.
-    pub fn left() -> Option<Duration> {
+    pub fn time_left() -> Option<Duration> {
         BOUND.get().map(|bound| bound.until.saturating_sub(since_boot()))
     }
 
     /// Restarts the time of the deadline, if there is one, after slow work has succeeded.
-    pub fn renew() {
+    pub fn restart() {
         if let Some(bound) = BOUND.get() {
             extend(since_boot().saturating_add(bound.time));
         }
@@ -89,12 +89,12 @@ impl Bound {
         }
     }
 
-    fn set(bound: Option<CallBound>) -> Self {
+    fn set(bound: Option<CallTimeLimit>) -> Self {
         Self { before: BOUND.replace(bound), blamed_before: BLAMED.take(), _here: PhantomData }
     }
 }
 
-impl Drop for Bound {
+impl Drop for CallDeadline {
     fn drop(&mut self) {
         BOUND.set(self.before);
         let outer = self.blamed_before.take();
@@ -107,13 +107,13 @@ impl Drop for Bound {
     }
 }
 
-pub(super) fn current() -> Option<CallBound> {
+pub(super) fn current() -> Option<CallTimeLimit> {
     BOUND.get()
 }
 
 pub(super) fn extend(until: Duration) {
     if let Some(bound) = BOUND.get() {
-        BOUND.set(Some(CallBound { until: bound.until.max(until), ..bound }));
+        BOUND.set(Some(CallTimeLimit { until: bound.until.max(until), ..bound }));
     }
 }
 
@@ -130,28 +130,28 @@ mod tests {
 
     #[test]
     fn an_inner_deadline_ends_no_later_than_the_outer_one() {
-        assert_eq!(Bound::left(), None);
-        let outer = Bound::begin(LONG);
-        let until = Bound::current();
+        assert_eq!(CallDeadline::time_left(), None);
+        let outer = CallDeadline::begin(LONG);
+        let until = CallDeadline::current();
         {
-            let _inner = Bound::begin(LONGER);
-            assert_eq!(Bound::current(), until);
-            let _shorter = Bound::begin(Duration::ZERO);
-            assert_eq!(Bound::left(), Some(Duration::ZERO));
+            let _inner = CallDeadline::begin(LONGER);
+            assert_eq!(CallDeadline::current(), until);
+            let _shorter = CallDeadline::begin(Duration::ZERO);
+            assert_eq!(CallDeadline::time_left(), Some(Duration::ZERO));
         }
-        assert_eq!(Bound::current(), until);
+        assert_eq!(CallDeadline::current(), until);
         drop(outer);
-        assert_eq!(Bound::left(), None);
+        assert_eq!(CallDeadline::time_left(), None);
     }
 
     #[test]
     fn another_thread_has_only_the_deadline_that_it_enters() {
-        let _bound = Bound::begin(LONG);
-        let until = Bound::current();
+        let _bound = CallDeadline::begin(LONG);
+        let until = CallDeadline::current();
         let (none, entered) = std::thread::spawn(move || {
-            let none = Bound::left();
-            let _entered = Bound::enter(until);
-            (none, Bound::current())
+            let none = CallDeadline::time_left();
+            let _entered = CallDeadline::enter(until);
+            (none, CallDeadline::current())
         })
         .join()
         .unwrap();
@@ -160,33 +160,33 @@ mod tests {
 
     #[test]
     fn moved_bytes_extend_the_deadline_and_a_suspended_one_does_not_hold() {
-        let _bound = Bound::begin(LONG);
-        let until = Bound::current();
+        let _bound = CallDeadline::begin(LONG);
+        let until = CallDeadline::current();
         {
-            let _apart = Bound::apart();
-            assert_eq!(Bound::left(), None);
+            let _apart = CallDeadline::suspend();
+            assert_eq!(CallDeadline::time_left(), None);
             extend(since_boot() + LONGER);
-            assert_eq!(Bound::left(), None, "there is none to be pushed on");
+            assert_eq!(CallDeadline::time_left(), None, "there is none to be pushed on");
         }
-        assert_eq!(Bound::current(), until);
+        assert_eq!(CallDeadline::current(), until);
         extend(since_boot() + LONGER);
-        assert!(Bound::left().is_some_and(|left| left > LONG));
-        let until = Bound::current();
-        Bound::renew();
-        assert_eq!(Bound::current(), until, "never back");
+        assert!(CallDeadline::time_left().is_some_and(|left| left > LONG));
+        let until = CallDeadline::current();
+        CallDeadline::restart();
+        assert_eq!(CallDeadline::current(), until, "never back");
     }
 
     #[test]
     fn the_blamed_server_is_known_until_the_outermost_deadline_ends() {
-        let outer = Bound::begin(LONG);
+        let outer = CallDeadline::begin(LONG);
         {
-            let _inner = Bound::begin(LONG);
-            Bound::blame("I/O daemon 2 at h:1");
+            let _inner = CallDeadline::begin(LONG);
+            CallDeadline::blame("I/O daemon 2 at h:1");
         }
         assert_eq!(blamed().as_deref(), Some("I/O daemon 2 at h:1"));
         drop(outer);
         assert_eq!(blamed(), None);
-        Bound::blame("outside of any bound");
+        CallDeadline::blame("outside of any bound");
         assert_eq!(blamed(), None);
     }
 }

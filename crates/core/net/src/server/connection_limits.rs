@@ -27,43 +27,43 @@ use super::listener::lock;
 use crate::transport::Transport;
 
 /// One of this many connections is reserved for servers and administrators.
-const KEPT: usize = 16;
+const RESERVED_DIVISOR: usize = 16;
 /// A user may have 1 of 2 connections (at an I/O daemon, with all its sessions together), a session
 /// 1 of 4.
 const SHARE_OF_USER: usize = 2;
 const SHARE_OF_SESSION: usize = 4;
 
 /// The connection limits of a listener.
-pub(super) struct Places {
-    places_max: usize,
-    newcomers_max: usize,
-    table: Mutex<Table>,
+pub(super) struct ConnectionLimits {
+    connections_max: usize,
+    unauthenticated_max: usize,
+    table: Mutex<ConnectionTable>,
     left: Condvar,
 }
 
 #[derive(Default)]
-struct Table {
+struct ConnectionTable {
     is_closed: bool,
     next: u64,
     /// By number, so the oldest comes first.
-    newcomers: BTreeMap<u64, Weak<Transport>>,
-    open: HashMap<u64, (Weak<Transport>, Owners)>,
-    shares: HashMap<Owner, usize>,
+    unauthenticated: BTreeMap<u64, Weak<Transport>>,
+    authenticated: HashMap<u64, (Weak<Transport>, Owners)>,
+    shares: HashMap<ShareOwner, usize>,
     /// Connections that were shut down and whose threads have not ended yet.
-    leaving: usize,
+    closing: usize,
 }
 
 /// A user or session with a share of the connections.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Owner {
+enum ShareOwner {
     User { key: KeyId, uid: u64 },
     Session(SessionId),
 }
 
 /// The one or two owners whose shares a connection counts in.
-type Owners = [Option<Owner>; 2];
+type Owners = [Option<ShareOwner>; 2];
 
-impl Owner {
+impl ShareOwner {
     /// The owners of a connection. A client key belongs to a host, which acts for all its users, so
     /// it has no share.
     fn of(role: Role, credential: &Credential) -> Owners {
@@ -88,42 +88,42 @@ impl Owner {
     }
 }
 
-impl Places {
+impl ConnectionLimits {
     pub(super) fn new(places_max: usize, newcomers_max: usize) -> Self {
-        Self { places_max, newcomers_max, table: Mutex::default(), left: Condvar::new() }
+        Self { connections_max: places_max, unauthenticated_max: newcomers_max, table: Mutex::default(), left: Condvar::new() }
     }
 
     /// Present connections, including those in their handshake.
-    pub(super) fn taken(&self) -> usize {
+    pub(super) fn connection_count(&self) -> usize {
         lock(&self.table).taken()
     }
 
     /// Admits an unauthenticated connection. Waits while too many that were shut down have not
     /// ended. `None` when the listener stops.
-    pub(super) fn newcomer(self: &Arc<Self>, transport: &Arc<Transport>) -> Option<Place> {
+    pub(super) fn admit(self: &Arc<Self>, transport: &Arc<Transport>) -> Option<ConnectionPermit> {
         let mut table = lock(&self.table);
-        while table.leaving >= self.newcomers_max && !table.is_closed {
+        while table.closing >= self.unauthenticated_max && !table.is_closed {
             table = self.left.wait(table).unwrap_or_else(PoisonError::into_inner);
         }
         if table.is_closed {
             return None;
         }
-        if table.newcomers.len() >= self.newcomers_max
-            && let Some((_, oldest)) = table.newcomers.pop_first()
+        if table.unauthenticated.len() >= self.unauthenticated_max
+            && let Some((_, oldest)) = table.unauthenticated.pop_first()
         {
-            table.leaving += 1;
+            table.closing += 1;
             if let Some(transport) = oldest.upgrade() {
                 transport.shutdown();
             }
         }
         table.next += 1;
         let number = table.next;
-        table.newcomers.insert(number, Arc::downgrade(transport));
+        table.unauthenticated.insert(number, Arc::downgrade(transport));
         debug_assert!(
-            table.newcomers.len() <= self.newcomers_max.max(1),
+            table.unauthenticated.len() <= self.unauthenticated_max.max(1),
             "invariant 1: unauthenticated connections exceed their own limit"
         );
-        Some(Place { number, places: Arc::clone(self) })
+        Some(ConnectionPermit { number, places: Arc::clone(self) })
     }
 
     /// Admits no more, and shuts down all connections. Returns whether all ended before `deadline`.
@@ -131,8 +131,8 @@ impl Places {
         let mut table = lock(&self.table);
         table.is_closed = true;
         self.left.notify_all();
-        let open = table.open.values().map(|(transport, _)| transport);
-        open.chain(table.newcomers.values())
+        let open = table.authenticated.values().map(|(transport, _)| transport);
+        open.chain(table.unauthenticated.values())
             .filter_map(Weak::upgrade)
             .for_each(|transport| transport.shutdown());
         while table.taken() > 0 {
@@ -147,17 +147,17 @@ impl Places {
     }
 }
 
-impl Table {
+impl ConnectionTable {
     fn taken(&self) -> usize {
-        self.newcomers.len() + self.open.len() + self.leaving
+        self.unauthenticated.len() + self.authenticated.len() + self.closing
     }
 
-    fn has_room(&self, places_max: usize, role: Role, owners: Owners) -> Result<(), Failure> {
-        let kept = if role == Role::Client { places_max / KEPT } else { 0 };
-        if self.open.len() >= places_max - kept {
+    fn check_limits(&self, places_max: usize, role: Role, owners: Owners) -> Result<(), Failure> {
+        let kept = if role == Role::Client { places_max / RESERVED_DIVISOR } else { 0 };
+        if self.authenticated.len() >= places_max - kept {
             let why = format!(
                 "the server has {} connections, its limit; try: repeat it later",
-                self.open.len()
+                self.authenticated.len()
             );
             return Err(Failure::new(Status::TooManyOpen, why));
         }
@@ -166,8 +166,8 @@ impl Table {
                 (self.shares.get(&owner).copied().unwrap_or(0), owner.share(places_max));
             if has >= share {
                 let whose = match owner {
-                    Owner::User { .. } => "this user",
-                    Owner::Session(_) => "this session",
+                    ShareOwner::User { .. } => "this user",
+                    ShareOwner::Session(_) => "this session",
                 };
                 let why = format!(
                     "{whose} has {has} connections here, its limit; try: close some of them"
@@ -180,12 +180,12 @@ impl Table {
 }
 
 /// The right of one connection to exist. Dropping it frees its place.
-pub(super) struct Place {
+pub(super) struct ConnectionPermit {
     number: u64,
-    places: Arc<Places>,
+    places: Arc<ConnectionLimits>,
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Number of the connection, unique in the listener's lifetime.
     pub(super) fn number(&self) -> u64 {
         self.number
@@ -195,22 +195,22 @@ impl Place {
     ///
     /// # Errors
     /// [`Status::TooManyOpen`]: a limit is reached.
-    pub(super) fn prove(&self, role: Role, credential: &Credential) -> Result<(), Failure> {
+    pub(super) fn authenticate(&self, role: Role, credential: &Credential) -> Result<(), Failure> {
         let mut table = lock(&self.places.table);
-        let owners = Owner::of(role, credential);
-        table.has_room(self.places.places_max, role, owners)?;
-        let Some(transport) = table.newcomers.remove(&self.number) else {
+        let owners = ShareOwner::of(role, credential);
+        table.check_limits(self.places.connections_max, role, owners)?;
+        let Some(transport) = table.unauthenticated.remove(&self.number) else {
             return Err(Failure::new(
                 Status::TooManyOpen,
                 "too many newer connections arrived during the handshake; try: repeat it later",
             ));
         };
-        table.open.insert(self.number, (transport, owners));
+        table.authenticated.insert(self.number, (transport, owners));
         for owner in owners.into_iter().flatten() {
             let has = table.shares.entry(owner).or_default();
             *has += 1;
             debug_assert!(
-                *has <= owner.share(self.places.places_max),
+                *has <= owner.share(self.places.connections_max),
                 "invariant 3: {owner:?} exceeds its share"
             );
         }
@@ -218,10 +218,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut table = lock(&self.places.table);
-        if let Some((_, owners)) = table.open.remove(&self.number) {
+        if let Some((_, owners)) = table.authenticated.remove(&self.number) {
             for owner in owners.into_iter().flatten() {
                 if let Some(has) = table.shares.get_mut(&owner) {
                     *has -= 1;
@@ -230,8 +230,8 @@ impl Drop for Place {
                     }
                 }
             }
-        } else if table.newcomers.remove(&self.number).is_none() {
-            table.leaving -= 1;
+        } else if table.unauthenticated.remove(&self.number).is_none() {
+            table.closing -= 1;
         }
         drop(table);
         self.places.left.notify_all();

@@ -43,60 +43,60 @@
 use std::time::Duration;
 
 /// The first limit.
-pub(super) const FIRST_BYTES: u64 = 48 << 10;
+pub(super) const LIMIT_BYTES_INITIAL: u64 = 48 << 10;
 /// Below this, delayed acknowledgements are more frequent than full queues.
-const LEAST_BYTES: u64 = 16 << 10;
+const LIMIT_BYTES_MIN: u64 = 16 << 10;
 /// Two segments. Below, every segment waits for an acknowledgement, which may wait for a second
 /// segment.
-const SHARE_LEAST_BYTES: u64 = 2 * 1448;
+const SHARE_BYTES_MIN: u64 = 2 * 1448;
 /// A window that is worth a system call. It holds enough segments behind a lost one to reveal the
 /// loss.
-const SHARE_USEFUL_BYTES: u64 = 6 << 10;
+const SHARE_BYTES_USEFUL: u64 = 6 << 10;
 /// Twice that window halves the work for each byte (docs/adr/0022).
-const SHARE_GOOD_BYTES: u64 = 12 << 10;
+const SHARE_BYTES_GOOD: u64 = 12 << 10;
 /// With fewer permits, the link is idle while one peer is slow.
-const PLACES_LEAST: usize = 4;
+const CLIENT_PERMITS_MIN: usize = 4;
 /// Clients write whenever they like. With fewer permits, one slow client would hold a large part of
 /// the link.
-const PLACES_LEAST_OF_SERVER: usize = 8;
+const SERVER_PERMITS_MIN: usize = 8;
 /// From this value on, the receiver sets no limit.
-const MOST_BYTES: u64 = 64 << 20;
+const LIMIT_BYTES_MAX: u64 = 64 << 20;
 /// A rate is measured over at least this time and this many limits of bytes.
-const EPOCH: Duration = Duration::from_millis(20);
-const EPOCH_BOUNDS: u64 = 16;
+const INTERVAL_MIN: Duration = Duration::from_millis(20);
+const INTERVAL_LIMITS_MIN: u64 = 16;
 /// The time that a receiver may need to wake up, and the round trips that may be in flight.
-const WAKING: Duration = Duration::from_micros(200);
+const WAKEUP_LATENCY: Duration = Duration::from_micros(200);
 const ROUND_TRIPS: u32 = 3;
 /// The factor by which a trial must raise the rate.
 const GAIN: f64 = 1.1;
 /// Similar intervals before a trial, and the least share of the best rate that each must have had.
-const ALIKE_EPOCHS: u32 = 3;
-const ALIKE: f64 = 0.9;
+const STABLE_INTERVALS_MIN: u32 = 3;
+const STABLE_RATIO: f64 = 0.9;
 /// The best rate decays by this factor in each interval, so that a lucky one is forgotten.
-const FADING: f64 = 0.995;
+const BEST_RATE_DECAY: f64 = 0.995;
 /// Without losses, one segment in this many may arrive out of order in the long run, and
 /// [`REORDERING_MAX`] in a burst.
-const ORDERLY_SEGMENTS: u64 = 256;
-const DISORDERLY_MOST: u64 = 32;
+const REORDERING_PERIOD_SEGMENTS: u64 = 256;
+const REORDERING_MAX: u64 = 32;
 const SEGMENT_BYTES: u64 = 1448;
 /// A segment that only the sender's time-out brings is at least this late.
-const TIME_OUT: Duration = Duration::from_millis(200);
+const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 /// The wait between trials.
-const WAIT_FIRST: Duration = Duration::from_secs(1);
-const WAIT_MOST: Duration = Duration::from_secs(64);
+const TRIAL_WAIT_MIN: Duration = Duration::from_secs(1);
+const TRIAL_WAIT_MAX: Duration = Duration::from_secs(64);
 /// The maximum number of receiving connections counts for this long.
-const LATE: Duration = Duration::from_secs(1);
+const RECENT: Duration = Duration::from_secs(1);
 
 /// A moment, and the total of received bytes at that moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Mark {
+pub(super) struct ReceiveMark {
     pub(super) at: Duration,
     pub(super) received: u64,
 }
 
 /// What one permit observed of the network path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Way {
+pub(super) struct PathSample {
     /// Segments that arrived out of order.
     pub(super) out_of_order: u32,
     /// Minimum RTT of the farthest server; zero where none is known.
@@ -105,34 +105,34 @@ pub(super) struct Way {
 
 /// The limit and the state of its adaptation; see the module.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct InFlightLimit {
     bound: u64,
     /// When the limit last changed.
-    changed: Duration,
+    changed_at: Duration,
     receiving: usize,
     /// The recent maximum of `receiving`, and when it was reached.
-    most: (usize, Duration),
+    receiving_peak: (usize, Duration),
     /// Busy time is accounted up to here.
     busy_since: Duration,
-    epoch: Option<Epoch>,
+    interval: Option<MeasuringInterval>,
     /// The rate of the last interval; 0 until one has ended.
     rate: f64,
     /// The best rate under the present limit, and how many of the last intervals came near it.
     best: f64,
-    alike: u32,
-    trial: Option<Trial>,
+    stable_intervals: u32,
+    trial: Option<LimitTrial>,
     /// [`REORDERING_PERIOD_SEGMENTS`] for each segment out of order, minus the segments received
     /// since.
-    disorder: u64,
+    reordering: u64,
     /// The total of received bytes that the reordering count covers.
-    orderly_until: u64,
+    reordering_counted_until: u64,
     /// No trial begins before this time, and the length of the next wait.
-    rests_until: Duration,
-    wait: Duration,
+    next_trial_at: Duration,
+    trial_wait: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Epoch {
+struct MeasuringInterval {
     /// The total of received bytes at its beginning.
     begun_at: u64,
     /// How long at least one connection was receiving.
@@ -141,52 +141,52 @@ struct Epoch {
 
 /// The state before a trial.
 #[derive(Clone, Copy, Debug)]
-struct Trial {
+struct LimitTrial {
     bound: u64,
     rate: f64,
 }
 
-impl Default for Bound {
+impl Default for InFlightLimit {
     fn default() -> Self {
         Self {
-            bound: FIRST_BYTES,
-            changed: Duration::ZERO,
+            bound: LIMIT_BYTES_INITIAL,
+            changed_at: Duration::ZERO,
             receiving: 0,
-            most: (1, Duration::ZERO),
+            receiving_peak: (1, Duration::ZERO),
             busy_since: Duration::ZERO,
-            epoch: None,
+            interval: None,
             rate: 0.0,
             best: 0.0,
-            alike: 0,
+            stable_intervals: 0,
             trial: None,
-            disorder: 0,
-            orderly_until: 0,
-            rests_until: Duration::ZERO,
-            wait: WAIT_FIRST,
+            reordering: 0,
+            reordering_counted_until: 0,
+            next_trial_at: Duration::ZERO,
+            trial_wait: TRIAL_WAIT_MIN,
         }
     }
 }
 
-impl Bound {
+impl InFlightLimit {
     /// Permits of a client whose calls use up to `widest` connections: all of one call, if each
     /// gets a useful share; beyond that as many as get a good share.
-    pub(super) fn places(&self, widest: usize) -> usize {
-        if self.bound >= MOST_BYTES {
+    pub(super) fn client_permits(&self, widest: usize) -> usize {
+        if self.bound >= LIMIT_BYTES_MAX {
             return usize::MAX;
         }
-        let (useful, good) = (self.bound / SHARE_USEFUL_BYTES, self.bound / SHARE_GOOD_BYTES);
-        widest.min(useful as usize).max(good as usize).max(PLACES_LEAST)
+        let (useful, good) = (self.bound / SHARE_BYTES_USEFUL, self.bound / SHARE_BYTES_GOOD);
+        widest.min(useful as usize).max(good as usize).max(CLIENT_PERMITS_MIN)
     }
 
     /// Permits of a server.
-    pub(super) fn places_of_server(&self) -> usize {
-        let useful = (self.bound / SHARE_USEFUL_BYTES) as usize;
-        if self.bound < MOST_BYTES { useful.max(PLACES_LEAST_OF_SERVER) } else { usize::MAX }
+    pub(super) fn server_permits(&self) -> usize {
+        let useful = (self.bound / SHARE_BYTES_USEFUL) as usize;
+        if self.bound < LIMIT_BYTES_MAX { useful.max(SERVER_PERMITS_MIN) } else { usize::MAX }
     }
 
     /// The limit, and the time in which that many bytes arrived recently; zero while it is not
     /// known.
-    pub(super) fn on_the_way(&self) -> (u64, Duration) {
+    pub(super) fn in_flight(&self) -> (u64, Duration) {
         let drains_in = if self.rate > 0.0 {
             Duration::from_secs_f64(self.bound as f64 / self.rate)
         } else {
@@ -196,24 +196,24 @@ impl Bound {
     }
 
     /// `connections` more start to receive. Returns the window of each one; `None` without a limit.
-    pub(super) fn begin(&mut self, connections: usize, now: Duration) -> Option<u32> {
+    pub(super) fn start_receiving(&mut self, connections: usize, now: Duration) -> Option<u32> {
         self.account(now);
         self.receiving += connections;
-        if self.receiving >= self.most.0 || now.saturating_sub(self.most.1) > LATE {
-            self.most = (self.receiving, now);
+        if self.receiving >= self.receiving_peak.0 || now.saturating_sub(self.receiving_peak.1) > RECENT {
+            self.receiving_peak = (self.receiving, now);
         }
-        let share = (self.bound / self.most.0.next_power_of_two() as u64).max(SHARE_LEAST_BYTES);
-        (self.bound < MOST_BYTES).then_some(share as u32)
+        let share = (self.bound / self.receiving_peak.0.next_power_of_two() as u64).max(SHARE_BYTES_MIN);
+        (self.bound < LIMIT_BYTES_MAX).then_some(share as u32)
     }
 
     /// `connections` stop receiving.
-    pub(super) fn leave(&mut self, connections: usize, now: Duration) {
+    pub(super) fn stop_receiving(&mut self, connections: usize, now: Duration) {
         self.account(now);
         self.receiving -= connections;
     }
 
     fn account(&mut self, now: Duration) {
-        if let Some(epoch) = &mut self.epoch
+        if let Some(epoch) = &mut self.interval
             && self.receiving > 0
         {
             epoch.busy += now.saturating_sub(self.busy_since);
@@ -223,33 +223,33 @@ impl Bound {
 
     /// A permit that lasted from `begun` to `ended` is finished. The totals of successive calls
     /// never decrease.
-    pub(super) fn end(&mut self, begun: Mark, ended: Mark, way: Way) {
-        let Mark { at: now, received: total } = ended;
+    pub(super) fn permit_finished(&mut self, begun: ReceiveMark, ended: ReceiveMark, way: PathSample) {
+        let ReceiveMark { at: now, received: total } = ended;
         self.account(now);
-        let segments = (total - self.orderly_until) / SEGMENT_BYTES;
-        self.orderly_until += segments * SEGMENT_BYTES;
-        if begun.at < self.changed {
+        let segments = (total - self.reordering_counted_until) / SEGMENT_BYTES;
+        self.reordering_counted_until += segments * SEGMENT_BYTES;
+        if begun.at < self.changed_at {
             return; // it ran under another limit
         }
-        let idle = self.idle(now.saturating_sub(begun.at), total - begun.received);
-        self.count_disorder(way.out_of_order, idle, segments);
-        if self.disorder >= DISORDERLY_MOST * ORDERLY_SEGMENTS {
-            self.set((self.bound / 2).max(LEAST_BYTES), now);
-            self.rest(now);
+        let idle = self.link_idle_time(now.saturating_sub(begun.at), total - begun.received);
+        self.count_reordering(way.out_of_order, idle, segments);
+        if self.reordering >= REORDERING_MAX * REORDERING_PERIOD_SEGMENTS {
+            self.set_limit((self.bound / 2).max(LIMIT_BYTES_MIN), now);
+            self.delay_trials(now);
             return;
         }
-        let Epoch { begun_at, busy } =
-            *self.epoch.get_or_insert(Epoch { begun_at: total, busy: Duration::ZERO });
+        let MeasuringInterval { begun_at, busy } =
+            *self.interval.get_or_insert(MeasuringInterval { begun_at: total, busy: Duration::ZERO });
         let bytes = total - begun_at;
-        if busy >= EPOCH && bytes >= EPOCH_BOUNDS * self.bound {
-            self.epoch = Some(Epoch { begun_at: total, busy: Duration::ZERO });
-            self.judge(bytes as f64 / busy.as_secs_f64(), way.round_trip, now);
+        if busy >= INTERVAL_MIN && bytes >= INTERVAL_LIMITS_MIN * self.bound {
+            self.interval = Some(MeasuringInterval { begun_at: total, busy: Duration::ZERO });
+            self.evaluate(bytes as f64 / busy.as_secs_f64(), way.round_trip, now);
         }
     }
 
     /// The part of a permit's time that the link did not need for the received bytes, at the recent
     /// rate.
-    fn idle(&self, turn: Duration, bytes: u64) -> Duration {
+    fn link_idle_time(&self, turn: Duration, bytes: u64) -> Duration {
         let busy = if self.rate > 0.0 {
             Duration::from_secs_f64(bytes as f64 / self.rate)
         } else {
@@ -260,57 +260,57 @@ impl Bound {
 
     /// Counts segments out of order. `idle` is the link's idle time during the permit, `segments`
     /// what arrived since the last call.
-    fn count_disorder(&mut self, out_of_order: u32, idle: Duration, segments: u64) {
-        self.disorder =
-            (self.disorder + u64::from(out_of_order) * ORDERLY_SEGMENTS).saturating_sub(segments);
-        if out_of_order > 0 && idle >= TIME_OUT {
+    fn count_reordering(&mut self, out_of_order: u32, idle: Duration, segments: u64) {
+        self.reordering =
+            (self.reordering + u64::from(out_of_order) * REORDERING_PERIOD_SEGMENTS).saturating_sub(segments);
+        if out_of_order > 0 && idle >= RETRANSMISSION_TIMEOUT {
             // This may be a retransmission time-out. The longer the idle time, the weaker the
             // evidence.
-            self.disorder +=
-                DISORDERLY_MOST * ORDERLY_SEGMENTS / idle.div_duration_f64(TIME_OUT) as u64;
+            self.reordering +=
+                REORDERING_MAX * REORDERING_PERIOD_SEGMENTS / idle.div_duration_f64(RETRANSMISSION_TIMEOUT) as u64;
         }
     }
 
     /// At the end of an interval without losses.
-    fn judge(&mut self, rate: f64, round_trip: Duration, now: Duration) {
+    fn evaluate(&mut self, rate: f64, round_trip: Duration, now: Duration) {
         self.rate = rate;
         match self.trial.take() {
             Some(before) if rate < GAIN * before.rate => {
-                self.set(before.bound, now);
+                self.set_limit(before.bound, now);
                 self.best = before.rate;
-                self.rest(now);
+                self.delay_trials(now);
                 return;
             }
-            Some(_) => self.wait = WAIT_FIRST,
+            Some(_) => self.trial_wait = TRIAL_WAIT_MIN,
             None => {}
         }
-        let best = FADING * self.best;
+        let best = BEST_RATE_DECAY * self.best;
         self.best = rate.max(best);
-        self.alike = match rate / best {
-            part if part < ALIKE => 0,
-            part if part <= 1.0 / ALIKE => self.alike + 1,
+        self.stable_intervals = match rate / best {
+            part if part < STABLE_RATIO => 0,
+            part if part <= 1.0 / STABLE_RATIO => self.stable_intervals + 1,
             _ => 1,
         };
         let on_the_way = Duration::from_secs_f64(self.bound as f64 / rate);
         let may_limit =
-            self.alike >= ALIKE_EPOCHS && on_the_way < WAKING.max(round_trip * ROUND_TRIPS);
-        if now >= self.rests_until && may_limit && self.bound < MOST_BYTES {
-            let before = Trial { bound: self.bound, rate: self.best };
-            self.set(before.bound * 2, now);
+            self.stable_intervals >= STABLE_INTERVALS_MIN && on_the_way < WAKEUP_LATENCY.max(round_trip * ROUND_TRIPS);
+        if now >= self.next_trial_at && may_limit && self.bound < LIMIT_BYTES_MAX {
+            let before = LimitTrial { bound: self.bound, rate: self.best };
+            self.set_limit(before.bound * 2, now);
             self.trial = Some(before);
         }
     }
 
-    fn set(&mut self, bound: u64, now: Duration) {
-        debug_assert!(bound >= LEAST_BYTES, "invariant 2: the limit is below its minimum");
-        (self.bound, self.changed, self.epoch, self.trial, self.disorder) =
+    fn set_limit(&mut self, bound: u64, now: Duration) {
+        debug_assert!(bound >= LIMIT_BYTES_MIN, "invariant 2: the limit is below its minimum");
+        (self.bound, self.changed_at, self.interval, self.trial, self.reordering) =
             (bound, now, None, None, 0);
-        (self.best, self.alike) = (0.0, 0);
+        (self.best, self.stable_intervals) = (0.0, 0);
     }
 
-    fn rest(&mut self, now: Duration) {
-        self.rests_until = now + self.wait;
-        self.wait = (self.wait * 2).min(WAIT_MOST);
+    fn delay_trials(&mut self, now: Duration) {
+        self.next_trial_at = now + self.trial_wait;
+        self.trial_wait = (self.trial_wait * 2).min(TRIAL_WAIT_MAX);
     }
 }
 
@@ -345,15 +345,15 @@ mod tests {
         /// Reads 4 MiB at a time for `seconds`. Returns bytes per second and the number of losses.
         fn read(
             &self,
-            state: &mut Bound,
+            state: &mut InFlightLimit,
             (now, total): (&mut Duration, &mut u64),
             seconds: u64,
         ) -> (f64, u32) {
             let (start, before, mut losses) = (*now, *total, 0);
             let end = start + Duration::from_secs(seconds);
             while *now < end {
-                let begun = Mark { at: *now, received: *total };
-                let share = u64::from(state.begin(4, *now).unwrap_or(u32::MAX)).min(1 << 30);
+                let begun = ReceiveMark { at: *now, received: *total };
+                let share = u64::from(state.start_receiving(4, *now).unwrap_or(u32::MAX)).min(1 << 30);
                 let window = 4 * share;
                 let alone =
                     window as f64 / (self.round_trip + Duration::from_micros(20)).as_secs_f64();
@@ -365,9 +365,9 @@ mod tests {
                 *now += Duration::from_secs_f64((4 << 20) as f64 / rate + stall);
                 *total += 4 << 20;
                 losses += u32::from(lost);
-                state.leave(4, *now);
-                let ended = Mark { at: *now, received: *total };
-                state.end(begun, ended, Way { out_of_order, round_trip: self.round_trip });
+                state.stop_receiving(4, *now);
+                let ended = ReceiveMark { at: *now, received: *total };
+                state.permit_finished(begun, ended, PathSample { out_of_order, round_trip: self.round_trip });
             }
             ((*total - before) as f64 / (*now - start).as_secs_f64(), losses)
         }
@@ -378,60 +378,60 @@ mod tests {
     }
 
     /// A call on four connections from `mark` on, which lasts `time`. Returns its end.
-    fn call(state: &mut Bound, mark: Mark, (bytes, time): (u64, Duration), way: Way) -> Mark {
-        state.begin(4, mark.at);
-        let ended = Mark { at: mark.at + time, received: mark.received + bytes };
-        state.leave(4, ended.at);
-        state.end(mark, ended, way);
+    fn call(state: &mut InFlightLimit, mark: ReceiveMark, (bytes, time): (u64, Duration), way: PathSample) -> ReceiveMark {
+        state.start_receiving(4, mark.at);
+        let ended = ReceiveMark { at: mark.at + time, received: mark.received + bytes };
+        state.stop_receiving(4, ended.at);
+        state.permit_finished(mark, ended, way);
         ended
     }
 
     #[test]
     fn permits_cover_the_widest_call_at_useful_shares_or_all_good_shares() {
-        let places = |bound: u64, widest| Bound { bound, ..Bound::default() }.places(widest);
-        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(FIRST_BYTES, widest)), [4, 4, 6, 8, 8]);
+        let places = |bound: u64, widest| InFlightLimit { bound, ..InFlightLimit::default() }.client_permits(widest);
+        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(LIMIT_BYTES_INITIAL, widest)), [4, 4, 6, 8, 8]);
         assert_eq!(
-            [1, 4, 6, 8, 16].map(|widest| places(2 * FIRST_BYTES, widest)),
+            [1, 4, 6, 8, 16].map(|widest| places(2 * LIMIT_BYTES_INITIAL, widest)),
             [8, 8, 8, 8, 16]
         );
-        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(LEAST_BYTES, widest)), [4; 5]);
-        assert_eq!(places(MOST_BYTES, 1), usize::MAX);
+        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(LIMIT_BYTES_MIN, widest)), [4; 5]);
+        assert_eq!(places(LIMIT_BYTES_MAX, 1), usize::MAX);
     }
 
     #[test]
     fn a_small_switch_loses_nothing_and_its_link_is_full() {
         let line = Line::default();
-        let mut state = Bound::default();
+        let mut state = InFlightLimit::default();
         let (rate, losses) = line.read(&mut state, (&mut us(0), &mut 0), 15);
         assert_eq!(losses, 0);
         assert!(rate > 0.95 * 117e6, "{rate}");
-        assert_eq!(state.bound, FIRST_BYTES);
+        assert_eq!(state.bound, LIMIT_BYTES_INITIAL);
     }
 
     #[test]
     fn a_smaller_queue_is_found_and_seldom_tried_beyond() {
         let line = Line { queue: 24 << 10, ..Line::default() };
-        let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
+        let (mut state, mut now, mut total) = (InFlightLimit::default(), Duration::ZERO, 0);
         line.read(&mut state, (&mut now, &mut total), 3);
         let (rate, losses) = line.read(&mut state, (&mut now, &mut total), 10);
-        assert!(state.bound <= FIRST_BYTES / 2 && losses <= 3, "{} {losses}", state.bound);
+        assert!(state.bound <= LIMIT_BYTES_INITIAL / 2 && losses <= 3, "{} {losses}", state.bound);
         assert!(rate > 0.9 * 117e6, "{rate}");
     }
 
     #[test]
     fn one_segment_after_a_time_out_indicates_a_loss() {
         let line = Line { queue: 24 << 10, losses_seen: 1, ..Line::default() };
-        let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
+        let (mut state, mut now, mut total) = (InFlightLimit::default(), Duration::ZERO, 0);
         let (_, losses) = line.read(&mut state, (&mut now, &mut total), 3);
-        assert!(state.bound <= FIRST_BYTES / 2 && losses <= 3, "{} {losses}", state.bound);
+        assert!(state.bound <= LIMIT_BYTES_INITIAL / 2 && losses <= 3, "{} {losses}", state.bound);
     }
 
     #[test]
     fn a_few_reordered_segments_cost_nothing() {
         // A call has 2,900 segments.
-        for (disorder, least) in [(8, FIRST_BYTES), (11, FIRST_BYTES), (40, LEAST_BYTES)] {
+        for (disorder, least) in [(8, LIMIT_BYTES_INITIAL), (11, LIMIT_BYTES_INITIAL), (40, LIMIT_BYTES_MIN)] {
             let line = Line { disorder, ..Line::default() };
-            let mut state = Bound::default();
+            let mut state = InFlightLimit::default();
             line.read(&mut state, (&mut us(0), &mut 0), 60);
             assert_eq!(state.bound, least, "{disorder} out of their order in a call");
         }
@@ -440,29 +440,29 @@ mod tests {
     #[test]
     fn long_large_calls_do_not_count_as_a_time_out() {
         // 64 MiB at 1 Gbit/s. A few of the 46,000 segments take another path.
-        let (mut state, mut mark) = (Bound::default(), Mark::default());
+        let (mut state, mut mark) = (InFlightLimit::default(), ReceiveMark::default());
         for _ in 1..100 {
-            let way = Way { out_of_order: 20, round_trip: us(50) };
+            let way = PathSample { out_of_order: 20, round_trip: us(50) };
             mark = call(&mut state, mark, (64 << 20, Duration::from_millis(570)), way);
         }
-        assert_eq!(state.bound, FIRST_BYTES);
+        assert_eq!(state.bound, LIMIT_BYTES_INITIAL);
     }
 
     #[test]
     fn a_slow_link_does_not_count_as_a_time_out_but_a_pause_does() {
         // 512 KiB at 100 Mbit/s, mostly used by others; sometimes a segment takes another path.
-        let (mut state, mut mark) = (Bound::default(), Mark::default());
+        let (mut state, mut mark) = (InFlightLimit::default(), ReceiveMark::default());
         let took = |ms, out_of_order| {
-            ((512 << 10, Duration::from_millis(ms)), Way { out_of_order, round_trip: us(50) })
+            ((512 << 10, Duration::from_millis(ms)), PathSample { out_of_order, round_trip: us(50) })
         };
         for at in 0..300 {
             let (what, way) = took(250 + at % 5 * 20, u32::from(at > 2 && at % 3 == 0));
             mark = call(&mut state, mark, what, way);
         }
-        assert_eq!(state.bound, FIRST_BYTES);
+        assert_eq!(state.bound, LIMIT_BYTES_INITIAL);
         let (what, way) = took(250 + 80 + 200, 1);
         call(&mut state, mark, what, way);
-        assert_eq!(state.bound, FIRST_BYTES / 2);
+        assert_eq!(state.bound, LIMIT_BYTES_INITIAL / 2);
     }
 
     #[test]
@@ -471,7 +471,7 @@ mod tests {
             [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
         for (bytes_per_second, queue, round_trip) in lines {
             let line = Line { bytes_per_second, queue, round_trip, ..Line::default() };
-            let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
+            let (mut state, mut now, mut total) = (InFlightLimit::default(), Duration::ZERO, 0);
             line.read(&mut state, (&mut now, &mut total), 20);
             let (rate, losses) = line.read(&mut state, (&mut now, &mut total), 3);
             assert_eq!(losses, 0, "{bytes_per_second}");
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn a_useless_trial_is_reverted_and_repeated_more_rarely() {
         // The client itself is the bottleneck: 300 MB/s, whatever is in flight.
-        let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
+        let (mut state, mut mark, mut trials) = (InFlightLimit::default(), ReceiveMark::default(), 0);
         while mark.at < Duration::from_secs(120) {
             let before = state.bound;
             let time = Duration::from_secs_f64(f64::from(4 << 20) / 300e6);
@@ -494,18 +494,18 @@ mod tests {
                 &mut state,
                 mark,
                 (4 << 20, time),
-                Way { out_of_order: 0, round_trip: us(50) },
+                PathSample { out_of_order: 0, round_trip: us(50) },
             );
             trials += u32::from(state.bound > before);
         }
         assert!((1..=8).contains(&trials), "{trials}");
-        assert!(state.bound <= 2 * FIRST_BYTES);
+        assert!(state.bound <= 2 * LIMIT_BYTES_INITIAL);
     }
 
     #[test]
     fn a_rate_lowered_by_other_traffic_does_not_raise_the_limit() {
         // 100 Mbit/s shared with others. No connection saw the link idle: a round trip of 5 ms.
-        let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
+        let (mut state, mut mark, mut trials) = (InFlightLimit::default(), ReceiveMark::default(), 0);
         let mut random = 1_u64;
         while mark.at < Duration::from_secs(120) {
             random = random
@@ -521,12 +521,12 @@ mod tests {
                 &mut state,
                 mark,
                 (1 << 20, time),
-                Way { out_of_order: 0, round_trip: us(5000) },
+                PathSample { out_of_order: 0, round_trip: us(5000) },
             );
             trials += u32::from(state.bound > before);
-            assert!(state.bound <= 2 * FIRST_BYTES, "at {:?}", mark.at);
+            assert!(state.bound <= 2 * LIMIT_BYTES_INITIAL, "at {:?}", mark.at);
         }
-        assert!(state.bound == FIRST_BYTES && trials <= 8, "{} {trials}", state.bound);
+        assert!(state.bound == LIMIT_BYTES_INITIAL && trials <= 8, "{} {trials}", state.bound);
     }
 
     #[test]
@@ -534,10 +534,10 @@ mod tests {
         // Always sixteen calls of 1 MiB in progress, each on one connection, all equally fast; the
         // round trip is 150 us.
         const CALLS: u64 = 16;
-        let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
-        let mut calls: Vec<(Mark, u64)> =
-            (0..CALLS).map(|call| (Mark::default(), (call + 1) << 16)).collect();
-        state.begin(CALLS as usize, now);
+        let (mut state, mut now, mut total) = (InFlightLimit::default(), Duration::ZERO, 0);
+        let mut calls: Vec<(ReceiveMark, u64)> =
+            (0..CALLS).map(|call| (ReceiveMark::default(), (call + 1) << 16)).collect();
+        state.start_receiving(CALLS as usize, now);
         while now < Duration::from_secs(3) {
             let rate = (state.bound as f64 / us(150).as_secs_f64()).min(1.25e9);
             now += us(100);
@@ -546,10 +546,10 @@ mod tests {
                 total += came;
                 *left = left.saturating_sub(came);
                 if *left == 0 {
-                    state.leave(1, now);
-                    let ended = Mark { at: now, received: total };
-                    state.end(*begun, ended, Way { out_of_order: 0, round_trip: us(50) });
-                    state.begin(1, now);
+                    state.stop_receiving(1, now);
+                    let ended = ReceiveMark { at: now, received: total };
+                    state.permit_finished(*begun, ended, PathSample { out_of_order: 0, round_trip: us(50) });
+                    state.start_receiving(1, now);
                     (*begun, *left) = (ended, 1 << 20);
                 }
             }
@@ -559,16 +559,16 @@ mod tests {
 
     #[test]
     fn connections_share_the_limit_and_a_single_one_gets_all_of_it_again() {
-        let mut state = Bound::default();
-        assert_eq!(state.begin(16, Duration::ZERO), Some((FIRST_BYTES / 16) as u32));
-        assert_eq!(state.begin(1, Duration::ZERO), Some(SHARE_LEAST_BYTES as u32));
-        state.leave(17, us(10));
+        let mut state = InFlightLimit::default();
+        assert_eq!(state.start_receiving(16, Duration::ZERO), Some((LIMIT_BYTES_INITIAL / 16) as u32));
+        assert_eq!(state.start_receiving(1, Duration::ZERO), Some(SHARE_BYTES_MIN as u32));
+        state.stop_receiving(17, us(10));
         assert_eq!(
-            state.begin(1, us(20)),
-            Some(SHARE_LEAST_BYTES as u32),
+            state.start_receiving(1, us(20)),
+            Some(SHARE_BYTES_MIN as u32),
             "the sixteen still count for a while"
         );
-        state.leave(1, us(30));
-        assert_eq!(state.begin(1, Duration::from_secs(3)), Some(FIRST_BYTES as u32));
+        state.stop_receiving(1, us(30));
+        assert_eq!(state.start_receiving(1, Duration::from_secs(3)), Some(LIMIT_BYTES_INITIAL as u32));
     }
 }

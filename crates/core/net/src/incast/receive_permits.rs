@@ -39,31 +39,31 @@ use std::{
 
 /// A first byte that takes longer waits for a disk or for the server. A full queue of
 /// [`super::in_flight_limit::LIMIT_BYTES_INITIAL`] takes 0.4 ms at 1 Gbit/s.
-const UNANSWERED: Duration = Duration::from_millis(1);
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_millis(1);
 /// A server that pauses for longer within an answer has a problem, or its segments were lost.
-const STALLED: Duration = Duration::from_millis(20);
+const STALL_TIMEOUT: Duration = Duration::from_millis(20);
 /// Limits of bytes that may arrive before an answer that is in flight: one at the switch port, one
 /// at the server's network interface, which serves other clients too, and two for extents that
 /// arrive out of turn.
-const PASSED_BOUNDS: u64 = 4;
+const PASSED_LIMITS_MAX: u64 = 4;
 /// A link on which nothing arrives for longer does not work, however slow it is.
-const IDLE_MOST: Duration = Duration::from_millis(10);
+const LINK_IDLE_MAX: Duration = Duration::from_millis(10);
 /// Minimum interval between polls of a waiting call.
-const LOOK_LEAST: Duration = Duration::from_micros(100);
+const RECHECK_INTERVAL_MIN: Duration = Duration::from_micros(100);
 
 /// The permits in use and the queue; see the module.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct ReceivePermits {
     next: u64,
     next_ticket: u64,
-    held: Vec<Held>,
-    waiting: VecDeque<(u64, Waker)>,
-    line: Line,
+    held: Vec<HeldPermit>,
+    queue: VecDeque<(u64, Waker)>,
+    link: LinkState,
 }
 
 /// What all connections have received, and what may be in flight.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct LinkState {
     received: u64,
     since: Duration,
     bound: u64,
@@ -73,7 +73,7 @@ struct Line {
 
 /// The permit of one call's connections.
 #[derive(Debug)]
-struct Held {
+struct HeldPermit {
     id: u64,
     lanes: usize,
     /// Incremented by the receiving code.
@@ -86,75 +86,75 @@ struct Held {
 
 /// The reply to a request for permits.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum PermitReply {
     /// A permit for `lanes` connections.
     Granted { id: u64, lanes: usize, received: Arc<AtomicU64> },
     /// Not yet: wait for the waker, or poll again after this time, if one is given.
-    Later(Option<Duration>),
+    NotYet(Option<Duration>),
 }
 
-impl Default for Line {
+impl Default for LinkState {
     fn default() -> Self {
-        Self { received: 0, since: Duration::ZERO, bound: 0, idle_after: UNANSWERED }
+        Self { received: 0, since: Duration::ZERO, bound: 0, idle_after: FIRST_BYTE_TIMEOUT }
     }
 }
 
-impl Line {
+impl LinkState {
     /// Whether the link may be why a connection has received nothing since the link's total was
     /// `passed`.
-    fn may_be_why(&self, passed: u64, now: Duration) -> bool {
+    fn may_delay(&self, passed: u64, now: Duration) -> bool {
         let works = now.saturating_sub(self.since) < self.idle_after;
-        works && self.received.saturating_sub(passed) < PASSED_BOUNDS * self.bound
+        works && self.received.saturating_sub(passed) < PASSED_LIMITS_MAX * self.bound
     }
 }
 
-impl Turns {
+impl ReceivePermits {
     /// Records that `received` bytes have arrived in total, and that `bound` bytes may be in
     /// flight, which take `drains_in`.
-    pub(super) fn see_line(
+    pub(super) fn update_link(
         &mut self,
         received: u64,
         (bound, drains_in): (u64, Duration),
         now: Duration,
     ) {
-        let since = if received == self.line.received { self.line.since } else { now };
-        self.line = Line {
+        let since = if received == self.link.received { self.link.since } else { now };
+        self.link = LinkState {
             received,
             since,
             bound,
-            idle_after: (drains_in / 2).clamp(UNANSWERED, IDLE_MOST),
+            idle_after: (drains_in / 2).clamp(FIRST_BYTE_TIMEOUT, LINK_IDLE_MAX),
         };
     }
 
     /// Requests permits for `wanted` connections when `places` exist. `ticket` is the position in
     /// the queue; `None` at first.
-    pub(super) fn ask(
+    pub(super) fn request(
         &mut self,
         (wanted, places): (usize, usize),
         ticket: &mut Option<u64>,
         waker: &Waker,
         now: Duration,
-    ) -> Asked {
-        let front = self.waiting.front().map(|(waiting, _)| *waiting);
+    ) -> PermitReply {
+        let front = self.queue.front().map(|(waiting, _)| *waiting);
         if front.is_none() || front == *ticket {
-            let (taken, next_look) = self.taken(places, now);
+            let (taken, next_look) = self.permits_in_use(places, now);
             if taken < places {
-                self.leave_row(ticket);
-                return self.grant(wanted.min(places - taken), now);
+                self.leave_queue(ticket);
+                return self.grant_now(wanted.min(places - taken), now);
             }
-            self.enter_row(ticket, waker);
-            return Asked::Later(Some(next_look.max(LOOK_LEAST)));
+            self.enter_queue(ticket, waker);
+            return PermitReply::NotYet(Some(next_look.max(RECHECK_INTERVAL_MIN)));
         }
-        self.enter_row(ticket, waker);
-        Asked::Later(None)
+        self.enter_queue(ticket, waker);
+        PermitReply::NotYet(None)
     }
 
     /// A permit for connections that must not wait.
-    pub(super) fn grant(&mut self, lanes: usize, now: Duration) -> Asked {
+    pub(super) fn grant_now(&mut self, lanes: usize, now: Duration) -> PermitReply {
         let (id, received) = (self.next, Arc::new(AtomicU64::new(0)));
         self.next += 1;
-        let passed = self.line.received;
-        self.held.push(Held {
+        let passed = self.link.received;
+        self.held.push(HeldPermit {
             id,
             lanes,
             received: Arc::clone(&received),
@@ -162,21 +162,21 @@ impl Turns {
             since: now,
             passed,
         });
-        Asked::Granted { id, lanes, received }
+        PermitReply::Granted { id, lanes, received }
     }
 
     /// Adds up to `wanted` connections to a permit, if they are free and no call waits. Returns how
     /// many.
-    pub(super) fn more(
+    pub(super) fn extend(
         &mut self,
         id: u64,
         (wanted, places): (usize, usize),
         now: Duration,
     ) -> usize {
-        if !self.waiting.is_empty() {
+        if !self.queue.is_empty() {
             return 0;
         }
-        let lanes = wanted.min(places.saturating_sub(self.taken(places, now).0));
+        let lanes = wanted.min(places.saturating_sub(self.permits_in_use(places, now).0));
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
             held.lanes += lanes;
         }
@@ -184,7 +184,7 @@ impl Turns {
     }
 
     /// Connections have stopped receiving.
-    pub(super) fn leave(&mut self, id: u64, lanes: usize) {
+    pub(super) fn release(&mut self, id: u64, lanes: usize) {
         if let Some(at) = self.held.iter().position(|held| held.id == id) {
             self.held[at].lanes -= lanes;
             if self.held[at].lanes == 0 {
@@ -195,35 +195,35 @@ impl Turns {
     }
 
     /// The call with this ticket no longer waits.
-    pub(super) fn leave_row(&mut self, ticket: &mut Option<u64>) {
+    pub(super) fn leave_queue(&mut self, ticket: &mut Option<u64>) {
         let Some(ticket) = ticket.take() else { return };
-        self.waiting.retain(|(waiting, _)| *waiting != ticket);
+        self.queue.retain(|(waiting, _)| *waiting != ticket);
         // The next call in the queue polls for itself from now on.
         self.wake_next();
     }
 
-    fn enter_row(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
+    fn enter_queue(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
         if let Some((_, known)) =
-            self.waiting.iter_mut().find(|(waiting, _)| Some(*waiting) == *ticket)
+            self.queue.iter_mut().find(|(waiting, _)| Some(*waiting) == *ticket)
         {
             known.clone_from(waker);
             return;
         }
         *ticket = Some(self.next_ticket);
-        self.waiting.push_back((self.next_ticket, waker.clone()));
+        self.queue.push_back((self.next_ticket, waker.clone()));
         self.next_ticket += 1;
     }
 
     fn wake_next(&self) {
-        if let Some((_, waker)) = self.waiting.front() {
+        if let Some((_, waker)) = self.queue.front() {
             waker.wake_by_ref();
         }
     }
 
     /// Permits in use, and the time until the next connection may count as late.
-    fn taken(&mut self, places: usize, now: Duration) -> (usize, Duration) {
+    fn permits_in_use(&mut self, places: usize, now: Duration) -> (usize, Duration) {
         let (line, mut asked, mut late, mut receiving, mut next_look) =
-            (self.line, 0, 0, 0, STALLED);
+            (self.link, 0, 0, 0, STALL_TIMEOUT);
         for held in &mut self.held {
             let received = held.received.load(Ordering::Relaxed);
             if received != held.seen {
@@ -231,15 +231,15 @@ impl Turns {
             }
             let nothing_for = now.saturating_sub(held.since);
             let (place, patience) = match held.seen {
-                _ if line.may_be_why(held.passed, now) => {
-                    let patience = if held.seen == 0 { UNANSWERED } else { STALLED };
+                _ if line.may_delay(held.passed, now) => {
+                    let patience = if held.seen == 0 { FIRST_BYTE_TIMEOUT } else { STALL_TIMEOUT };
                     let place = if held.seen == 0 { &mut asked } else { &mut receiving };
                     (place, patience.max(nothing_for + line.idle_after))
                 }
-                _ if nothing_for >= STALLED => continue,
-                0 if nothing_for < UNANSWERED => (&mut asked, UNANSWERED),
-                0 => (&mut late, STALLED),
-                _ => (&mut receiving, STALLED),
+                _ if nothing_for >= STALL_TIMEOUT => continue,
+                0 if nothing_for < FIRST_BYTE_TIMEOUT => (&mut asked, FIRST_BYTE_TIMEOUT),
+                0 => (&mut late, STALL_TIMEOUT),
+                _ => (&mut receiving, STALL_TIMEOUT),
             };
             *place += held.lanes;
             next_look = next_look.min(patience - nothing_for);
@@ -275,61 +275,61 @@ mod tests {
     }
 
     /// A granted permit: its id, its connections, and the counter of received bytes.
-    fn granted(asked: Asked) -> (u64, usize, Arc<AtomicU64>) {
+    fn granted(asked: PermitReply) -> (u64, usize, Arc<AtomicU64>) {
         match asked {
-            Asked::Granted { id, lanes, received } => (id, lanes, received),
-            Asked::Later(_) => panic!("has to wait"),
+            PermitReply::Granted { id, lanes, received } => (id, lanes, received),
+            PermitReply::NotYet(_) => panic!("has to wait"),
         }
     }
 
-    fn ask(turns: &mut Turns, wanted: usize, ticket: &mut Option<u64>, now: Duration) -> Asked {
-        turns.ask((wanted, PLACES), ticket, Waker::noop(), now)
+    fn ask(turns: &mut ReceivePermits, wanted: usize, ticket: &mut Option<u64>, now: Duration) -> PermitReply {
+        turns.request((wanted, PLACES), ticket, Waker::noop(), now)
     }
 
     #[test]
     fn a_call_gets_the_free_permits_and_the_next_one_waits() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         let (first, lanes, _) = granted(ask(&mut turns, 3, &mut None, us(0)));
         assert_eq!(lanes, 3);
         assert_eq!(granted(ask(&mut turns, 3, &mut None, us(0))).1, 1);
         let mut ticket = None;
-        assert!(matches!(ask(&mut turns, 1, &mut ticket, us(1)), Asked::Later(Some(_))));
-        turns.leave(first, 2);
+        assert!(matches!(ask(&mut turns, 1, &mut ticket, us(1)), PermitReply::NotYet(Some(_))));
+        turns.release(first, 2);
         assert_eq!(granted(ask(&mut turns, 8, &mut ticket, us(2))).1, 2);
-        assert!(turns.waiting.is_empty());
+        assert!(turns.queue.is_empty());
     }
 
     #[test]
     fn the_first_in_the_queue_is_woken_first_and_not_overtaken() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let wakes: [Arc<Woken>; 3] = Default::default();
         let mut tickets = [None; 3];
         for (wake, ticket) in wakes.iter().zip(&mut tickets) {
             let waker = Waker::from(Arc::clone(wake));
-            assert!(matches!(turns.ask((1, PLACES), ticket, &waker, us(0)), Asked::Later(_)));
+            assert!(matches!(turns.request((1, PLACES), ticket, &waker, us(0)), PermitReply::NotYet(_)));
         }
-        turns.leave(first, 1);
+        turns.release(first, 1);
         let woken = || wakes.each_ref().map(|wake| wake.0.load(Ordering::Relaxed));
         assert_eq!(woken(), [1, 0, 0]);
         assert!(
-            matches!(ask(&mut turns, 1, &mut None, us(1)), Asked::Later(None)),
+            matches!(ask(&mut turns, 1, &mut None, us(1)), PermitReply::NotYet(None)),
             "a place is free, but not for it"
         );
-        assert!(matches!(ask(&mut turns, 1, &mut tickets[1], us(1)), Asked::Later(None)));
+        assert!(matches!(ask(&mut turns, 1, &mut tickets[1], us(1)), PermitReply::NotYet(None)));
         granted(ask(&mut turns, 1, &mut tickets[0], us(1)));
         assert_eq!(woken(), [1, 0, 0], "the replaced waker of the second one was woken");
-        assert_eq!(turns.waiting.front().map(|(waiting, _)| *waiting), tickets[1]);
+        assert_eq!(turns.queue.front().map(|(waiting, _)| *waiting), tickets[1]);
     }
 
     #[test]
     fn a_call_that_waited_has_the_next_permit_number() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         let (mut last, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         for _ in 0..3 {
             let mut ticket = None;
-            assert!(matches!(ask(&mut turns, PLACES, &mut ticket, us(0)), Asked::Later(_)));
-            turns.leave(last, PLACES);
+            assert!(matches!(ask(&mut turns, PLACES, &mut ticket, us(0)), PermitReply::NotYet(_)));
+            turns.release(last, PLACES);
             let (next, ..) = granted(ask(&mut turns, PLACES, &mut ticket, us(0)));
             assert_eq!(
                 next,
@@ -342,51 +342,51 @@ mod tests {
 
     #[test]
     fn a_dropped_wait_passes_its_position_to_the_next_call() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let (mut dropped, mut next, wake) = (None, None, Arc::new(Woken::default()));
         ask(&mut turns, 1, &mut dropped, us(0));
-        turns.ask((1, PLACES), &mut next, &Waker::from(Arc::clone(&wake)), us(0));
-        turns.leave(first, 1); // wakes the waiter that is about to be dropped
-        turns.leave_row(&mut dropped);
+        turns.request((1, PLACES), &mut next, &Waker::from(Arc::clone(&wake)), us(0));
+        turns.release(first, 1); // wakes the waiter that is about to be dropped
+        turns.leave_queue(&mut dropped);
         assert_eq!(wake.0.load(Ordering::Relaxed), 1);
         granted(ask(&mut turns, 1, &mut next, us(1)));
     }
 
     #[test]
     fn a_server_that_does_not_answer_blocks_no_other_call() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         let (_, _, received) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let mut ticket = None;
-        let Asked::Later(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else {
+        let PermitReply::NotYet(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else {
             panic!("the call is granted immediately")
         };
-        assert_eq!(look, UNANSWERED);
+        assert_eq!(look, FIRST_BYTE_TIMEOUT);
         let (late, lanes, _) = granted(ask(&mut turns, PLACES, &mut ticket, look));
         assert_eq!(lanes, PLACES);
-        turns.leave(late, lanes);
+        turns.release(late, lanes);
         // The late answer arrives: its permits count again until it stalls.
         received.store(1, Ordering::Relaxed);
         let now = look + us(10);
-        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else {
+        let PermitReply::NotYet(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else {
             panic!("the call is granted immediately")
         };
-        assert_eq!(look, STALLED);
+        assert_eq!(look, STALL_TIMEOUT);
         granted(ask(&mut turns, 1, &mut ticket, now + look));
     }
 
     #[test]
     fn a_late_answer_is_awaited_longer_while_half_of_the_permits_receive() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         let (busy, _, received) = granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
         received.store(1, Ordering::Relaxed);
         granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
         let mut ticket = None;
-        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else {
+        let PermitReply::NotYet(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else {
             panic!("the call is granted immediately")
         };
-        assert_eq!(look, STALLED - us(2000));
-        turns.leave(busy, PLACES / 2);
+        assert_eq!(look, STALL_TIMEOUT - us(2000));
+        turns.release(busy, PLACES / 2);
         assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(2000))).1, PLACES);
     }
 
@@ -395,9 +395,9 @@ mod tests {
         // 100 Mbit/s: what may be in flight takes 4 ms, and six connections get their first bytes
         // one after another.
         const BOUND: u64 = 48 << 10;
-        let (mut turns, mut ticket) = (Turns::default(), None);
+        let (mut turns, mut ticket) = (ReceivePermits::default(), None);
         let see =
-            |turns: &mut Turns, received, at| turns.see_line(received, (BOUND, us(4000)), us(at));
+            |turns: &mut ReceivePermits, received, at| turns.update_link(received, (BOUND, us(4000)), us(at));
         see(&mut turns, 0, 0);
         let (_, _, first) = granted(ask(&mut turns, 1, &mut None, us(0)));
         granted(ask(&mut turns, PLACES - 1, &mut None, us(0)));
@@ -407,7 +407,7 @@ mod tests {
             first.store(received, Ordering::Relaxed);
             see(&mut turns, received, at);
             assert!(
-                matches!(ask(&mut turns, 1, &mut ticket, us(at)), Asked::Later(Some(_))),
+                matches!(ask(&mut turns, 1, &mut ticket, us(at)), PermitReply::NotYet(Some(_))),
                 "at {at} us"
             );
         }
@@ -422,39 +422,39 @@ mod tests {
     #[test]
     fn an_idle_link_is_not_the_cause_of_a_late_answer() {
         for (drains_in, idle_after) in
-            [(us(400), UNANSWERED), (us(4000), us(2000)), (us(400_000), IDLE_MOST)]
+            [(us(400), FIRST_BYTE_TIMEOUT), (us(4000), us(2000)), (us(400_000), LINK_IDLE_MAX)]
         {
-            let (mut turns, mut ticket) = (Turns::default(), None);
-            turns.see_line(0, (48 << 10, drains_in), us(0));
+            let (mut turns, mut ticket) = (ReceivePermits::default(), None);
+            turns.update_link(0, (48 << 10, drains_in), us(0));
             granted(ask(&mut turns, PLACES, &mut None, us(0)));
-            turns.see_line(1000, (48 << 10, drains_in), us(10));
-            let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else {
+            turns.update_link(1000, (48 << 10, drains_in), us(10));
+            let PermitReply::NotYet(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else {
                 panic!("the call is granted immediately")
             };
             assert_eq!(look, idle_after);
-            turns.see_line(1000, (48 << 10, drains_in), us(10) + look);
+            turns.update_link(1000, (48 << 10, drains_in), us(10) + look);
             granted(ask(&mut turns, 1, &mut ticket, us(10) + look));
         }
     }
 
     #[test]
     fn a_permit_is_extended_only_when_no_call_waits() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         let (first, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
-        assert_eq!(turns.more(first, (2, PLACES), us(0)), 2);
+        assert_eq!(turns.extend(first, (2, PLACES), us(0)), 2);
         let (second, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
         let mut ticket = None;
         ask(&mut turns, 1, &mut ticket, us(0));
-        turns.leave(second, 1);
-        assert_eq!(turns.more(first, (1, PLACES), us(0)), 0);
+        turns.release(second, 1);
+        assert_eq!(turns.extend(first, (1, PLACES), us(0)), 0);
         granted(ask(&mut turns, 1, &mut ticket, us(0)));
-        turns.leave(first, 3);
-        assert_eq!(turns.taken(PLACES, us(0)).0, 1);
+        turns.release(first, 3);
+        assert_eq!(turns.permits_in_use(PLACES, us(0)).0, 1);
     }
 
     #[test]
     fn many_calls_all_get_permits_and_never_exceed_the_limit() {
-        let mut turns = Turns::default();
+        let mut turns = ReceivePermits::default();
         /// Connections that it still has to request, its ticket, and its permit.
         #[derive(Default, Debug)]
         struct Caller {
@@ -472,10 +472,10 @@ mod tests {
             for at in 0..calls.len() {
                 let call = &mut calls[(at + rounds) % 40];
                 if let Some((id, lanes)) = call.turn.take() {
-                    turns.leave(id, lanes);
+                    turns.release(id, lanes);
                     call.left -= lanes;
                 } else if call.left > 0
-                    && let Asked::Granted { id, lanes, .. } =
+                    && let PermitReply::Granted { id, lanes, .. } =
                         ask(&mut turns, call.left, &mut call.ticket, now)
                 {
                     call.turn = Some((id, lanes));
@@ -483,6 +483,6 @@ mod tests {
                 assert!(turns.held.iter().map(|held| held.lanes).sum::<usize>() <= PLACES);
             }
         }
-        assert!(turns.held.is_empty() && turns.waiting.is_empty());
+        assert!(turns.held.is_empty() && turns.queue.is_empty());
     }
 }

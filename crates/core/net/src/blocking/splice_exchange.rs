@@ -19,11 +19,11 @@ use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
 use super::{
     end_of,
-    lane::{Connection, Halt},
+    exchange_queue::{Connection, ConnectionEnd},
 };
 use crate::{
     driver::{Answer, NetError},
-    intake::{Intake, Progress, Received, Turn},
+    incast::{ReceiveLimiter, ReceiveProgress, ReceiveStats, ReceivePermit},
     pipe::Pipe,
     transport::Wait,
 };
@@ -33,7 +33,7 @@ const AHEAD_BYTES: usize = 512;
 
 /// See [`crate::Driver::exchange_into_pipe`].
 pub(super) fn exchange(
-    intake: &Arc<Intake>,
+    intake: &Arc<ReceiveLimiter>,
     connection: &mut Connection,
     (op, body): (u16, &[u8]),
     (pipe, buffer): (&mut Pipe, &mut [u8]),
@@ -42,25 +42,25 @@ pub(super) fn exchange(
     let can = connection.transport.is_plain()
         && connection.inbox.is_empty()
         && connection.broken.is_none();
-    if !can || connection.overfills {
+    if !can || connection.fills_pipe {
         return None;
     }
     let begin = Instant::now();
-    let turn = match connection.is_bounded(buffer.len() as u64) {
+    let turn = match connection.is_limited(buffer.len() as u64) {
         false => None,
-        true => match intake.wait(1, silence_max, || {}) {
-            None => return Some(Err(connection.not_asked(silence_max))),
+        true => match intake.acquire(1, silence_max, || {}) {
+            None => return Some(Err(connection.not_sent(silence_max))),
             turn => turn,
         },
     };
     let asked = Instant::now();
     if let Some(turn) = &turn {
-        connection.open_window(turn.share());
+        connection.open_window(turn.window_share());
     }
     let request_id = connection.next_id;
     connection.next_id += 1;
-    let progress = turn.as_ref().map(Turn::progress);
-    let mut call = Call {
+    let progress = turn.as_ref().map(ReceivePermit::progress);
+    let mut call = SplicedCall {
         connection,
         op,
         request_id,
@@ -75,21 +75,21 @@ pub(super) fn exchange(
     // Happens with network interfaces that do not merge received segments. To try again each time
     // would cost both the pipe and the copy.
     let overfilled = call.copies;
-    connection.overfills |= overfilled;
+    connection.fills_pipe |= overfilled;
     if let Some(turn) = turn {
-        let mut received = Received::default();
+        let mut received = ReceiveStats::default();
         connection.close_window(&mut received);
-        turn.end(received);
+        turn.finish(received);
     }
     Some(outcome.map_err(|halt| {
-        let error = connection.error_of(halt, silence_max.min(asked.elapsed()), asked - begin);
+        let error = connection.error_for(halt, silence_max.min(asked.elapsed()), asked - begin);
         connection.transport.shutdown();
         connection.broken = Some(error.clone());
         error
     }))
 }
 
-struct Call<'c> {
+struct SplicedCall<'c> {
     connection: &'c mut Connection,
     op: u16,
     request_id: u64,
@@ -101,16 +101,16 @@ struct Call<'c> {
     /// The pipe was full: received bytes are in the buffer.
     copies: bool,
     /// Where received bytes are reported for the permit.
-    progress: Option<Progress>,
+    progress: Option<ReceiveProgress>,
 }
 
-impl Call<'_> {
+impl SplicedCall<'_> {
     /// The wait for the next bytes.
     fn wait(&self) -> Wait {
         Wait::Until(end_of(Instant::now(), self.silence_max))
     }
 
-    fn send(&self, body: &[u8]) -> Result<(), Halt> {
+    fn send(&self, body: &[u8]) -> Result<(), ConnectionEnd> {
         let header = FrameHeader {
             op: self.op,
             flags: FrameFlags::REQUEST,
@@ -123,7 +123,7 @@ impl Call<'_> {
         Ok(self.connection.transport.send_all(&mut pieces, false, self.wait())?)
     }
 
-    fn receive(&mut self) -> Result<Answer, Halt> {
+    fn receive(&mut self) -> Result<Answer, ConnectionEnd> {
         loop {
             let (header, body) = self.frame()?;
             self.payload(header.payload_bytes as usize)?;
@@ -134,7 +134,7 @@ impl Call<'_> {
     }
 
     /// The next header, and the body of its frame.
-    fn frame(&self) -> Result<(FrameHeader, Vec<u8>), Halt> {
+    fn frame(&self) -> Result<(FrameHeader, Vec<u8>), ConnectionEnd> {
         let mut ahead = [0; FRAME_HEADER_BYTES + AHEAD_BYTES];
         // Once all payload is there, only the final frame can follow.
         let room = if self.got == self.buffer.len() { ahead.len() } else { FRAME_HEADER_BYTES };
@@ -155,7 +155,7 @@ impl Call<'_> {
         Ok((header, body))
     }
 
-    fn check(&self, header: &FrameHeader) -> Result<(), Halt> {
+    fn check(&self, header: &FrameHeader) -> Result<(), ConnectionEnd> {
         if (header.request_id, header.op) != (self.request_id, self.op) {
             return Err(self.misbehaved("it answered a call that was not made"));
         }
@@ -173,7 +173,7 @@ impl Call<'_> {
         }
     }
 
-    fn payload(&mut self, mut left: usize) -> Result<(), Halt> {
+    fn payload(&mut self, mut left: usize) -> Result<(), ConnectionEnd> {
         while left > 0 {
             let (transport, wait) = (&self.connection.transport, self.wait());
             let moved = match self.copies {
@@ -200,7 +200,7 @@ impl Call<'_> {
     }
 
     /// Receives at least `least` bytes into `room`. Returns how many.
-    fn receive_into(&self, room: &mut [u8], least: usize) -> Result<usize, Halt> {
+    fn receive_into(&self, room: &mut [u8], least: usize) -> Result<usize, ConnectionEnd> {
         let mut came = 0;
         while came < least {
             match self.connection.transport.recv_into(&mut room[came..], self.wait())? {
@@ -211,11 +211,11 @@ impl Call<'_> {
         Ok(came)
     }
 
-    fn misbehaved(&self, what: &str) -> Halt {
-        Halt::Peer(self.connection.misbehaved(what))
+    fn misbehaved(&self, what: &str) -> ConnectionEnd {
+        ConnectionEnd::Peer(self.connection.misbehaved(what))
     }
 }
 
-fn closed() -> Halt {
-    Halt::Socket(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))
+fn closed() -> ConnectionEnd {
+    ConnectionEnd::Socket(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))
 }

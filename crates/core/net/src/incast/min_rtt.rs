@@ -10,37 +10,37 @@
 use std::{collections::HashMap, net::IpAddr, time::Duration};
 
 /// The same as Linux's window for `tcpi_min_rtt` of one connection (`net.ipv4.tcp_min_rtt_wlen`).
-const REMEMBERED: Duration = Duration::from_secs(300);
+const WINDOW: Duration = Duration::from_secs(300);
 /// Maximum number of hosts in each of the two maps (I9).
 const HOSTS_MAX: usize = 4096;
 
 /// The minimum RTT of each host; see the module.
 #[derive(Debug, Default)]
-pub(super) struct Nearest {
-    lately: HashMap<IpAddr, Duration>,
-    before: HashMap<IpAddr, Duration>,
+pub(super) struct MinRtt {
+    current: HashMap<IpAddr, Duration>,
+    previous: HashMap<IpAddr, Duration>,
     since: Duration,
 }
 
-impl Nearest {
+impl MinRtt {
     /// Records what connections saw. Returns the minimum RTT to the farthest of their hosts; zero
     /// for none.
-    pub(super) fn farthest(&mut self, seen: &[(IpAddr, Duration)], now: Duration) -> Duration {
+    pub(super) fn update(&mut self, seen: &[(IpAddr, Duration)], now: Duration) -> Duration {
         seen.iter()
-            .map(|(host, round_trip)| self.nearest(*host, *round_trip, now))
+            .map(|(host, round_trip)| self.update_host(*host, *round_trip, now))
             .max()
             .unwrap_or_default()
     }
 
-    fn nearest(&mut self, host: IpAddr, seen: Duration, now: Duration) -> Duration {
-        let full = self.lately.len() == HOSTS_MAX && !self.lately.contains_key(&host);
-        if full || now.saturating_sub(self.since) >= REMEMBERED {
-            (self.before, self.since) = (std::mem::take(&mut self.lately), now);
+    fn update_host(&mut self, host: IpAddr, seen: Duration, now: Duration) -> Duration {
+        let full = self.current.len() == HOSTS_MAX && !self.current.contains_key(&host);
+        if full || now.saturating_sub(self.since) >= WINDOW {
+            (self.previous, self.since) = (std::mem::take(&mut self.current), now);
         }
-        let lately = self.lately.entry(host).or_insert(seen);
+        let lately = self.current.entry(host).or_insert(seen);
         *lately = seen.min(*lately);
         let lately = *lately;
-        self.before.get(&host).map_or(lately, |before| lately.min(*before))
+        self.previous.get(&host).map_or(lately, |before| lately.min(*before))
     }
 }
 
@@ -58,35 +58,35 @@ mod tests {
 
     #[test]
     fn a_connection_on_a_busy_link_uses_the_min_rtt_of_an_earlier_one() {
-        let mut nearest = Nearest::default();
-        assert_eq!(nearest.farthest(&[], ms(0)), ms(0));
-        assert_eq!(nearest.farthest(&[(host(1), ms(1)), (host(2), ms(3))], ms(0)), ms(3));
-        assert_eq!(nearest.farthest(&[(host(1), ms(8)), (host(2), ms(7))], ms(10)), ms(3));
-        assert_eq!(nearest.farthest(&[(host(1), ms(8))], ms(10)), ms(1));
+        let mut nearest = MinRtt::default();
+        assert_eq!(nearest.update(&[], ms(0)), ms(0));
+        assert_eq!(nearest.update(&[(host(1), ms(1)), (host(2), ms(3))], ms(0)), ms(3));
+        assert_eq!(nearest.update(&[(host(1), ms(8)), (host(2), ms(7))], ms(10)), ms(3));
+        assert_eq!(nearest.update(&[(host(1), ms(8))], ms(10)), ms(1));
         assert_eq!(
-            nearest.farthest(&[(host(3), ms(5)), (host(3), ms(2))], ms(20)),
+            nearest.update(&[(host(3), ms(5)), (host(3), ms(2))], ms(20)),
             ms(5),
             "learnt within one call"
         );
-        assert_eq!(nearest.farthest(&[(host(3), ms(5))], ms(30)), ms(2));
+        assert_eq!(nearest.update(&[(host(3), ms(5))], ms(30)), ms(2));
     }
 
     #[test]
     fn a_path_that_became_longer_is_noticed_after_a_while() {
-        let mut nearest = Nearest::default();
-        nearest.farthest(&[(host(1), ms(1))], ms(0));
+        let mut nearest = MinRtt::default();
+        nearest.update(&[(host(1), ms(1))], ms(0));
         let mut seen =
-            |seconds| nearest.farthest(&[(host(1), ms(9))], Duration::from_secs(seconds));
+            |seconds| nearest.update(&[(host(1), ms(9))], Duration::from_secs(seconds));
         assert_eq!([1, 299, 300, 599].map(&mut seen), [ms(1); 4]);
         assert_eq!(seen(600), ms(9));
     }
 
     #[test]
     fn hosts_over_the_limit_are_forgotten() {
-        let mut nearest = Nearest::default();
+        let mut nearest = MinRtt::default();
         for number in 0..3 * HOSTS_MAX {
-            nearest.farthest(&[(host(number), ms(1))], ms(0));
+            nearest.update(&[(host(number), ms(1))], ms(0));
         }
-        assert!(nearest.lately.len() <= HOSTS_MAX && nearest.before.len() <= HOSTS_MAX);
+        assert!(nearest.current.len() <= HOSTS_MAX && nearest.previous.len() <= HOSTS_MAX);
     }
 }

@@ -18,7 +18,7 @@ use tokio::{
 use super::task;
 use crate::{
     driver::{Answer, Exchange, NetError},
-    intake::Progress,
+    incast::ReceiveProgress,
     transport::Transport,
 };
 
@@ -28,26 +28,26 @@ const IN_FLIGHT_KIB_MAX: usize = (2 * WINDOW_BYTES / 1024) as usize;
 
 /// Sends calls to the task of a connection. The task ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ConnectionHandle {
     server: String,
     commands: mpsc::Sender<Command>,
     credits: Arc<Semaphore>,
     window: Arc<Semaphore>,
     ended: Arc<OnceLock<NetError>>,
-    moves: Arc<Moves>,
+    last_progress: Arc<LastProgress>,
 }
 
 /// When the connection last moved a byte.
 #[derive(Debug)]
-pub(super) struct Moves {
+pub(super) struct LastProgress {
     start: Instant,
     /// In ns since `start`.
     last_ns: AtomicU64,
 }
 
-impl Moves {
+impl LastProgress {
     /// Records that bytes moved.
-    pub(super) fn note(&self) {
+    pub(super) fn record(&self) {
         self.last_ns.store(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 }
@@ -63,7 +63,7 @@ pub(super) struct Command {
     pub(super) answer: oneshot::Sender<Result<Reply, NetError>>,
     pub(super) permits: Permits,
     /// Where received bytes are reported for the permit.
-    pub(super) progress: Option<Progress>,
+    pub(super) progress: Option<ReceiveProgress>,
 }
 
 /// Held by a call until its reply has arrived, even if its caller gave up.
@@ -95,17 +95,17 @@ impl Reply {
     }
 }
 
-impl Link {
+impl ConnectionHandle {
     pub(super) fn new(server: String, transport: Transport, credits: u32) -> io::Result<Self> {
         let credits = (credits as usize).min(Semaphore::MAX_PERMITS);
         // one slot for each credit, so that a caller with a credit never waits
         let (commands, receiver) = mpsc::channel(credits);
         let ended = Arc::new(OnceLock::new());
-        let moves = Arc::new(Moves { start: Instant::now(), last_ns: AtomicU64::new(0) });
+        let moves = Arc::new(LastProgress { start: Instant::now(), last_ns: AtomicU64::new(0) });
         task::spawn(server.clone(), transport, receiver, (Arc::clone(&ended), Arc::clone(&moves)))?;
         let (credits, window) =
             (Arc::new(Semaphore::new(credits)), Arc::new(Semaphore::new(IN_FLIGHT_KIB_MAX)));
-        Ok(Self { server, commands, credits, window, ended, moves })
+        Ok(Self { server, commands, credits, window, ended, last_progress: moves })
     }
 
     /// Sends a call without payload to the task, once there is a credit.
@@ -119,7 +119,7 @@ impl Link {
     pub(super) async fn begin_exchange(
         &self,
         exchange: &Exchange<'_>,
-        progress: Option<Progress>,
+        progress: Option<ReceiveProgress>,
     ) -> Result<Answered, NetError> {
         let room: usize = exchange.recv.iter().map(|slice| slice.len()).sum();
         let mut payload = Vec::with_capacity(exchange.send.iter().map(|slice| slice.len()).sum());
@@ -137,7 +137,7 @@ impl Link {
         (op, body, payload): (u16, Vec<u8>, Vec<u8>),
         room: usize,
         permits: Permits,
-        progress: Option<Progress>,
+        progress: Option<ReceiveProgress>,
     ) -> Answered {
         let (answer, answered) = oneshot::channel();
         // if the task has ended, the dropped sender reports it
@@ -156,18 +156,18 @@ impl Link {
     }
 
     /// When it last moved a byte.
-    pub(super) fn moved(&self) -> Instant {
-        self.moves.start + Duration::from_nanos(self.moves.last_ns.load(Ordering::Relaxed))
+    pub(super) fn last_progress(&self) -> Instant {
+        self.last_progress.start + Duration::from_nanos(self.last_progress.last_ns.load(Ordering::Relaxed))
     }
 
     /// The error of an answer that did not arrive within `waited`, after a wait of `unasked` for
     /// the permit.
     pub(super) fn timed_out(&self, waited: Duration, unasked: Duration) -> NetError {
-        NetError::TimedOut { server: self.server.clone(), waited, unasked }
+        NetError::TimedOut { server: self.server.clone(), waited, permit_wait: unasked }
     }
 
     /// The error of a call that got no permit: this host received nothing for `waited`.
-    pub(super) fn not_asked(&self, waited: Duration) -> NetError {
-        NetError::NotAsked { server: self.server.clone(), waited }
+    pub(super) fn not_sent(&self, waited: Duration) -> NetError {
+        NetError::NotSent { server: self.server.clone(), waited }
     }
 }

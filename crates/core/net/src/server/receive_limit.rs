@@ -26,106 +26,106 @@ use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
 use super::listener::lock;
 use crate::{
-    intake::{BOUNDED_BYTES_MIN, Intake, Progress, Received, Turn},
-    tcp::Window,
+    incast::{BOUNDED_BYTES_MIN, ReceiveLimiter, ReceiveProgress, ReceiveStats, ReceivePermit},
+    tcp::ReceiveWindow,
     transport::Transport,
 };
 
 /// A connection that waits this long for a permit continues without one. Its client has filled the
 /// window by then, and sees a server that moves nothing.
-const TURN_WAIT_MAX: Duration = Duration::from_secs(3);
+const PERMIT_WAIT_MAX: Duration = Duration::from_secs(3);
 
 // A client gives up a server that moves nothing during a third of a call's time.
-const _: () = assert!(TURN_WAIT_MAX.as_secs() * 3 < TIMEOUT_SECONDS_DEFAULT);
+const _: () = assert!(PERMIT_WAIT_MAX.as_secs() * 3 < TIMEOUT_SECONDS_DEFAULT);
 
 /// The interfaces of a server: one for each local address that clients have connected to.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Mutex<HashMap<IpAddr, Arc<Intake>>>);
+pub(super) struct Interfaces(Mutex<HashMap<IpAddr, Arc<ReceiveLimiter>>>);
 
-impl Lines {
+impl Interfaces {
     /// The limit for a new connection; `None` on loopback, and where the system does not report
     /// what it measures.
-    pub(super) fn inflow(&self, transport: &Arc<Transport>) -> Option<Inflow> {
-        let window = Window::of(transport)?;
+    pub(super) fn receive_limit(&self, transport: &Arc<Transport>) -> Option<ReceiveLimit> {
+        let window = ReceiveWindow::for_connection(transport)?;
         let address = transport.socket().local_addr().ok()?.ip();
         let intake = Arc::clone(
-            lock(&self.0).entry(address).or_insert_with(|| Arc::new(Intake::of_server())),
+            lock(&self.0).entry(address).or_insert_with(|| Arc::new(ReceiveLimiter::for_server())),
         );
-        Some(Inflow::new(intake, window, Arc::clone(transport)))
+        Some(ReceiveLimit::new(intake, window, Arc::clone(transport)))
     }
 }
 
 /// The payloads of one connection.
 #[derive(Debug)]
-pub(super) struct Inflow {
-    intake: Arc<Intake>,
-    window: Window,
+pub(super) struct ReceiveLimit {
+    intake: Arc<ReceiveLimiter>,
+    window: ReceiveWindow,
     transport: Arc<Transport>,
     /// Whether the present payload is large enough to need a permit.
-    large: bool,
+    is_limited: bool,
     wait_max: Duration,
-    turn: Option<Receiving>,
+    permit: Option<ActivePermit>,
 }
 
 #[derive(Debug)]
-struct Receiving {
-    turn: Turn,
-    progress: Progress,
+struct ActivePermit {
+    permit: ReceivePermit,
+    progress: ReceiveProgress,
 }
 
-impl Inflow {
-    fn new(intake: Arc<Intake>, window: Window, transport: Arc<Transport>) -> Self {
-        Self { intake, window, transport, large: false, wait_max: TURN_WAIT_MAX, turn: None }
+impl ReceiveLimit {
+    fn new(intake: Arc<ReceiveLimiter>, window: ReceiveWindow, transport: Arc<Transport>) -> Self {
+        Self { intake, window, transport, is_limited: false, wait_max: PERMIT_WAIT_MAX, permit: None }
     }
 
     /// A payload of `payload_bytes` follows.
-    pub(super) fn expect(&mut self, payload_bytes: u32) {
-        self.large = u64::from(payload_bytes) >= BOUNDED_BYTES_MIN;
+    pub(super) fn expect_payload(&mut self, payload_bytes: u32) {
+        self.is_limited = u64::from(payload_bytes) >= BOUNDED_BYTES_MIN;
     }
 
     /// Call before more of the payload is received. Waits for a permit, but at most
     /// [`PERMIT_WAIT_MAX`] and `wait_max`; then receives without one.
     pub(super) fn begin(&mut self, wait_max: Duration) {
         self.end();
-        if !self.large {
+        if !self.is_limited {
             return;
         }
-        if let Some(turn) = self.intake.wait_until(1, Instant::now() + wait_max.min(self.wait_max))
+        if let Some(turn) = self.intake.acquire_until(1, Instant::now() + wait_max.min(self.wait_max))
         {
-            self.window.begin(self.transport.socket(), turn.share());
-            self.turn = Some(Receiving { progress: turn.progress(), turn });
+            self.window.begin(self.transport.socket(), turn.window_share());
+            self.permit = Some(ActivePermit { progress: turn.progress(), permit: turn });
         }
     }
 
     /// The same without waiting, for payloads that other connections wait for. It exceeds the
     /// number of permits by at most one.
-    pub(super) fn begin_at_once(&mut self) {
+    pub(super) fn begin_without_waiting(&mut self) {
         self.end();
-        if self.large {
-            let turn = self.intake.begin(1);
-            self.window.begin(self.transport.socket(), turn.share());
-            self.turn = Some(Receiving { progress: turn.progress(), turn });
+        if self.is_limited {
+            let turn = self.intake.acquire_now(1);
+            self.window.begin(self.transport.socket(), turn.window_share());
+            self.permit = Some(ActivePermit { progress: turn.progress(), permit: turn });
         }
     }
 
     /// Counts received bytes.
     pub(super) fn add(&mut self, bytes: usize) {
-        if let Some(receiving) = &self.turn {
+        if let Some(receiving) = &self.permit {
             receiving.progress.add(bytes);
         }
     }
 
     /// Call when the received bytes are stored, or before waiting for other connections.
     pub(super) fn end(&mut self) {
-        if let Some(Receiving { turn, .. }) = self.turn.take() {
-            let mut received = Received::default();
+        if let Some(ActivePermit { permit: turn, .. }) = self.permit.take() {
+            let mut received = ReceiveStats::default();
             self.window.end(self.transport.socket(), &mut received);
-            turn.end(received);
+            turn.finish(received);
         }
     }
 }
 
-impl Drop for Inflow {
+impl Drop for ReceiveLimit {
     fn drop(&mut self) {
         self.end();
     }
@@ -148,23 +148,23 @@ mod tests {
     const LONG: Duration = Duration::from_secs(600);
 
     /// A connection on loopback that is treated as remote, and the client's end.
-    fn connection(intake: &Arc<Intake>) -> (Inflow, TcpStream) {
+    fn connection(intake: &Arc<ReceiveLimiter>) -> (ReceiveLimit, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client =
             TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let transport =
             Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
-        (Inflow::new(Arc::clone(intake), Window::anyway(&transport), transport), client)
+        (ReceiveLimit::new(Arc::clone(intake), ReceiveWindow::for_loopback(&transport), transport), client)
     }
 
     #[test]
     fn only_a_large_payload_takes_a_permit_and_releases_it_at_its_end() {
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         let (mut inflow, _client) = connection(&intake);
-        inflow.expect(LARGE - 1);
+        inflow.expect_payload(LARGE - 1);
         inflow.begin(LONG);
         assert!(intake.is_idle());
-        inflow.expect(LARGE);
+        inflow.expect_payload(LARGE);
         inflow.begin(LONG);
         assert!(!intake.is_idle());
         inflow.end();
@@ -178,15 +178,15 @@ mod tests {
 
     #[test]
     fn a_payload_that_others_wait_for_needs_no_free_permit() {
-        let intake = Intake::timeless();
-        let others = intake.begin(1000);
+        let intake = ReceiveLimiter::with_frozen_clock();
+        let others = intake.acquire_now(1000);
         let (mut inflow, _client) = connection(&intake);
-        inflow.expect(LARGE - 1);
-        inflow.begin_at_once();
-        assert!(inflow.turn.is_none(), "it is small");
-        inflow.expect(LARGE);
-        inflow.begin_at_once();
-        assert!(inflow.turn.is_some());
+        inflow.expect_payload(LARGE - 1);
+        inflow.begin_without_waiting();
+        assert!(inflow.permit.is_none(), "it is small");
+        inflow.expect_payload(LARGE);
+        inflow.begin_without_waiting();
+        assert!(inflow.permit.is_some());
         drop(others);
         assert!(!intake.is_idle());
         inflow.end();
@@ -195,22 +195,22 @@ mod tests {
 
     #[test]
     fn without_time_a_payload_is_received_without_a_permit() {
-        let intake = Intake::timeless();
-        let others = intake.begin(1000);
+        let intake = ReceiveLimiter::with_frozen_clock();
+        let others = intake.acquire_now(1000);
         let (mut inflow, _client) = connection(&intake);
-        inflow.expect(LARGE);
+        inflow.expect_payload(LARGE);
         inflow.begin(Duration::ZERO);
-        assert!(inflow.turn.is_none());
+        assert!(inflow.permit.is_none());
         drop(others);
         assert!(intake.is_idle());
     }
 
     #[test]
     fn a_payload_is_received_without_a_permit_before_its_client_gives_up() {
-        let intake = Intake::timeless();
-        let others = intake.begin(1000);
+        let intake = ReceiveLimiter::with_frozen_clock();
+        let others = intake.acquire_now(1000);
         let (mut inflow, _client) = connection(&intake);
-        inflow.expect(LARGE);
+        inflow.expect_payload(LARGE);
         let (done, is_done) = std::sync::mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -219,7 +219,7 @@ mod tests {
                 drop(others);
             });
             inflow.begin(LONG);
-            assert!(inflow.turn.is_none());
+            assert!(inflow.permit.is_none());
             done.send(()).expect("it waits");
         });
         assert!(intake.is_idle());
@@ -230,7 +230,7 @@ mod tests {
         const CLIENTS: usize = 24;
         const BYTES: usize = 100_000;
         const CHUNK: usize = 32 << 10;
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         let (receiving, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for number in 0..CLIENTS {
@@ -242,7 +242,7 @@ mod tests {
                 });
                 let (receiving, most) = (&receiving, &most);
                 scope.spawn(move || {
-                    inflow.expect(BYTES as u32);
+                    inflow.expect_payload(BYTES as u32);
                     let (mut left, mut buffer) = (BYTES, vec![0; CHUNK]);
                     while left > 0 {
                         inflow.begin(LONG);
@@ -267,26 +267,26 @@ mod tests {
             }
         });
         let most = most.into_inner();
-        assert!((1..=intake.places()).contains(&most), "{most}");
+        assert!((1..=intake.permit_count()).contains(&most), "{most}");
         assert!(intake.is_idle());
     }
 
     #[test]
     fn a_client_that_stops_within_a_payload_does_not_block_others() {
-        let intake = Arc::new(Intake::of_server());
-        let ill: Vec<_> = (0..intake.places())
+        let intake = Arc::new(ReceiveLimiter::for_server());
+        let ill: Vec<_> = (0..intake.permit_count())
             .map(|_| {
                 let (mut inflow, client) = connection(&intake);
-                inflow.expect(LARGE);
+                inflow.expect_payload(LARGE);
                 inflow.begin(LONG);
                 inflow.add(1);
                 (inflow, client)
             })
             .collect();
         let (mut inflow, mut client) = connection(&intake);
-        inflow.expect(LARGE);
+        inflow.expect_payload(LARGE);
         inflow.begin(LONG);
-        assert!(inflow.turn.is_some());
+        assert!(inflow.permit.is_some());
         client.write_all(&[7]).expect("sent");
         let mut byte = [0];
         let mut socket = inflow.transport.socket();

@@ -22,7 +22,7 @@ const PIPE_BYTES: usize = 256 * 1024;
 
 /// The pipe of one connection, created on first use.
 #[derive(Debug, Default)]
-pub(super) enum Pages {
+pub(super) enum PagePipe {
     /// Not used so far.
     #[default]
     Unused,
@@ -33,9 +33,9 @@ pub(super) enum Pages {
     Pipe(linux::Pipe),
 }
 
-impl Pages {
+impl PagePipe {
     /// Whether sending these ranges through a pipe is cheaper than copying them.
-    pub(super) fn are_worth_it(pieces: usize, bytes: usize) -> bool {
+    pub(super) fn is_worthwhile(pieces: usize, bytes: usize) -> bool {
         bytes >= pieces * PIECE_BYTES_MIN
     }
 
@@ -168,7 +168,7 @@ mod tests {
     use memmap2::MmapOptions;
 
     use super::*;
-    use crate::server::MappedPiece;
+    use crate::server::MappedRange;
 
     const PIECES: [u64; 3] = [8192, 0, 4096];
     const BYTES: usize = 2048;
@@ -186,14 +186,14 @@ mod tests {
 
     /// A file of three pages of ones. Returns what was received; `change` runs after sending and
     /// before receiving.
-    fn received(pages: &mut Pages, change: impl FnOnce(&File)) -> (usize, Vec<u8>) {
+    fn received(pages: &mut PagePipe, change: impl FnOnce(&File)) -> (usize, Vec<u8>) {
         let (transport, mut client) = connection();
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&[1; 3 * 4096]).expect("written");
         let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).expect("mapped");
-        let pieces = PIECES.map(|at| MappedPiece::new(&map, &file, at, BYTES).expect("in it"));
+        let pieces = PIECES.map(|at| MappedRange::new(&map, &file, at, BYTES).expect("in it"));
         let (sent, outcome) =
-            pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
+            pages.send(&transport, &pieces.each_ref().map(MappedRange::as_io_slice), soon());
         outcome.expect("sent");
         change(&file);
         drop(transport);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn pages_are_sent_and_not_copied_so_that_a_later_change_is_seen() {
-        let mut pages = Pages::default();
+        let mut pages = PagePipe::default();
         let (sent, all) = received(&mut pages, |_| {});
         assert_eq!((sent, all), (3 * BYTES, vec![1; 3 * BYTES]));
         let (sent, all) =
@@ -214,25 +214,25 @@ mod tests {
 
     #[test]
     fn without_a_pipe_or_a_page_the_rest_is_left_to_be_copied() {
-        assert_eq!(received(&mut Pages::Refused, |_| {}), (0, Vec::new()));
-        let mut pages = Pages::default();
+        assert_eq!(received(&mut PagePipe::Refused, |_| {}), (0, Vec::new()));
+        let mut pages = PagePipe::default();
         let (transport, _client) = connection();
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&[1; 4096], 0).expect("written");
         let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).expect("mapped");
         let pieces =
-            [0, 65_536].map(|at| MappedPiece::new(&map, &file, at, 4096).expect("in the mapping"));
+            [0, 65_536].map(|at| MappedRange::new(&map, &file, at, 4096).expect("in the mapping"));
         let (sent, outcome) =
-            pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
+            pages.send(&transport, &pieces.each_ref().map(MappedRange::as_io_slice), soon());
         outcome.expect("the connection is whole");
-        assert!(sent == 4096 && matches!(pages, Pages::Pipe(_)), "{sent} {pages:?}");
+        assert!(sent == 4096 && matches!(pages, PagePipe::Pipe(_)), "{sent} {pages:?}");
     }
 
     #[test]
     fn a_pipe_that_the_system_refuses_is_not_tried_again() {
         // A file that is no pipe takes no pages, as in a sandbox that forbids `vmsplice`.
-        let mut pages = Pages::Pipe(linux::Pipe::of_a_file().expect("a file"));
+        let mut pages = PagePipe::Pipe(linux::Pipe::of_a_file().expect("a file"));
         assert_eq!(received(&mut pages, |_| {}), (0, Vec::new()));
-        assert!(matches!(pages, Pages::Refused), "{pages:?}");
+        assert!(matches!(pages, PagePipe::Refused), "{pages:?}");
     }
 }

@@ -24,13 +24,13 @@ use std::{
 use braid_types::{ConnectionId, limits::WINDOW_BYTES};
 use braid_wire::{Call, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, message::iod::JoinRead};
 
-use super::{connect::Connected, silence::Silence};
+use super::{connect::Connected, idle_time::IdleTime};
 use crate::{
     driver::{Answer, Exchange, NetError},
     frames::FrameBuffer,
     handshake::Established,
-    intake::{BOUNDED_BYTES_MIN, Progress, Received},
-    tcp::Window,
+    incast::{BOUNDED_BYTES_MIN, ReceiveProgress, ReceiveStats},
+    tcp::ReceiveWindow,
     transport::{PIECES_MAX, Transport, Wait},
 };
 
@@ -57,9 +57,9 @@ pub struct Connection {
     /// Received bytes without a place of their own: headers, bodies, small payloads.
     pub(super) inbox: FrameBuffer,
     /// Its payload arrives in fragments too small for a pipe.
-    pub(super) overfills: bool,
+    pub(super) fills_pipe: bool,
     /// The receive window set for the peer; `None`: the system manages it.
-    pub(super) window: Option<Window>,
+    pub(super) window: Option<ReceiveWindow>,
     /// Why the connection must not be used again.
     pub(super) broken: Option<NetError>,
 }
@@ -69,7 +69,7 @@ impl Connection {
         let Connected { server, transport, established } = connected;
         let inbox = FrameBuffer::new(FRAME_HEADER_BYTES + AHEAD_BYTES + SMALL_BYTES_MAX as usize);
         let Established { credits, connection: id, .. } = established;
-        let (credits, window) = (credits as usize, Window::of(&transport));
+        let (credits, window) = (credits as usize, ReceiveWindow::for_connection(&transport));
         Self {
             server,
             id,
@@ -77,14 +77,14 @@ impl Connection {
             credits,
             next_id: 1,
             inbox,
-            overfills: false,
+            fills_pipe: false,
             window,
             broken: None,
         }
     }
 
     /// Whether an answer of this size needs a receive permit.
-    pub(super) fn is_bounded(&self, answer_bytes: u64) -> bool {
+    pub(super) fn is_limited(&self, answer_bytes: u64) -> bool {
         self.window.is_some() && answer_bytes >= BOUNDED_BYTES_MIN
     }
 
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Call after it. Adds the observations to `received`.
-    pub(super) fn close_window(&mut self, received: &mut Received) {
+    pub(super) fn close_window(&mut self, received: &mut ReceiveStats) {
         if let Some(window) = &mut self.window {
             window.end(self.transport.socket(), received);
         }
@@ -107,27 +107,27 @@ impl Connection {
     }
 
     /// The error of a call that got no permit: this host received nothing for `waited`.
-    pub(super) fn not_asked(&self, waited: Duration) -> NetError {
-        NetError::NotAsked { server: self.server.clone(), waited }
+    pub(super) fn not_sent(&self, waited: Duration) -> NetError {
+        NetError::NotSent { server: self.server.clone(), waited }
     }
 
     /// The error of a call whose server was silent for `waited`, after a wait of `unasked` for the
     /// permit.
-    pub(super) fn error_of(&self, halt: Halt, waited: Duration, unasked: Duration) -> NetError {
+    pub(super) fn error_for(&self, halt: ConnectionEnd, waited: Duration, unasked: Duration) -> NetError {
         let server = self.server.clone();
         match halt {
-            Halt::Peer(error) => error,
-            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => {
-                NetError::TimedOut { server, waited, unasked }
+            ConnectionEnd::Peer(error) => error,
+            ConnectionEnd::Socket(error) if error.kind() == ErrorKind::TimedOut => {
+                NetError::TimedOut { server, waited, permit_wait: unasked }
             }
-            Halt::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
+            ConnectionEnd::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
         }
     }
 }
 
 /// A call whose reply is not complete.
 #[derive(Debug)]
-struct InFlight {
+struct CallInFlight {
     request_id: u64,
     /// Index in the batch.
     exchange: usize,
@@ -140,7 +140,7 @@ struct InFlight {
 
 /// What the next received byte belongs to.
 #[derive(Debug)]
-enum Receiving {
+enum ReceiveState {
     Header,
     Body { call: usize, body: Vec<u8>, done: usize, payload_left: usize },
     Payload { call: usize, left: usize, last: Option<Vec<u8>> },
@@ -148,7 +148,7 @@ enum Receiving {
 
 /// The state of one connection in a batch.
 #[derive(Debug)]
-pub(super) struct Lane<'c> {
+pub(super) struct ExchangeQueue<'c> {
     connection: &'c mut Connection,
     /// Indexes of its exchanges in the batch, in order.
     queue: Vec<usize>,
@@ -156,41 +156,41 @@ pub(super) struct Lane<'c> {
     begun: usize,
     /// The frame being sent: its header, and how many of its bytes are sent.
     sending: Option<([u8; FRAME_HEADER_BYTES], usize)>,
-    in_flight: Vec<InFlight>,
+    in_flight: Vec<CallInFlight>,
     in_flight_bytes: u64,
-    receiving: Receiving,
-    turn: LaneTurn,
-    silence: Silence,
+    receiving: ReceiveState,
+    permit: PermitState,
+    idle_time: IdleTime,
     /// How long it waited for its permit.
-    unasked: Duration,
+    permit_wait: Duration,
 }
 
 /// Whether requests may be sent.
 #[derive(Debug)]
-enum LaneTurn {
+enum PermitState {
     /// It needs no permit, or has released it.
     None,
     /// It must not send before it has a permit.
     Awaited,
-    Taken(Progress),
+    Taken(ReceiveProgress),
 }
 
 /// Why a connection ended.
 #[derive(Debug)]
-pub(super) enum Halt {
+pub(super) enum ConnectionEnd {
     /// The peer misbehaved.
     Peer(NetError),
     /// The socket failed, or the time is up.
     Socket(io::Error),
 }
 
-impl From<NetError> for Halt {
+impl From<NetError> for ConnectionEnd {
     fn from(error: NetError) -> Self {
         Self::Peer(error)
     }
 }
 
-impl From<io::Error> for Halt {
+impl From<io::Error> for ConnectionEnd {
     fn from(error: io::Error) -> Self {
         Self::Socket(error)
     }
@@ -198,7 +198,7 @@ impl From<io::Error> for Halt {
 
 /// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum StepResult {
     /// Bytes moved; more may be possible immediately.
     Moved,
     /// The socket has no bytes or no space now.
@@ -207,9 +207,9 @@ pub(super) enum Step {
     Nothing,
 }
 
-impl<'c> Lane<'c> {
+impl<'c> ExchangeQueue<'c> {
     /// The state at the beginning of a batch.
-    pub(super) fn new(connection: &'c mut Connection, silence: Silence) -> Self {
+    pub(super) fn new(connection: &'c mut Connection, silence: IdleTime) -> Self {
         Self {
             connection,
             queue: Vec::new(),
@@ -217,28 +217,28 @@ impl<'c> Lane<'c> {
             sending: None,
             in_flight: Vec::new(),
             in_flight_bytes: 0,
-            receiving: Receiving::Header,
-            turn: LaneTurn::None,
-            silence,
-            unasked: Duration::ZERO,
+            receiving: ReceiveState::Header,
+            permit: PermitState::None,
+            idle_time: silence,
+            permit_wait: Duration::ZERO,
         }
     }
 
     /// Returns whether its replies need a receive permit. If so, it sends no request until
     /// [`ExchangeQueue::take_permit`].
-    pub(super) fn await_turn(&mut self, batch: &[Exchange<'_>]) -> bool {
-        let bytes = self.queue.iter().map(|index| batch[*index].room()).sum();
-        let bounded = self.connection.is_bounded(bytes);
-        self.turn = if bounded { LaneTurn::Awaited } else { LaneTurn::None };
+    pub(super) fn require_permit(&mut self, batch: &[Exchange<'_>]) -> bool {
+        let bytes = self.queue.iter().map(|index| batch[*index].reply_capacity()).sum();
+        let bounded = self.connection.is_limited(bytes);
+        self.permit = if bounded { PermitState::Awaited } else { PermitState::None };
         bounded
     }
 
-    pub(super) fn awaits_turn(&self) -> bool {
-        matches!(self.turn, LaneTurn::Awaited)
+    pub(super) fn awaits_permit(&self) -> bool {
+        matches!(self.permit, PermitState::Awaited)
     }
 
-    pub(super) fn has_turn(&self) -> bool {
-        matches!(self.turn, LaneTurn::Taken(_))
+    pub(super) fn has_permit(&self) -> bool {
+        matches!(self.permit, PermitState::Taken(_))
     }
 
     /// The peer's address, if its connection may need permits.
@@ -252,20 +252,20 @@ impl<'c> Lane<'c> {
         self.queue.iter().any(|index| batch[*index].op == JoinRead::OP)
     }
 
-    pub(super) fn take_turn(&mut self, share: Option<u32>, progress: Progress) {
+    pub(super) fn take_permit(&mut self, share: Option<u32>, progress: ReceiveProgress) {
         self.connection.open_window(share);
-        self.turn = LaneTurn::Taken(progress);
-        self.unasked = self.silence.time();
-        self.silence.end();
+        self.permit = PermitState::Taken(progress);
+        self.permit_wait = self.idle_time.elapsed();
+        self.idle_time.reset();
     }
 
     /// Releases the permit if it is no longer needed, and adds the observations to `received`.
     /// Returns whether it did.
-    pub(super) fn give_turn_back(&mut self, received: &mut Received) -> bool {
-        let gives = self.is_done() && self.has_turn();
+    pub(super) fn release_permit(&mut self, received: &mut ReceiveStats) -> bool {
+        let gives = self.is_done() && self.has_permit();
         if gives {
             self.connection.close_window(received);
-            self.turn = LaneTurn::None;
+            self.permit = PermitState::None;
         }
         gives
     }
@@ -296,7 +296,7 @@ impl<'c> Lane<'c> {
     }
 
     /// Sends what may be sent now, in at most one system call.
-    pub(super) fn send(&mut self, batch: &[Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
+    pub(super) fn send(&mut self, batch: &[Exchange<'_>], wait: Wait) -> Result<StepResult, ConnectionEnd> {
         self.send_up_to(usize::MAX, batch, wait)
     }
 
@@ -306,13 +306,13 @@ impl<'c> Lane<'c> {
         most: usize,
         batch: &[Exchange<'_>],
         wait: Wait,
-    ) -> Result<Step, Halt> {
+    ) -> Result<StepResult, ConnectionEnd> {
         if self.sending.is_none() && !self.begin(batch) {
             return self.flush(wait);
         }
         let (Some((header, sent)), Some(&index)) = (self.sending, self.queue.get(self.begun - 1))
         else {
-            return Ok(Step::Nothing);
+            return Ok(StepResult::Nothing);
         };
         let exchange = &batch[index];
         let pieces = rest_of_request(&header, exchange, sent, most);
@@ -321,53 +321,53 @@ impl<'c> Lane<'c> {
                 let sent = sent + bytes;
                 let whole = FRAME_HEADER_BYTES + exchange.body.len() + gathered(&exchange.send);
                 self.sending = (sent < whole).then_some((header, sent));
-                self.silence.end();
-                Ok(Step::Moved)
+                self.idle_time.reset();
+                Ok(StepResult::Moved)
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(StepResult::Blocked),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn flush(&mut self, wait: Wait) -> Result<Step, Halt> {
+    fn flush(&mut self, wait: Wait) -> Result<StepResult, ConnectionEnd> {
         match self.transport().flush(wait) {
-            Ok(()) => Ok(Step::Nothing),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Ok(()) => Ok(StepResult::Nothing),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(StepResult::Blocked),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Receives what has arrived, in one system call.
-    pub(super) fn receive(&mut self, batch: &mut [Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
+    pub(super) fn receive(&mut self, batch: &mut [Exchange<'_>], wait: Wait) -> Result<StepResult, ConnectionEnd> {
         if self.in_flight.is_empty() {
-            return Ok(Step::Nothing);
+            return Ok(StepResult::Nothing);
         }
         match self.receive_bytes(batch, wait) {
             Ok(0) => {
                 Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection").into())
             }
             Ok(bytes) => {
-                if let LaneTurn::Taken(progress) = &self.turn {
+                if let PermitState::Taken(progress) = &self.permit {
                     progress.add(bytes);
                 }
-                self.silence.end();
+                self.idle_time.reset();
                 self.received(batch, bytes)?;
-                Ok(Step::Moved)
+                Ok(StepResult::Moved)
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(StepResult::Blocked),
             Err(error) => Err(error.into()),
         }
     }
 
     /// The same, but waits until the server has been silent for too long.
-    pub(super) fn receive_in_time(&mut self, batch: &mut [Exchange<'_>]) -> Result<Step, Halt> {
-        let until = self.silent_until();
+    pub(super) fn receive_in_time(&mut self, batch: &mut [Exchange<'_>]) -> Result<StepResult, ConnectionEnd> {
+        let until = self.idle_deadline();
         match self.receive(batch, Wait::Until(until)) {
             // The answer may have arrived while this thread waited for another server.
-            Err(Halt::Socket(error)) if error.kind() == ErrorKind::TimedOut => {
+            Err(ConnectionEnd::Socket(error)) if error.kind() == ErrorKind::TimedOut => {
                 match self.receive(batch, Wait::No)? {
-                    Step::Moved => Ok(Step::Moved),
-                    Step::Blocked | Step::Nothing => Err(error.into()),
+                    StepResult::Moved => Ok(StepResult::Moved),
+                    StepResult::Blocked | StepResult::Nothing => Err(error.into()),
                 }
             }
             received => received,
@@ -375,20 +375,20 @@ impl<'c> Lane<'c> {
     }
 
     /// When the server will have been silent for too long.
-    pub(super) fn silent_until(&mut self) -> Instant {
-        self.silence.until()
+    pub(super) fn idle_deadline(&mut self) -> Instant {
+        self.idle_time.deadline()
     }
 
     /// Ends the connection for this reason.
-    pub(super) fn halt(&mut self, batch: &mut [Exchange<'_>], halt: Halt) {
-        let error = self.connection.error_of(halt, self.silence.time(), self.unasked);
+    pub(super) fn end_connection(&mut self, batch: &mut [Exchange<'_>], halt: ConnectionEnd) {
+        let error = self.connection.error_for(halt, self.idle_time.elapsed(), self.permit_wait);
         self.fail(batch, &error);
     }
 
     /// Ends the wait for a permit that did not come. Nothing was sent; the connection stays usable.
-    pub(super) fn is_not_asked(&mut self, batch: &mut [Exchange<'_>], waited: Duration) {
-        debug_assert!(self.awaits_turn() && self.begun == 0, "a request was sent without a permit");
-        let error = self.connection.not_asked(waited);
+    pub(super) fn fail_unsent(&mut self, batch: &mut [Exchange<'_>], waited: Duration) {
+        debug_assert!(self.awaits_permit() && self.begun == 0, "a request was sent without a permit");
+        let error = self.connection.not_sent(waited);
         self.end(batch, &error);
     }
 
@@ -423,7 +423,7 @@ impl<'c> Lane<'c> {
 
     fn may_begin(&self, batch: &[Exchange<'_>]) -> bool {
         let Some(&next) = self.queue.get(self.begun) else { return false };
-        if self.awaits_turn() {
+        if self.awaits_permit() {
             return false;
         }
         let room = self.in_flight_bytes + wanted(&batch[next]) <= IN_FLIGHT_BYTES_MAX;
@@ -449,7 +449,7 @@ impl<'c> Lane<'c> {
         self.sending = Some((header.to_bytes(), 0));
         let bytes = wanted(exchange);
         self.in_flight_bytes += bytes;
-        self.in_flight.push(InFlight {
+        self.in_flight.push(CallInFlight {
             request_id,
             exchange: index,
             bytes,
@@ -472,11 +472,11 @@ impl<'c> Lane<'c> {
         let small = self.in_flight.iter().all(|call| call.bytes <= SMALL_BYTES_MAX);
         let ahead = if small { inbox.space() } else { first_bytes(inbox.space(), AHEAD_BYTES) };
         let (call, body, left) = match &mut self.receiving {
-            Receiving::Header => return transport.recv_into(ahead, wait),
-            Receiving::Body { call, body, done, payload_left } => {
+            ReceiveState::Header => return transport.recv_into(ahead, wait),
+            ReceiveState::Body { call, body, done, payload_left } => {
                 (*call, &mut body[*done..], *payload_left)
             }
-            Receiving::Payload { call, left, .. } => (*call, &mut [][..], *left),
+            ReceiveState::Payload { call, left, .. } => (*call, &mut [][..], *left),
         };
         let mut pieces = Vec::with_capacity(4);
         if !body.is_empty() {
@@ -492,15 +492,15 @@ impl<'c> Lane<'c> {
     /// Accounts for `bytes` that were received where [`ExchangeQueue::receive_bytes`] asked for
     /// them.
     fn received(&mut self, batch: &mut [Exchange<'_>], mut bytes: usize) -> Result<(), NetError> {
-        if let Receiving::Body { body, done, .. } = &mut self.receiving {
+        if let ReceiveState::Body { body, done, .. } = &mut self.receiving {
             let taken = bytes.min(body.len() - *done);
             *done += taken;
             bytes -= taken;
         }
         let left = match &mut self.receiving {
-            Receiving::Body { call, payload_left, .. } => Some((*call, payload_left)),
-            Receiving::Payload { call, left, .. } => Some((*call, left)),
-            Receiving::Header => None,
+            ReceiveState::Body { call, payload_left, .. } => Some((*call, payload_left)),
+            ReceiveState::Payload { call, left, .. } => Some((*call, left)),
+            ReceiveState::Header => None,
         };
         if let Some((call, left)) = left {
             let taken = bytes.min(*left);
@@ -510,42 +510,42 @@ impl<'c> Lane<'c> {
             call.advance(&batch[call.exchange].recv, taken);
         }
         self.connection.inbox.filled(bytes);
-        self.digest(batch)
+        self.process_inbox(batch)
     }
 
     /// Processes frames as far as the received bytes allow.
-    fn digest(&mut self, batch: &mut [Exchange<'_>]) -> Result<(), NetError> {
+    fn process_inbox(&mut self, batch: &mut [Exchange<'_>]) -> Result<(), NetError> {
         loop {
             let inbox = &mut self.connection.inbox;
-            self.receiving = match std::mem::replace(&mut self.receiving, Receiving::Header) {
-                Receiving::Header => match inbox.header() {
+            self.receiving = match std::mem::replace(&mut self.receiving, ReceiveState::Header) {
+                ReceiveState::Header => match inbox.header() {
                     Ok(None) => return Ok(()),
                     Ok(Some(header)) => self.begin_frame(&header, batch)?,
                     Err(error) => return Err(self.misbehaved(&error.to_string())),
                 },
-                Receiving::Body { call, mut body, done, payload_left } => {
+                ReceiveState::Body { call, mut body, done, payload_left } => {
                     let bytes = inbox.take(body.len() - done);
                     body[done..done + bytes.len()].copy_from_slice(bytes);
                     let done = done + bytes.len();
                     if done < body.len() {
-                        self.receiving = Receiving::Body { call, body, done, payload_left };
+                        self.receiving = ReceiveState::Body { call, body, done, payload_left };
                         return Ok(());
                     }
-                    Receiving::Payload { call, left: payload_left, last: Some(body) }
+                    ReceiveState::Payload { call, left: payload_left, last: Some(body) }
                 }
-                Receiving::Payload { call, left, last } => {
+                ReceiveState::Payload { call, left, last } => {
                     let bytes = inbox.take(left);
                     let left = left - bytes.len();
                     let state = &mut self.in_flight[call];
                     state.scatter(&mut batch[state.exchange].recv, bytes);
                     if left > 0 {
-                        self.receiving = Receiving::Payload { call, left, last };
+                        self.receiving = ReceiveState::Payload { call, left, last };
                         return Ok(());
                     }
                     if let Some(body) = last {
                         self.finish(batch, call, body);
                     }
-                    Receiving::Header
+                    ReceiveState::Header
                 }
             };
         }
@@ -562,7 +562,7 @@ impl<'c> Lane<'c> {
         &self,
         header: &FrameHeader,
         batch: &[Exchange<'_>],
-    ) -> Result<Receiving, NetError> {
+    ) -> Result<ReceiveState, NetError> {
         let call = self.in_flight.iter().position(|call| call.request_id == header.request_id);
         let call = call.ok_or_else(|| self.misbehaved("it answered a call that was not made"))?;
         let state = &self.in_flight[call];
@@ -579,18 +579,18 @@ impl<'c> Lane<'c> {
                 Err(self.misbehaved("it sent a data frame without payload"))
             }
             FrameFlags::DATA if header.body_bytes == 0 => {
-                Ok(Receiving::Payload { call, left: payload, last: None })
+                Ok(ReceiveState::Payload { call, left: payload, last: None })
             }
             FrameFlags::FINAL => {
                 let body = vec![0; header.body_bytes as usize];
-                Ok(Receiving::Body { call, body, done: 0, payload_left: payload })
+                Ok(ReceiveState::Body { call, body, done: 0, payload_left: payload })
             }
             _ => Err(self.misbehaved("it sent a frame that is no reply")),
         }
     }
 }
 
-impl InFlight {
+impl CallInFlight {
     /// Bytes that still fit the caller's buffers.
     fn room(&self, slices: &[IoSliceMut<'_>]) -> usize {
         slices[self.slice..].iter().map(|slice| slice.len()).sum::<usize>() - self.offset
@@ -674,5 +674,5 @@ fn gathered(pieces: &[IoSlice<'_>]) -> usize {
 }
 
 fn wanted(exchange: &Exchange<'_>) -> u64 {
-    gathered(&exchange.send) as u64 + exchange.room()
+    gathered(&exchange.send) as u64 + exchange.reply_capacity()
 }

@@ -7,7 +7,7 @@ use memmap2::MmapRaw;
 
 /// A range of a file that is mapped from its beginning.
 #[derive(Clone, Copy, Debug)]
-pub struct MappedPiece<'m> {
+pub struct MappedRange<'m> {
     map: &'m MmapRaw,
     /// The file, for reading what the mapping no longer has.
     pub(super) file: &'m File,
@@ -15,7 +15,7 @@ pub struct MappedPiece<'m> {
     pub(super) bytes: usize,
 }
 
-impl<'m> MappedPiece<'m> {
+impl<'m> MappedRange<'m> {
     /// `bytes` of `file` from `offset`; `None` when they pass the end of `map`. The file may end
     /// earlier.
     pub fn new(map: &'m MmapRaw, file: &'m File, offset: u64, bytes: usize) -> Option<Self> {
@@ -25,7 +25,7 @@ impl<'m> MappedPiece<'m> {
 
     /// A slice for `sendmsg` and nothing else. If the file was truncated, `sendmsg` returns
     /// `EFAULT`; any other access to the bytes kills the process with `SIGBUS`.
-    pub(super) fn for_the_kernel(&self) -> IoSlice<'m> {
+    pub(super) fn as_io_slice(&self) -> IoSlice<'m> {
         // SAFETY: `new` checked that the range lies in the mapping, which lives for 'm. No code in
         // this process reads or writes through the slice: the callers pass it to the kernel, which
         // copies the file's present content.

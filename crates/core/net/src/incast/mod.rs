@@ -7,9 +7,9 @@
 //! A permit counts *connections*: each is one connection in one call. Payloads below
 //! [`BOUNDED_BYTES_MIN`], and connections on loopback, need no permit.
 
-mod bound;
-mod nearest;
-mod turns;
+mod in_flight_limit;
+mod min_rtt;
+mod receive_permits;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -25,9 +25,9 @@ use std::{
 };
 
 use self::{
-    bound::{Bound, Mark, Way},
-    nearest::Nearest,
-    turns::{Asked, Turns},
+    in_flight_limit::{InFlightLimit, ReceiveMark, PathSample},
+    min_rtt::MinRtt,
+    receive_permits::{PermitReply, ReceivePermits},
 };
 
 /// Smaller payloads fit any queue; to account for them would cost more than it gains.
@@ -35,69 +35,69 @@ pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
 
 /// The receive permits and the limit of one link; see the module.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct ReceiveLimiter {
     start: Instant,
     /// Total bytes received under permits.
     received: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
 }
 
 #[derive(Debug)]
-struct State {
-    bound: Bound,
-    nearest: Nearest,
-    turns: Turns,
-    calls: Calls,
+struct LimiterState {
+    limit: InFlightLimit,
+    min_rtt: MinRtt,
+    permits: ReceivePermits,
+    role: LimiterRole,
     /// How many connections receive from each server. New calls begin with the least used servers.
-    asked: HashMap<SocketAddr, usize>,
+    receiving_from: HashMap<SocketAddr, usize>,
 }
 
 /// The side of the connections that this host has.
 #[derive(Debug)]
-enum Calls {
+enum LimiterRole {
     /// A client: the recent maximum of connections in one call, and when it was reached.
-    Own(usize, Duration),
+    Client(usize, Duration),
     /// A server that receives from clients.
-    OfClients,
+    Server,
 }
 
 /// The maximum number of connections in a call counts for this long.
-const LATE: Duration = Duration::from_secs(1);
+const RECENT: Duration = Duration::from_secs(1);
 
 /// Interval at which a waiting call checks the link and does its other work. It is short enough for
 /// a server whose answer fills a socket buffer in the meantime: that server gives up after
 /// [`server::ServerConfig::stall_timeout`](crate::server::ServerConfig).
-const MEANWHILE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Minimum interval between polls.
-const LOOK_LEAST: Duration = Duration::from_millis(1);
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// The right of one call's connections to receive now. Dropping it releases them.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    intake: Arc<Intake>,
+pub(crate) struct ReceivePermit {
+    intake: Arc<ReceiveLimiter>,
     id: u64,
     /// Connections that still hold the permit.
-    lanes: usize,
-    begun: Mark,
+    connections: usize,
+    begun: ReceiveMark,
     /// Receive window of each connection; `None`: no limit.
     share: Option<u32>,
     received: Arc<AtomicU64>,
     /// The servers of the connections that were chosen to receive.
-    asked: Vec<SocketAddr>,
+    servers: Vec<SocketAddr>,
 }
 
 /// A call that waits for a permit.
 #[derive(Debug)]
-pub(crate) struct Waiting<'i> {
-    intake: &'i Arc<Intake>,
+pub(crate) struct PermitWait<'i> {
+    intake: &'i Arc<ReceiveLimiter>,
     wanted: usize,
     ticket: Option<u64>,
 }
 
 /// How long no connection of this host has received anything. A call that waits for a permit while
 /// others receive does not wait for a server (I8).
-struct LineSilence<'i> {
-    intake: &'i Intake,
+struct LinkIdleTime<'i> {
+    intake: &'i ReceiveLimiter,
     max: Duration,
     seen: u64,
     since: Instant,
@@ -105,7 +105,7 @@ struct LineSilence<'i> {
 
 /// What a permit's connections observed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ReceiveStats {
     /// Segments that arrived out of order.
     pub(crate) out_of_order: u32,
     /// The minimum RTT that each connection saw, with its host.
@@ -114,37 +114,37 @@ pub(crate) struct Received {
 
 /// Reports received bytes to a permit.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
-    of_turn: Arc<AtomicU64>,
-    intake: Arc<Intake>,
+pub(crate) struct ReceiveProgress {
+    of_permit: Arc<AtomicU64>,
+    intake: Arc<ReceiveLimiter>,
 }
 
-impl Progress {
+impl ReceiveProgress {
     pub(crate) fn add(&self, bytes: usize) {
-        for counter in [&*self.of_turn, &self.intake.received] {
+        for counter in [&*self.of_permit, &self.intake.received] {
             counter.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
 }
 
-impl Intake {
+impl ReceiveLimiter {
     /// For a client.
     pub(crate) fn new() -> Self {
-        Self::of(Calls::Own(1, Duration::ZERO))
+        Self::with_role(LimiterRole::Client(1, Duration::ZERO))
     }
 
     /// For a server.
-    pub(crate) fn of_server() -> Self {
-        Self::of(Calls::OfClients)
+    pub(crate) fn for_server() -> Self {
+        Self::with_role(LimiterRole::Server)
     }
 
-    fn of(calls: Calls) -> Self {
-        let state = Mutex::new(State {
-            bound: Bound::default(),
-            nearest: Nearest::default(),
-            turns: Turns::default(),
-            calls,
-            asked: HashMap::new(),
+    fn with_role(calls: LimiterRole) -> Self {
+        let state = Mutex::new(LimiterState {
+            limit: InFlightLimit::default(),
+            min_rtt: MinRtt::default(),
+            permits: ReceivePermits::default(),
+            role: calls,
+            receiving_from: HashMap::new(),
         });
         Self { start: Instant::now(), received: AtomicU64::new(0), state }
     }
@@ -152,13 +152,13 @@ impl Intake {
     /// Waits for a permit for up to `wanted` connections, at least one. `None` when this host has
     /// received nothing for `silence_max`. While the link works, the call keeps its position in the
     /// queue and runs `meanwhile` every [`POLL_INTERVAL`].
-    pub(crate) fn wait(
+    pub(crate) fn acquire(
         self: &Arc<Self>,
         wanted: usize,
         silence_max: Duration,
         mut meanwhile: impl FnMut(),
-    ) -> Option<Turn> {
-        let (mut waiting, mut line) = (self.ask(wanted), LineSilence::new(self, silence_max));
+    ) -> Option<ReceivePermit> {
+        let (mut waiting, mut line) = (self.request(wanted), LinkIdleTime::new(self, silence_max));
         loop {
             let left = line.left();
             if let Some(turn) = waiting.until(Instant::now() + left.unwrap_or_default()) {
@@ -170,13 +170,13 @@ impl Intake {
     }
 
     /// The same for an async task, which does no other work meanwhile.
-    pub(crate) async fn wait_async(
+    pub(crate) async fn acquire_async(
         self: &Arc<Self>,
         wanted: usize,
         silence_max: Duration,
-    ) -> Option<Turn> {
+    ) -> Option<ReceivePermit> {
         use tokio::time::{Instant, sleep_until};
-        let (mut waiting, mut line) = (self.ask(wanted), LineSilence::new(self, silence_max));
+        let (mut waiting, mut line) = (self.request(wanted), LinkIdleTime::new(self, silence_max));
         let mut timer = pin!(sleep_until(Instant::now()));
         std::future::poll_fn(|context| {
             loop {
@@ -195,41 +195,41 @@ impl Intake {
     }
 
     /// The same for a thread whose peer gives up at `deadline`, whatever other connections receive.
-    pub(crate) fn wait_until(self: &Arc<Self>, wanted: usize, deadline: Instant) -> Option<Turn> {
-        self.ask(wanted).until(deadline)
+    pub(crate) fn acquire_until(self: &Arc<Self>, wanted: usize, deadline: Instant) -> Option<ReceivePermit> {
+        self.request(wanted).until(deadline)
     }
 
     /// Announces a call of this many connections, each of which requests its own permit.
-    pub(crate) fn expect(&self, lanes: usize) {
+    pub(crate) fn expect_call(&self, lanes: usize) {
         if lanes < 2 {
             return;
         }
         let (now, mut state) = (self.start.elapsed(), self.state());
-        state.places(lanes, self.received.load(Ordering::Relaxed), now);
+        state.permit_count(lanes, self.received.load(Ordering::Relaxed), now);
     }
 
     /// A permit without waiting, for connections whose answers depend on answers to other
     /// connections.
-    pub(crate) fn begin(self: &Arc<Self>, lanes: usize) -> Turn {
+    pub(crate) fn acquire_now(self: &Arc<Self>, lanes: usize) -> ReceivePermit {
         let now = self.start.elapsed();
         let mut state = self.state();
-        let asked = state.turns.grant(lanes, now);
-        state.turn(self, asked, now).unwrap_or_else(|_| unreachable!("it was granted"))
+        let asked = state.permits.grant_now(lanes, now);
+        state.make_permit(self, asked, now).unwrap_or_else(|_| unreachable!("it was granted"))
     }
 
-    fn ask(self: &Arc<Self>, wanted: usize) -> Waiting<'_> {
-        Waiting { intake: self, wanted, ticket: None }
+    fn request(self: &Arc<Self>, wanted: usize) -> PermitWait<'_> {
+        PermitWait { intake: self, wanted, ticket: None }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LimiterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
-impl Intake {
+impl ReceiveLimiter {
     /// A limiter whose clock stands still, so that no server counts as late.
-    pub(crate) fn timeless() -> Arc<Self> {
+    pub(crate) fn with_frozen_clock() -> Arc<Self> {
         Arc::new(Self { start: Instant::now() + Duration::from_secs(24 * 3600), ..Self::new() })
     }
 
@@ -239,20 +239,20 @@ impl Intake {
     }
 
     /// How many connections may receive now.
-    pub(crate) fn places(&self) -> usize {
-        self.state().places(1, 0, Duration::ZERO)
+    pub(crate) fn permit_count(&self) -> usize {
+        self.state().permit_count(1, 0, Duration::ZERO)
     }
 
     /// Whether no permit is held or waited for.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state();
-        format!("{:?}", state.turns).contains("held: [], waiting: []") && state.asked.is_empty()
+        format!("{:?}", state.permits).contains("held: [], waiting: []") && state.receiving_from.is_empty()
     }
 }
 
-impl State {
-    fn ask_less(&mut self, server: SocketAddr) {
-        if let Entry::Occupied(mut lanes) = self.asked.entry(server) {
+impl LimiterState {
+    fn release_server(&mut self, server: SocketAddr) {
+        if let Entry::Occupied(mut lanes) = self.receiving_from.entry(server) {
             *lanes.get_mut() -= 1;
             if *lanes.get() == 0 {
                 lanes.remove();
@@ -262,47 +262,47 @@ impl State {
 
     /// How many connections may receive, for a call of `wanted`. `received` was read under the
     /// lock.
-    fn places(&mut self, wanted: usize, received: u64, now: Duration) -> usize {
-        self.turns.see_line(received, self.bound.on_the_way(), now);
-        match &mut self.calls {
-            Calls::OfClients => self.bound.places_of_server(),
-            Calls::Own(widest, seen) => {
-                if wanted >= *widest || now.saturating_sub(*seen) > LATE {
+    fn permit_count(&mut self, wanted: usize, received: u64, now: Duration) -> usize {
+        self.permits.update_link(received, self.limit.in_flight(), now);
+        match &mut self.role {
+            LimiterRole::Server => self.limit.server_permits(),
+            LimiterRole::Client(widest, seen) => {
+                if wanted >= *widest || now.saturating_sub(*seen) > RECENT {
                     (*widest, *seen) = (wanted, now);
                 }
-                self.bound.places(*widest)
+                self.limit.client_permits(*widest)
             }
         }
     }
 
-    fn turn(
+    fn make_permit(
         &mut self,
-        intake: &Arc<Intake>,
-        asked: Asked,
+        intake: &Arc<ReceiveLimiter>,
+        asked: PermitReply,
         now: Duration,
-    ) -> Result<Turn, Option<Duration>> {
+    ) -> Result<ReceivePermit, Option<Duration>> {
         match asked {
-            Asked::Granted { id, lanes, received } => {
-                let share = self.bound.begin(lanes, now);
-                let begun = Mark { at: now, received: intake.received.load(Ordering::Relaxed) };
-                Ok(Turn {
+            PermitReply::Granted { id, lanes, received } => {
+                let share = self.limit.start_receiving(lanes, now);
+                let begun = ReceiveMark { at: now, received: intake.received.load(Ordering::Relaxed) };
+                Ok(ReceivePermit {
                     intake: Arc::clone(intake),
                     id,
-                    lanes,
+                    connections: lanes,
                     begun,
                     share,
                     received,
-                    asked: Vec::new(),
+                    servers: Vec::new(),
                 })
             }
-            Asked::Later(look) => Err(look),
+            PermitReply::NotYet(look) => Err(look),
         }
     }
 }
 
-impl Waiting<'_> {
+impl PermitWait<'_> {
     /// The permit, if it is granted before `deadline`. The position in the queue is kept.
-    fn until(&mut self, deadline: Instant) -> Option<Turn> {
+    fn until(&mut self, deadline: Instant) -> Option<ReceivePermit> {
         let mut waker = Waker::noop().clone();
         let mut look = Duration::ZERO; // polls once more with a real waker before the thread sleeps
         loop {
@@ -324,17 +324,17 @@ impl Waiting<'_> {
     }
 
     /// The permit, or the time after which to poll again even if the waker is not woken.
-    fn poll(&mut self, waker: &Waker) -> Result<Turn, Option<Duration>> {
+    fn poll(&mut self, waker: &Waker) -> Result<ReceivePermit, Option<Duration>> {
         let (intake, now) = (self.intake, self.intake.start.elapsed());
         let mut state = intake.state();
-        let places = state.places(self.wanted, intake.received.load(Ordering::Relaxed), now);
-        let asked = state.turns.ask((self.wanted, places), &mut self.ticket, waker, now);
-        state.turn(intake, asked, now)
+        let places = state.permit_count(self.wanted, intake.received.load(Ordering::Relaxed), now);
+        let asked = state.permits.request((self.wanted, places), &mut self.ticket, waker, now);
+        state.make_permit(intake, asked, now)
     }
 }
 
-impl<'i> LineSilence<'i> {
-    fn new(intake: &'i Intake, max: Duration) -> Self {
+impl<'i> LinkIdleTime<'i> {
+    fn new(intake: &'i ReceiveLimiter, max: Duration) -> Self {
         Self { intake, max, seen: intake.received.load(Ordering::Relaxed), since: Instant::now() }
     }
 
@@ -345,26 +345,26 @@ impl<'i> LineSilence<'i> {
             (self.seen, self.since) = (received, now);
         }
         let left = self.max.saturating_sub(now - self.since);
-        (!left.is_zero()).then(|| left.clamp(LOOK_LEAST, MEANWHILE))
+        (!left.is_zero()).then(|| left.clamp(POLL_INTERVAL_MIN, POLL_INTERVAL))
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PermitWait<'_> {
     fn drop(&mut self) {
         if self.ticket.is_some() {
-            self.intake.state().turns.leave_row(&mut self.ticket);
+            self.intake.state().permits.leave_queue(&mut self.ticket);
         }
     }
 }
 
-impl Turn {
+impl ReceivePermit {
     /// How many connections it covers.
-    pub(crate) fn lanes(&self) -> usize {
-        self.lanes
+    pub(crate) fn connections(&self) -> usize {
+        self.connections
     }
 
     /// Receive window of each connection; `None`: no limit.
-    pub(crate) fn share(&self) -> Option<u32> {
+    pub(crate) fn window_share(&self) -> Option<u32> {
         self.share
     }
 
@@ -374,29 +374,29 @@ impl Turn {
     }
 
     /// A handle for the receiving code to report bytes.
-    pub(crate) fn progress(&self) -> Progress {
-        Progress { of_turn: Arc::clone(&self.received), intake: Arc::clone(&self.intake) }
+    pub(crate) fn progress(&self) -> ReceiveProgress {
+        ReceiveProgress { of_permit: Arc::clone(&self.received), intake: Arc::clone(&self.intake) }
     }
 
     /// Extends the permit by up to `wanted` connections, if they are free and no call waits.
     /// Returns how many.
-    pub(crate) fn more(&mut self, wanted: usize) -> usize {
+    pub(crate) fn extend(&mut self, wanted: usize) -> usize {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
         let received = self.intake.received.load(Ordering::Relaxed);
-        let places = state.places(self.lanes + wanted, received, now);
-        let lanes = state.turns.more(self.id, (wanted, places), now);
+        let places = state.permit_count(self.connections + wanted, received, now);
+        let lanes = state.permits.extend(self.id, (wanted, places), now);
         if lanes > 0 {
-            self.share = state.bound.begin(lanes, now);
-            self.lanes += lanes;
+            self.share = state.limit.start_receiving(lanes, now);
+            self.connections += lanes;
         }
         lanes
     }
 
     /// Chooses up to `lanes` of the connections to these servers: those whose servers are least
     /// used first, then in the given order.
-    pub(crate) fn choose(&mut self, servers: &[SocketAddr], lanes: usize) -> Vec<usize> {
-        let asked = &mut self.intake.state().asked;
+    pub(crate) fn choose_servers(&mut self, servers: &[SocketAddr], lanes: usize) -> Vec<usize> {
+        let asked = &mut self.intake.state().receiving_from;
         let mut left: Vec<usize> = (0..servers.len()).collect();
         let mut chosen = Vec::with_capacity(lanes);
         while chosen.len() < lanes
@@ -405,51 +405,51 @@ impl Turn {
         {
             let lane = left.remove(at);
             *asked.entry(servers[lane]).or_default() += 1;
-            self.asked.push(servers[lane]);
+            self.servers.push(servers[lane]);
             chosen.push(lane);
         }
         chosen
     }
 
     /// The connection to this server, which was chosen, is done.
-    pub(crate) fn has_left(&mut self, server: SocketAddr) {
-        if let Some(at) = self.asked.iter().position(|asked| *asked == server) {
-            self.asked.swap_remove(at);
-            self.intake.state().ask_less(server);
+    pub(crate) fn connection_done(&mut self, server: SocketAddr) {
+        if let Some(at) = self.servers.iter().position(|asked| *asked == server) {
+            self.servers.swap_remove(at);
+            self.intake.state().release_server(server);
         }
     }
 
     /// Releases this many connections.
-    pub(crate) fn leave(&mut self, lanes: usize) {
+    pub(crate) fn release(&mut self, lanes: usize) {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
-        self.lanes -= lanes;
-        state.turns.leave(self.id, lanes);
-        state.bound.leave(lanes, now);
+        self.connections -= lanes;
+        state.permits.release(self.id, lanes);
+        state.limit.stop_receiving(lanes, now);
     }
 
     /// All connections have received.
-    pub(crate) fn end(mut self, seen: Received) {
-        let lanes = self.lanes;
-        self.leave(lanes);
+    pub(crate) fn finish(mut self, seen: ReceiveStats) {
+        let lanes = self.connections;
+        self.release(lanes);
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
         // Read under the lock, so that the totals of successive permits never decrease.
-        let ended = Mark { at: now, received: self.intake.received.load(Ordering::Relaxed) };
-        let round_trip = state.nearest.farthest(&seen.round_trips, now);
-        state.bound.end(self.begun, ended, Way { out_of_order: seen.out_of_order, round_trip });
+        let ended = ReceiveMark { at: now, received: self.intake.received.load(Ordering::Relaxed) };
+        let round_trip = state.min_rtt.update(&seen.round_trips, now);
+        state.limit.permit_finished(self.begun, ended, PathSample { out_of_order: seen.out_of_order, round_trip });
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReceivePermit {
     /// A permit that is dropped unfinished gives no measurement.
     fn drop(&mut self) {
-        for server in std::mem::take(&mut self.asked) {
-            self.intake.state().ask_less(server);
+        for server in std::mem::take(&mut self.servers) {
+            self.intake.state().release_server(server);
         }
-        if self.lanes > 0 {
-            let lanes = self.lanes;
-            self.leave(lanes);
+        if self.connections > 0 {
+            let lanes = self.connections;
+            self.release(lanes);
         }
     }
 }
@@ -468,26 +468,26 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
-    fn wait(intake: &Arc<Intake>, wanted: usize) -> Option<Turn> {
-        intake.wait(wanted, LONG, || {})
+    fn wait(intake: &Arc<ReceiveLimiter>, wanted: usize) -> Option<ReceivePermit> {
+        intake.acquire(wanted, LONG, || {})
     }
 
     #[test]
     fn a_permit_that_is_dropped_unfinished_is_released() {
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         drop(wait(&intake, 3));
-        wait(&intake, 2).expect("a permit").end(Received::default());
+        wait(&intake, 2).expect("a permit").finish(ReceiveStats::default());
         assert!(intake.is_idle());
     }
 
     #[test]
     fn a_call_without_time_gets_no_permit_and_leaves_the_queue() {
-        let intake = Intake::timeless();
-        let turn = intake.begin(intake.places());
-        assert!(intake.wait_until(1, Instant::now()).is_none());
+        let intake = ReceiveLimiter::with_frozen_clock();
+        let turn = intake.acquire_now(intake.permit_count());
+        assert!(intake.acquire_until(1, Instant::now()).is_none());
         drop(turn);
         let turn = intake
-            .wait_until(1, Instant::now())
+            .acquire_until(1, Instant::now())
             .expect("a permit is free, and no call is before it");
         drop(turn);
         assert!(intake.is_idle());
@@ -497,12 +497,12 @@ mod tests {
     fn a_task_waits_for_a_permit_only_while_others_receive() {
         /// Longer than a runnable thread waits for a processor.
         const SILENCE: Duration = Duration::from_secs(2);
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let turn = intake.begin(intake.places());
+        let turn = intake.acquire_now(intake.permit_count());
         assert!(
-            runtime.block_on(intake.wait_async(1, SILENCE / 10)).is_none(),
+            runtime.block_on(intake.acquire_async(1, SILENCE / 10)).is_none(),
             "nothing is received"
         );
         let held = Instant::now() + SILENCE + SILENCE / 2;
@@ -513,7 +513,7 @@ mod tests {
                     thread::sleep(Duration::from_millis(1));
                 }
             });
-            assert!(runtime.block_on(intake.wait_async(1, SILENCE)).is_some());
+            assert!(runtime.block_on(intake.acquire_async(1, SILENCE)).is_some());
         });
         assert!(intake.is_idle());
     }
@@ -521,16 +521,16 @@ mod tests {
     #[test]
     fn a_call_begins_with_the_least_used_servers() {
         let servers: Vec<SocketAddr> = (1..=4).map(|port| ([127, 0, 0, 1], port).into()).collect();
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         let mut first = wait(&intake, 3).expect("a permit");
-        assert_eq!(first.choose(&servers[..3], 3), [0, 1, 2]);
-        first.has_left(servers[1]);
-        first.leave(1);
+        assert_eq!(first.choose_servers(&servers[..3], 3), [0, 1, 2]);
+        first.connection_done(servers[1]);
+        first.release(1);
         let mut second = wait(&intake, 4).expect("a permit");
-        assert_eq!(second.choose(&servers, 2), [1, 3]);
-        assert_eq!(second.choose(&servers, 1), [0]);
+        assert_eq!(second.choose_servers(&servers, 2), [1, 3]);
+        assert_eq!(second.choose_servers(&servers, 1), [0]);
         drop(first);
-        assert_eq!(wait(&intake, 1).expect("a permit").choose(&servers, 2), [2, 0]);
+        assert_eq!(wait(&intake, 1).expect("a permit").choose_servers(&servers, 2), [2, 0]);
         drop(second);
         assert!(intake.is_idle());
     }
@@ -538,16 +538,16 @@ mod tests {
     #[test]
     fn totals_never_decrease_when_many_threads_finish_permits() {
         const LOST_EVERY: usize = 3; // after a loss a new interval begins
-        let intake = Intake::timeless();
+        let intake = ReceiveLimiter::with_frozen_clock();
         thread::scope(|scope| {
             for _ in 0..8 {
                 let intake = &intake;
                 scope.spawn(move || {
                     for call in 0..50_000 {
-                        let turn = intake.begin(1);
+                        let turn = intake.acquire_now(1);
                         turn.progress().add(1);
                         let out_of_order = if call % LOST_EVERY == 0 { 1000 } else { 0 };
-                        turn.end(Received { out_of_order, ..Received::default() });
+                        turn.finish(ReceiveStats { out_of_order, ..ReceiveStats::default() });
                     }
                 });
             }
@@ -558,7 +558,7 @@ mod tests {
 
     #[test]
     fn all_threads_and_tasks_get_a_permit() {
-        let intake = Arc::new(Intake::new());
+        let intake = Arc::new(ReceiveLimiter::new());
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         thread::scope(|scope| {
@@ -568,17 +568,17 @@ mod tests {
                     for call in 0..100 {
                         let mut turn = wait(intake, 1 + (thread + call) % 6).expect("a permit");
                         turn.progress().add(1);
-                        turn.more(1);
-                        if turn.lanes() > 1 {
-                            turn.leave(1);
+                        turn.extend(1);
+                        if turn.connections() > 1 {
+                            turn.release(1);
                         }
-                        turn.end(Received::default());
+                        turn.finish(ReceiveStats::default());
                     }
                 });
             }
             runtime.block_on(async {
                 for _ in 0..100 {
-                    let turn = intake.wait_async(2, LONG).await.expect("a permit");
+                    let turn = intake.acquire_async(2, LONG).await.expect("a permit");
                     tokio::task::yield_now().await;
                     drop(turn);
                 }

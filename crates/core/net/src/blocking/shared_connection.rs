@@ -36,20 +36,20 @@ use crate::{
 const RECEIVE_BYTES: usize = 32 * 1024;
 /// A connection that many threads share; see the module.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedConnection {
     server: String,
     transport: Transport,
     credits: usize,
-    state: Mutex<State>,
+    state: Mutex<CallTable>,
     /// Notified when a credit is returned.
     credit: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct CallTable {
     next_id: u64,
     /// Calls in flight, at most as many as the credits.
-    calls: HashMap<u64, Waiting, IdHashBuilder>,
+    calls: HashMap<u64, CallState, IdHashBuilder>,
     out: Vec<u8>,
     /// Bytes of `out`, or their encryption, are not sent yet.
     has_unsent: bool,
@@ -60,19 +60,19 @@ struct State {
 }
 
 #[derive(Debug)]
-enum Waiting {
+enum CallState {
     /// The thread waits, or will wait after sending.
-    For { op: u16, thread: Thread },
+    Waiting { op: u16, thread: Thread },
     /// The reply has arrived and was not taken yet.
     Answered(Answer),
     /// The caller gave up.
     Abandoned,
 }
 
-impl Shared {
+impl SharedConnection {
     pub(super) fn new(connected: Connected) -> Self {
         let Connected { server, transport, established } = connected;
-        let state = State {
+        let state = CallTable {
             next_id: 1,
             calls: HashMap::default(),
             out: Vec::new(),
@@ -96,7 +96,7 @@ impl Shared {
         let mut state = self.take_credit(begin, deadline)?;
         let id = state.next_id;
         state.next_id += 1;
-        state.calls.insert(id, Waiting::For { op, thread: thread::current() });
+        state.calls.insert(id, CallState::Waiting { op, thread: thread::current() });
         push_frame(&mut state.out, op, FrameFlags::REQUEST, id, body);
         state.has_unsent = true;
         self.wait(state, id, begin, deadline)
@@ -106,7 +106,7 @@ impl Shared {
         &self,
         begin: Instant,
         deadline: Instant,
-    ) -> Result<MutexGuard<'_, State>, NetError> {
+    ) -> Result<MutexGuard<'_, CallTable>, NetError> {
         let mut state = self.lock();
         loop {
             if let Some(error) = &state.broken {
@@ -127,9 +127,9 @@ impl Shared {
     /// sent by the deadline are left to the next thread.
     fn send<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, CallTable>,
         deadline: Instant,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, CallTable> {
         state.sending = true;
         let mut outcome = Ok(());
         while state.has_unsent && outcome.is_ok() && state.broken.is_none() {
@@ -167,7 +167,7 @@ impl Shared {
 
     fn wait<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, CallTable>,
         id: u64,
         begin: Instant,
         deadline: Instant,
@@ -176,7 +176,7 @@ impl Shared {
         // be waited for.
         let mut now = Some(begin);
         loop {
-            if let Some(Waiting::Answered(_)) = state.calls.get(&id) {
+            if let Some(CallState::Answered(_)) = state.calls.get(&id) {
                 return self.take_answer(state, id);
             }
             if let Some(error) = state.broken.clone() {
@@ -185,7 +185,7 @@ impl Shared {
             }
             let left = deadline.saturating_duration_since(now.unwrap_or_else(Instant::now));
             if left.is_zero() {
-                state.calls.insert(id, Waiting::Abandoned);
+                state.calls.insert(id, CallState::Abandoned);
                 let next = next(&state);
                 drop(state);
                 wake(next);
@@ -207,8 +207,8 @@ impl Shared {
         }
     }
 
-    fn take_answer(&self, mut state: MutexGuard<'_, State>, id: u64) -> Result<Answer, NetError> {
-        let Some(Waiting::Answered(answer)) = state.calls.remove(&id) else {
+    fn take_answer(&self, mut state: MutexGuard<'_, CallTable>, id: u64) -> Result<Answer, NetError> {
+        let Some(CallState::Answered(answer)) = state.calls.remove(&id) else {
             // cannot happen: the caller has just seen it
             return Err(self.misbehaved("an answer was lost"));
         };
@@ -225,10 +225,10 @@ impl Shared {
     /// Receives once and delivers what arrived.
     fn lead<'a>(
         &'a self,
-        state: MutexGuard<'a, State>,
+        state: MutexGuard<'a, CallTable>,
         mut receiver: FrameBuffer,
         deadline: Instant,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, CallTable> {
         drop(state);
         let received = self.transport.recv_into(receiver.space(), Wait::Until(deadline));
         let mut state = self.lock();
@@ -239,7 +239,7 @@ impl Shared {
                     .lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
                 Ok(bytes) => {
                     receiver.filled(bytes);
-                    self.hand_out(&mut state, &mut receiver, &mut wake)
+                    self.deliver_replies(&mut state, &mut receiver, &mut wake)
                 }
                 Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
                 Err(error) => Err(self.lost(&error)),
@@ -258,9 +258,9 @@ impl Shared {
 
     /// Gives each reply to its call. Adds to `wake` the threads to wake after the lock is released;
     /// woken under the lock, they would only wait for it.
-    fn hand_out(
+    fn deliver_replies(
         &self,
-        state: &mut State,
+        state: &mut CallTable,
         receiver: &mut FrameBuffer,
         wake: &mut Vec<Thread>,
     ) -> Result<(), NetError> {
@@ -272,22 +272,22 @@ impl Shared {
                 return Err(self.misbehaved("it answered a call that was not made"));
             };
             match waiting {
-                Waiting::For { op, thread } => {
+                CallState::Waiting { op, thread } => {
                     self.check_reply(&header, *op)?;
                     let answered =
-                        Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
+                        CallState::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
                     let for_other = thread.id() != me;
-                    if let Waiting::For { thread, .. } = std::mem::replace(waiting, answered)
+                    if let CallState::Waiting { thread, .. } = std::mem::replace(waiting, answered)
                         && for_other
                     {
                         wake.push(thread);
                     }
                 }
-                Waiting::Abandoned => {
+                CallState::Abandoned => {
                     state.calls.remove(&header.request_id);
                     self.credit.notify_one();
                 }
-                Waiting::Answered(_) => return Err(self.misbehaved("it answered a call twice")),
+                CallState::Answered(_) => return Err(self.misbehaved("it answered a call twice")),
             }
         }
         Ok(())
@@ -301,11 +301,11 @@ impl Shared {
     }
 
     /// Ends the connection for all present and later calls.
-    fn fail(&self, state: &mut State, error: NetError) {
+    fn fail(&self, state: &mut CallTable, error: NetError) {
         self.transport.shutdown();
         state.broken.get_or_insert(error);
         for waiting in state.calls.values() {
-            if let Waiting::For { thread, .. } = waiting {
+            if let CallState::Waiting { thread, .. } = waiting {
                 thread.unpark();
             }
         }
@@ -316,7 +316,7 @@ impl Shared {
         NetError::TimedOut {
             server: self.server.clone(),
             waited: begin.elapsed(),
-            unasked: Duration::ZERO,
+            permit_wait: Duration::ZERO,
         }
     }
 
@@ -328,22 +328,22 @@ impl Shared {
         NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CallTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The thread that should lead next or send what is left, unless a thread already does.
-fn next(state: &State) -> Option<Thread> {
+fn next(state: &CallTable) -> Option<Thread> {
     let needed = state.receiver.is_some() || state.has_unsent && !state.sending;
     if needed { waiter(state) } else { None }
 }
 
 /// Another waiting thread.
-fn waiter(state: &State) -> Option<Thread> {
+fn waiter(state: &CallTable) -> Option<Thread> {
     let me = thread::current().id();
     state.calls.values().find_map(|waiting| match waiting {
-        Waiting::For { thread, .. } if thread.id() != me => Some(thread.clone()),
+        CallState::Waiting { thread, .. } if thread.id() != me => Some(thread.clone()),
         _ => None,
     })
 }
