@@ -11,9 +11,9 @@ use braid_types::{
 use braid_wire::{Credential, Role, Secret};
 
 use crate::{
-    callers::{Caller, Callers},
-    collective::Membership,
-    grant::Grant,
+    connections::{ConnectionEntry, ConnectionTable},
+    collective::Participation,
+    verified_capability::VerifiedCapability,
 };
 
 /// Memory for the capabilities of one connection, in bytes: part of the 2 MiB that a connection may
@@ -33,7 +33,7 @@ pub struct Peer {
 
 /// What a peer may send, by role and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum PeerRights {
     /// A client: data calls, with capabilities of this session.
     Client(SessionId),
     /// The metadata server: everything.
@@ -58,35 +58,35 @@ pub(crate) struct User {
 /// client then gets [`Status::UnknownHandle`] and presents the capability again.
 #[derive(Debug)]
 pub struct ConnectionState {
-    standing: Standing,
+    standing: PeerRights,
     /// The user whose ticket started the session.
     user: Option<User>,
-    caller: Arc<Caller>,
+    caller: Arc<ConnectionEntry>,
     handles: HashMap<u32, HandleEntry>,
     memory_bytes: usize,
     uses: u64,
     /// Collective requests in which its tasks take part.
-    memberships: Arc<Mutex<Vec<Membership>>>,
+    memberships: Arc<Mutex<Vec<Participation>>>,
 }
 
 #[derive(Debug)]
 struct HandleEntry {
-    capability: Arc<Grant>,
+    capability: Arc<VerifiedCapability>,
     used: u64,
 }
 
 impl ConnectionState {
     /// A connection without handles, added to `callers`.
-    pub(crate) fn new(peer: &Peer, callers: &Callers) -> Self {
+    pub(crate) fn new(peer: &Peer, callers: &ConnectionTable) -> Self {
         // Only the server key proves a metadata server: a client key that claims the role has no
         // rights.
         let standing = match (peer.role, &peer.credential) {
-            (Role::Client, Credential::Session { session, .. }) => Standing::Client(*session),
-            (Role::Mds, Credential::Server) => Standing::Mds,
-            (Role::Admin, Credential::Server) => Standing::Admin,
-            _ => Standing::Nobody,
+            (Role::Client, Credential::Session { session, .. }) => PeerRights::Client(*session),
+            (Role::Mds, Credential::Server) => PeerRights::Mds,
+            (Role::Admin, Credential::Server) => PeerRights::Admin,
+            _ => PeerRights::Nobody,
         };
-        let session = if let Standing::Client(session) = standing { Some(session) } else { None };
+        let session = if let PeerRights::Client(session) = standing { Some(session) } else { None };
         let caller = callers.add(peer.id, session);
         let user = match peer.credential {
             Credential::Session { key, user, .. } => user.map(|uid| User { key, uid }),
@@ -96,7 +96,7 @@ impl ConnectionState {
         Self { standing, user, caller, handles, memory_bytes: 0, uses: 0, memberships }
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn rights(&self) -> PeerRights {
         self.standing
     }
 
@@ -106,20 +106,20 @@ impl ConnectionState {
     }
 
     /// This connection in the table of connections.
-    pub(crate) fn caller(&self) -> &Caller {
+    pub(crate) fn caller(&self) -> &ConnectionEntry {
         &self.caller
     }
 
     /// The same, for data calls.
-    pub(crate) fn data_caller(&self) -> Result<&Arc<Caller>, Failure> {
+    pub(crate) fn data_caller(&self) -> Result<&Arc<ConnectionEntry>, Failure> {
         match self.standing {
-            Standing::Client(_) | Standing::Mds => Ok(&self.caller),
-            Standing::Admin | Standing::Nobody => Err(Status::WrongRole.into()),
+            PeerRights::Client(_) | PeerRights::Mds => Ok(&self.caller),
+            PeerRights::Admin | PeerRights::Nobody => Err(Status::WrongRole.into()),
         }
     }
 
     /// Collective requests in which its tasks take part.
-    pub(crate) fn memberships(&self) -> &Arc<Mutex<Vec<Membership>>> {
+    pub(crate) fn participations(&self) -> &Arc<Mutex<Vec<Participation>>> {
         &self.memberships
     }
 
@@ -133,13 +133,13 @@ impl ConnectionState {
     ///
     /// # Errors
     /// [`Status::WrongRole`], [`Status::BadCapability`], [`Status::UnknownHandle`].
-    pub(crate) fn grant(
+    pub(crate) fn capability(
         &mut self,
         handle: u32,
         present: &[u8],
         server_key: &Secret,
         iod: IodId,
-    ) -> Result<Arc<Grant>, Failure> {
+    ) -> Result<Arc<VerifiedCapability>, Failure> {
         let session = self.data_caller()?.session();
         self.uses += 1;
         if present.is_empty() {
@@ -147,7 +147,7 @@ impl ConnectionState {
             held.used = self.uses;
             return Ok(held.capability.clone());
         }
-        let capability = Grant::verify(present, server_key, iod)?;
+        let capability = VerifiedCapability::verify(present, server_key, iod)?;
         match session {
             Some(session) if session != capability.session => Err(Failure::new(
                 Status::BadCapability,
@@ -169,7 +169,7 @@ impl ConnectionState {
         self.handles.len()
     }
 
-    fn insert(&mut self, handle: u32, capability: Grant) -> Arc<Grant> {
+    fn insert(&mut self, handle: u32, capability: VerifiedCapability) -> Arc<VerifiedCapability> {
         self.release(handle);
         if self.handles.len() >= CAPABILITY_HANDLES_MAX
             || self.memory_bytes >= CAPABILITY_MEMORY_BYTES_MAX

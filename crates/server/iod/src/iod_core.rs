@@ -37,11 +37,11 @@ use crate::{
     connection::{ConnectionState, Peer},
     counters::Counters,
     flush_all::FlushAll,
-    grant::{Grant, Place},
+    verified_capability::{VerifiedCapability, LocalPart},
     measurement_interval::MeasurementInterval,
-    registration::Vitals,
+    registration::HeartbeatInfo,
     request_admission::RequestAdmission,
-    room::{Charge, Cost, Keeper},
+    reservation::{WriteCharge, WriteCost, Reservations},
 };
 
 /// The daemon's state that all connections share.
@@ -53,7 +53,7 @@ pub struct IodCore<S> {
     flush_all: FlushAll,
     measuring: MeasurementInterval,
     counters: Counters,
-    room: Keeper,
+    reservations: Reservations,
     started: Duration,
     /// Nanoseconds from this machine's wall clock to the metadata server's.
     clock_offset: AtomicI64,
@@ -61,7 +61,7 @@ pub struct IodCore<S> {
 
 /// An open object with its state when it was opened.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedObject {
     pub(crate) object: Arc<dyn Object>,
     pub(crate) stat: ObjectStat,
 }
@@ -78,7 +78,7 @@ impl<S: ObjectStore> IodCore<S> {
             flush_all: FlushAll::default(),
             measuring: MeasurementInterval::default(),
             counters: Counters::default(),
-            room: Keeper::alone(),
+            reservations: Reservations::of_one_daemon(),
             started: now,
             clock_offset: AtomicI64::new(0),
         }
@@ -90,14 +90,14 @@ impl<S: ObjectStore> IodCore<S> {
     /// # Errors
     /// A disk error.
     pub fn on_shared_device(mut self) -> Result<Self, Failure> {
-        self.room = Keeper::on(self.store.space()?.device);
+        self.reservations = Reservations::of_device(self.store.space()?.device);
         Ok(self)
     }
 
     /// State for a new connection. Call it when the peer is authenticated and before it is
     /// informed: as soon as it knows the connection's id, it may abandon this connection over
     /// another one.
-    pub fn connected(&self, peer: &Peer) -> ConnectionState {
+    pub fn new_connection(&self, peer: &Peer) -> ConnectionState {
         self.admission.connected(peer)
     }
 
@@ -108,7 +108,7 @@ impl<S: ObjectStore> IodCore<S> {
             tracing::debug!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
         }
         self.admission.fence(fence);
-        self.room.end(&fence.sessions);
+        self.reservations.end_sessions(&fence.sessions);
     }
 
     /// As [`IodCore::fence`] for ranges of sessions, without waiting, so that no write that is
@@ -118,7 +118,7 @@ impl<S: ObjectStore> IodCore<S> {
             tracing::debug!(count = ranges.len(), newest = ?ranges.last(), "session ranges fenced");
         }
         let holds = self.admission.try_fence_ranges(ranges, epoch_min);
-        self.room.end_where(|session| {
+        self.reservations.end_sessions_where(|session| {
             ranges.iter().any(|range| range.first <= session && session <= range.last)
         });
         holds
@@ -170,9 +170,9 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// The contents of a heartbeat.
-    pub fn vitals(&self) -> Result<Vitals, Failure> {
+    pub fn heartbeat_info(&self) -> Result<HeartbeatInfo, Failure> {
         let space = self.space()?;
-        Ok(Vitals { space, verifier: self.store.write_verifier() })
+        Ok(HeartbeatInfo { space, verifier: self.store.write_verifier() })
     }
 
     /// Counters since the start.
@@ -199,14 +199,14 @@ impl<S: ObjectStore> IodCore<S> {
     /// the file was truncated since the capability was signed (I5).
     pub(crate) fn open(
         &self,
-        capability: &Grant,
-        local_part: &Place,
-    ) -> Result<Option<Opened>, Failure> {
+        capability: &VerifiedCapability,
+        local_part: &LocalPart,
+    ) -> Result<Option<OpenedObject>, Failure> {
         let object = match self.store.open(local_part.object) {
             Err(why) if why.is_no_object() && !local_part.recorded => return Ok(None),
-            opened => self.warned(opened)?,
+            opened => self.logged(opened)?,
         };
-        let stat = self.warned(object.stat())?;
+        let stat = self.logged(object.stat())?;
         if capability.size_generation < stat.size_generation {
             let (asked, current) = (capability.size_generation, stat.size_generation);
             let detail = format!(
@@ -215,7 +215,7 @@ impl<S: ObjectStore> IodCore<S> {
             );
             return Err(Failure::new(Status::StaleGeneration, detail));
         }
-        Ok(Some(Opened { object, stat }))
+        Ok(Some(OpenedObject { object, stat }))
     }
 
     /// The object of a local part for writing. It is created when it is absent and was never
@@ -225,19 +225,19 @@ impl<S: ObjectStore> IodCore<S> {
     /// As [`IodCore::open`], and disk errors.
     pub(crate) fn open_or_create(
         &self,
-        capability: &Grant,
-        local_part: &Place,
+        capability: &VerifiedCapability,
+        local_part: &LocalPart,
     ) -> Result<Arc<dyn Object>, Failure> {
         let new = capability.new_object(local_part.object);
         // An object that is not recorded is usually absent: the first write creates it.
         if !local_part.recorded
-            && let Some(object) = self.warned(self.store.make(&new))?
+            && let Some(object) = self.logged(self.store.make(&new))?
         {
             return Ok(object);
         }
         match self.open(capability, local_part)? {
-            Some(Opened { object, .. }) => Ok(object),
-            None => self.warned(self.store.create(&new)),
+            Some(OpenedObject { object, .. }) => Ok(object),
+            None => self.logged(self.store.create(&new)),
         }
     }
 
@@ -262,23 +262,23 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// The disk space reserved for buffered writes.
-    pub(crate) fn room(&self) -> &Keeper {
-        &self.room
+    pub(crate) fn reservations(&self) -> &Reservations {
+        &self.reservations
     }
 
     /// Charges an ordinary write before it is done, whatever blocks it falls on.
     ///
     /// # Errors
     /// [`Status::NoSpace`] when the rest of the disk is reserved.
-    pub(crate) fn take_space(&self, cost: Cost, now: Duration) -> Result<Charge<'_>, Failure> {
-        self.room.begin(cost, false, now, || self.measured(), || false)
+    pub(crate) fn charge_space(&self, cost: WriteCost, now: Duration) -> Result<WriteCharge<'_>, Failure> {
+        self.reservations.charge(cost, false, now, || self.free_space(), || false)
     }
 
     /// Free space of the disk, without what is reserved for buffered writes.
     pub(crate) fn space(&self) -> Result<Space, Failure> {
         let space = self.store.space()?;
         let device = u128::from_le_bytes(space.device.0);
-        let reserved = self.room.kept();
+        let reserved = self.reservations.reserved_bytes();
         Ok(Space {
             // 64 bits are sent; folding keeps devices apart whichever half of the name differs.
             device: (device >> 64) as u64 ^ device as u64,
@@ -290,12 +290,12 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// The device's own space, measured now.
-    pub(crate) fn measured(&self) -> Option<StoreSpace> {
+    pub(crate) fn free_space(&self) -> Option<StoreSpace> {
         self.store.space().ok()
     }
 
     /// An object's description on the wire.
-    pub(crate) fn info(&self, part: PartIndex, stat: Option<&ObjectStat>) -> ObjectInfo {
+    pub(crate) fn object_info(&self, part: PartIndex, stat: Option<&ObjectStat>) -> ObjectInfo {
         ObjectInfo {
             part,
             exists: stat.is_some(),
@@ -306,7 +306,7 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// Converts a store error for the wire, and logs it when the disk is at fault.
-    pub(crate) fn warned<T>(&self, outcome: braid_store::Result<T>) -> Result<T, Failure> {
+    pub(crate) fn logged<T>(&self, outcome: braid_store::Result<T>) -> Result<T, Failure> {
         outcome.map_err(|why| {
             let failure = Failure::from(why);
             if matches!(

@@ -10,14 +10,14 @@
 //! it directly. The daemon knows striping; it never sees file names or the views of users.
 #![forbid(unsafe_code)]
 
-mod callers;
+mod connections;
 mod collective;
 mod connection;
 mod counters;
 mod daemon;
 mod flush_all;
-mod gate;
-mod grant;
+mod slice_admission;
+mod verified_capability;
 mod iod_core;
 mod measurement_interval;
 mod ops;
@@ -25,16 +25,16 @@ mod payload;
 pub mod registration;
 mod request_admission;
 mod requests;
-mod room;
-mod sink;
+mod reservation;
+mod frame_sink;
 
-pub use collective::{Given, Gone, JoinJob, Source, Step};
+pub use collective::{MemorySource, ConnectionLost, JoinJob, PayloadSource, JoinStep};
 pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
 pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};
-pub use gate::FENCED_RANGES_MAX;
+pub use slice_admission::FENCED_RANGES_MAX;
 pub use iod_core::IodCore;
-pub use ops::{Progress, ReadJob, Work, WriteJob};
+pub use ops::{ReadProgress, ReadJob, BlockingWork, WriteJob};
 pub use payload::{Payload, Piece};
-pub use requests::Begun;
-pub use sink::{Answer, FrameSink, Gathered, SinkError};
+pub use requests::StartedRequest;
+pub use frame_sink::{Answer, FrameSink, MemorySink, SinkError};

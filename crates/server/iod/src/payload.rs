@@ -12,7 +12,7 @@ use braid_types::{
 };
 
 /// Segments of a typical frame that has more than one: a data frame in pages.
-const SEGMENTS_USUAL: usize = REPLY_DATA_BYTES_MAX / 4096;
+const SEGMENTS_TYPICAL: usize = REPLY_DATA_BYTES_MAX / 4096;
 
 /// A contiguous piece of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ struct Segment {
 /// The segments of one frame that is being planned. It has at most the bytes of a data frame, and
 /// at most as many segments as a slice has accesses (I9).
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct FramePlan {
     segments: Vec<Segment>,
     bytes: u64,
 }
@@ -59,7 +59,7 @@ pub struct Payload<'a> {
     bytes: usize,
 }
 
-impl Plan {
+impl FramePlan {
     /// Adds as much of a piece as the frame has space for. Returns how many bytes that was.
     pub(crate) fn push(&mut self, slot: Option<u16>, offset: u64, bytes: u64) -> u64 {
         let taken = bytes.min(REPLY_DATA_BYTES_MAX as u64 - self.bytes);
@@ -73,7 +73,7 @@ impl Plan {
             _ => {
                 // Most frames have one segment; the others have about this many.
                 if self.segments.len() == 1 {
-                    self.segments.reserve(SEGMENTS_USUAL);
+                    self.segments.reserve(SEGMENTS_TYPICAL);
                 }
                 self.segments.push(Segment { slot, offset, bytes: taken });
             }
@@ -144,7 +144,7 @@ impl<'a> Payload<'a> {
     /// A disk error, or an object that was truncated since the read began: the zeros in its place
     /// were never in the file. `out` then ends in the middle.
     pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
-        self.pieces().try_for_each(|piece| if piece.read_into(out)? { Ok(()) } else { Err(cut()) })
+        self.pieces().try_for_each(|piece| if piece.read_into(out)? { Ok(()) } else { Err(truncated_while_read()) })
     }
 }
 
@@ -170,7 +170,7 @@ impl Piece<'_> {
 }
 
 /// A truncate overtook the read: the client learns the new generation and reads again.
-pub(crate) fn cut() -> Failure {
+pub(crate) fn truncated_while_read() -> Failure {
     Failure::new(Status::StaleGeneration, "the file was truncated while it was read")
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn adjacent_pieces_become_one_and_a_frame_is_never_overfull() {
-        let mut plan = Plan::default();
+        let mut plan = FramePlan::default();
         assert_eq!(plan.push(Some(0), 100, 50), 50);
         assert_eq!(plan.push(Some(0), 150, 50), 50);
         assert_eq!(plan.push(None, 0, 10), 10);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_frame_has_at_most_a_slice_of_pieces() {
-        let mut plan = Plan::default();
+        let mut plan = FramePlan::default();
         let pushed: u64 =
             (0..2 * JOB_SLICE_ACCESSES_MAX as u64).map(|i| plan.push(Some(0), i * 10, 1)).sum();
         assert_eq!(pushed, JOB_SLICE_ACCESSES_MAX as u64);

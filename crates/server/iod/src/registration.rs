@@ -35,7 +35,7 @@ const SERVE: Duration = Duration::from_millis(HEARTBEAT_STOP_MS);
 
 /// What the daemon reports when it registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Introduction {
+pub struct RegistrationInfo {
     /// The cluster of its directory.
     pub cluster: ClusterUuid,
     /// Random bytes that identify its directory.
@@ -50,7 +50,7 @@ pub struct Introduction {
 
 /// What a heartbeat reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Vitals {
+pub struct HeartbeatInfo {
     /// Free space of the disk.
     pub space: Space,
     /// The write verifier (I6).
@@ -59,7 +59,7 @@ pub struct Vitals {
 
 /// What to do next.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum RegistrationStep {
     /// Nothing before this moment.
     Wait(Duration),
     /// Send this and report the reply to [`Registration::registered`] or [`Registration::failed`].
@@ -71,7 +71,7 @@ pub enum Step {
 /// What a reply asks of the daemon, in this order: store the id, apply the fence, call
 /// [`Registration::confirm`], serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Orders {
+pub struct HeartbeatActions {
     /// The daemon's id, in the reply to a registration.
     pub id: Option<IodId>,
     /// Sessions to fence.
@@ -89,7 +89,7 @@ pub struct Orders {
 /// The state machine. Its moments are monotonic times since any fixed start.
 #[derive(Debug)]
 pub struct Registration {
-    introduction: Introduction,
+    introduction: RegistrationInfo,
     id: IodId,
     joined: bool,
     next_at: Duration,
@@ -99,7 +99,7 @@ pub struct Registration {
 
 impl Registration {
     /// A daemon that has not sent anything yet; `id` is 0 when it never registered.
-    pub fn new(introduction: Introduction, id: IodId) -> Self {
+    pub fn new(introduction: RegistrationInfo, id: IodId) -> Self {
         let (next_at, sent_at) = (Duration::ZERO, Duration::ZERO);
         Self { introduction, id, joined: false, next_at, sent_at, fence_applied: 0 }
     }
@@ -110,24 +110,24 @@ impl Registration {
     }
 
     /// What to do at `now`. A message is counted as sent at `now`.
-    pub fn next(&mut self, now: Duration, vitals: impl FnOnce() -> Vitals) -> Step {
+    pub fn next(&mut self, now: Duration, vitals: impl FnOnce() -> HeartbeatInfo) -> RegistrationStep {
         if now < self.next_at {
-            return Step::Wait(self.next_at);
+            return RegistrationStep::Wait(self.next_at);
         }
         self.sent_at = now;
         self.next_at = now + INTERVAL;
-        let Vitals { space, verifier } = vitals();
+        let HeartbeatInfo { space, verifier } = vitals();
         if self.joined {
-            return Step::Heartbeat(Heartbeat {
+            return RegistrationStep::Heartbeat(Heartbeat {
                 space,
                 verifier,
                 fence_applied: self.fence_applied,
             });
         }
-        let Introduction { cluster, directory, addresses, labels, object_bytes_max } =
+        let RegistrationInfo { cluster, directory, addresses, labels, object_bytes_max } =
             self.introduction.clone();
         let (id, object_bytes_max) = (self.id, ByteCount(object_bytes_max));
-        Step::Register(RegisterIod {
+        RegistrationStep::Register(RegisterIod {
             id,
             cluster,
             directory,
@@ -143,7 +143,7 @@ impl Registration {
     ///
     /// # Errors
     /// [`Status::Invalid`] when the reply has id 0 or changes an assigned id.
-    pub fn registered(&mut self, reply: RegisterIodReply) -> Result<Orders, Failure> {
+    pub fn registered(&mut self, reply: RegisterIodReply) -> Result<HeartbeatActions, Failure> {
         if reply.id == IodId(0) || (self.id != IodId(0) && self.id != reply.id) {
             let detail =
                 format!("the metadata server gave id {}, this daemon is {}", reply.id, self.id);
@@ -151,19 +151,19 @@ impl Registration {
         }
         self.id = reply.id;
         self.joined = true;
-        Ok(Orders { id: Some(reply.id), ..self.heard(reply.state) })
+        Ok(HeartbeatActions { id: Some(reply.id), ..self.heartbeat_answered(reply.state) })
     }
 
     /// The metadata server answered a heartbeat.
-    pub fn heard(&mut self, reply: HeartbeatReply) -> Orders {
+    pub fn heartbeat_answered(&mut self, reply: HeartbeatReply) -> HeartbeatActions {
         let HeartbeatReply { epoch_min, now, fence, fenced, fences_follow, .. } = reply;
         let serve_until = (!fences_follow).then_some(self.sent_at + SERVE);
-        Orders { id: None, fenced, epoch_min, fence, serve_until, mds_now: now }
+        HeartbeatActions { id: None, fenced, epoch_min, fence, serve_until, mds_now: now }
     }
 
     /// The fence of these orders holds. If it is a newer one, the next message, which reports it,
     /// is due immediately.
-    pub fn confirm(&mut self, fence: u64) {
+    pub fn confirm_fence(&mut self, fence: u64) {
         if fence > self.fence_applied {
             self.fence_applied = fence;
             self.next_at = self.sent_at;
@@ -182,10 +182,10 @@ mod tests {
     use braid_types::{ConnectionId, MapEpoch, SessionId};
 
     use super::*;
-    use crate::{callers::Callers, gate::Gate};
+    use crate::{connections::ConnectionTable, slice_admission::SliceAdmission};
 
     fn new() -> Registration {
-        let introduction = Introduction {
+        let introduction = RegistrationInfo {
             cluster: ClusterUuid([1; 16]),
             directory: [2; 16],
             addresses: vec![],
@@ -195,7 +195,7 @@ mod tests {
         Registration::new(introduction, IodId(0))
     }
 
-    fn vitals() -> Vitals {
+    fn vitals() -> HeartbeatInfo {
         let space = Space {
             device: 1,
             total: ByteCount(10),
@@ -203,7 +203,7 @@ mod tests {
             available: ByteCount(5),
             files_free: 3,
         };
-        Vitals { space, verifier: WriteVerifier(9) }
+        HeartbeatInfo { space, verifier: WriteVerifier(9) }
     }
 
     fn answer(fence: u64, fenced: &[u64]) -> HeartbeatReply {
@@ -227,7 +227,7 @@ mod tests {
 
     fn joined_at(now: Duration) -> Registration {
         let mut registration = new();
-        assert!(matches!(registration.next(now, vitals), Step::Register(_)));
+        assert!(matches!(registration.next(now, vitals), RegistrationStep::Register(_)));
         registration.registered(RegisterIodReply { id: IodId(4), state: answer(0, &[]) }).unwrap();
         registration
     }
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn registers_first_then_sends_a_heartbeat_every_interval() {
         let mut registration = joined_at(at(0));
-        assert_eq!(registration.next(at(1), vitals), Step::Wait(at(HEARTBEAT_MS)));
-        assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), Step::Heartbeat(_)));
+        assert_eq!(registration.next(at(1), vitals), RegistrationStep::Wait(at(HEARTBEAT_MS)));
+        assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), RegistrationStep::Heartbeat(_)));
         assert_eq!(registration.id(), IodId(4));
     }
 
@@ -245,12 +245,12 @@ mod tests {
         let mut registration = new();
         for round in 0..50 {
             let now = at(round * HEARTBEAT_MS);
-            let Step::Register(message) = registration.next(now, vitals) else {
+            let RegistrationStep::Register(message) = registration.next(now, vitals) else {
                 panic!("round {round}")
             };
             assert_eq!((message.id, message.object_bytes_max), (IodId(0), ByteCount(1 << 44)));
             registration.failed();
-            assert!(matches!(registration.next(now, vitals), Step::Wait(_)), "not in a busy loop");
+            assert!(matches!(registration.next(now, vitals), RegistrationStep::Wait(_)), "not in a busy loop");
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
     fn registers_again_with_its_id_after_a_lost_connection() {
         let mut registration = joined_at(at(0));
         registration.failed();
-        let Step::Register(message) = registration.next(at(HEARTBEAT_MS), vitals) else { panic!() };
+        let RegistrationStep::Register(message) = registration.next(at(HEARTBEAT_MS), vitals) else { panic!() };
         assert_eq!(message.id, IodId(4));
     }
 
@@ -266,11 +266,11 @@ mod tests {
     fn a_fence_is_confirmed_at_once_and_only_after_it_was_applied() {
         let mut registration = joined_at(at(0));
         let _ = registration.next(at(HEARTBEAT_MS), vitals);
-        let orders = registration.heard(answer(7, &[3]));
+        let orders = registration.heartbeat_answered(answer(7, &[3]));
         assert_eq!(orders.fenced, [SessionRange { first: SessionId(3), last: SessionId(3) }]);
-        assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), Step::Wait(_)));
-        registration.confirm(orders.fence);
-        let Step::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals) else {
+        assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), RegistrationStep::Wait(_)));
+        registration.confirm_fence(orders.fence);
+        let RegistrationStep::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals) else {
             panic!()
         };
         assert_eq!(message.fence_applied, 7);
@@ -283,20 +283,20 @@ mod tests {
         let state = HeartbeatReply { fences_follow: true, ..answer(7, &[3]) };
         let orders = registration.registered(RegisterIodReply { id: IodId(4), state }).unwrap();
         assert_eq!(orders.serve_until, None);
-        registration.confirm(orders.fence);
+        registration.confirm_fence(orders.fence);
         assert!(matches!(
             registration.next(at(1), vitals),
-            Step::Heartbeat(message) if message.fence_applied == 7
+            RegistrationStep::Heartbeat(message) if message.fence_applied == 7
         ));
-        assert_eq!(registration.heard(answer(8, &[5])).serve_until, Some(at(1) + SERVE));
+        assert_eq!(registration.heartbeat_answered(answer(8, &[5])).serve_until, Some(at(1) + SERVE));
     }
 
     #[test]
     fn service_stops_at_a_time_after_the_last_answered_message() {
-        let gate = Gate::closed(Callers::default());
+        let gate = SliceAdmission::not_serving(ConnectionTable::default());
         let caller =
-            |session| Callers::default().add(ConnectionId::default(), Some(SessionId(session)));
-        let serves = |now| gate.pass(&caller(1), MdsEpoch(1), now).is_ok();
+            |session| ConnectionTable::default().add(ConnectionId::default(), Some(SessionId(session)));
+        let serves = |now| gate.begin_slice(&caller(1), MdsEpoch(1), now).is_ok();
         let mut registration = new();
         let _ = registration.next(at(500), vitals);
         let orders = registration
@@ -318,7 +318,7 @@ mod tests {
         gate.serve_until(orders.serve_until);
         assert!(serves(at(60_001)), "serves again after a good answer");
         assert!(
-            gate.pass(&caller(8), MdsEpoch(1), at(60_001)).is_err(),
+            gate.begin_slice(&caller(8), MdsEpoch(1), at(60_001)).is_err(),
             "and its fences hold by then"
         );
     }

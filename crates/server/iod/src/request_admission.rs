@@ -32,10 +32,10 @@ use braid_wire::{
 };
 
 use crate::{
-    callers::{Caller, Callers},
+    connections::{ConnectionEntry, ConnectionTable},
     connection::{ConnectionState, Peer},
-    gate::{Gate, Pass},
-    grant::Grant,
+    slice_admission::{SliceAdmission, AdmissionGuard},
+    verified_capability::VerifiedCapability,
 };
 
 /// Decides which requests and slices may touch objects.
@@ -44,16 +44,16 @@ pub(crate) struct RequestAdmission {
     server_key: Secret,
     /// 0 until the metadata server has assigned one.
     iod: AtomicU32,
-    gate: Gate,
-    callers: Callers,
+    gate: SliceAdmission,
+    callers: ConnectionTable,
 }
 
 impl RequestAdmission {
     /// Admits no client before the first [`RequestAdmission::serve_until`]. `iod` is 0 if none is
     /// assigned yet.
     pub(crate) fn new(server_key: Secret, iod: IodId) -> Self {
-        let callers = Callers::default();
-        let gate = Gate::closed(callers.clone());
+        let callers = ConnectionTable::default();
+        let gate = SliceAdmission::not_serving(callers.clone());
         Self { server_key, iod: AtomicU32::new(iod.0), gate, callers }
     }
 
@@ -82,9 +82,9 @@ impl RequestAdmission {
         handle: u32,
         present: &[u8],
         wanted: Rights,
-    ) -> Result<(Arc<Grant>, Arc<Caller>), Failure> {
-        let capability = connection.grant(handle, present, &self.server_key, self.iod())?;
-        capability.allow(wanted)?;
+    ) -> Result<(Arc<VerifiedCapability>, Arc<ConnectionEntry>), Failure> {
+        let capability = connection.capability(handle, present, &self.server_key, self.iod())?;
+        capability.check_rights(wanted)?;
         Ok((capability, connection.data_caller()?.clone()))
     }
 
@@ -99,7 +99,7 @@ impl RequestAdmission {
         handle: u32,
         present: &[u8],
         wanted: Rights,
-    ) -> Result<(Arc<Grant>, Arc<Caller>), Failure> {
+    ) -> Result<(Arc<VerifiedCapability>, Arc<ConnectionEntry>), Failure> {
         let (capability, caller) = self.capability(connection, handle, present, wanted)?;
         self.check(&capability, &caller, now)?;
         Ok((capability, caller))
@@ -111,18 +111,18 @@ impl RequestAdmission {
     /// [`Status::BadCapability`], [`Status::StaleEpoch`].
     pub(crate) fn second_capability(
         &self,
-        first: &Grant,
+        first: &VerifiedCapability,
         signed: &[u8],
         wanted: Rights,
-    ) -> Result<Grant, Failure> {
-        let capability = Grant::verify(signed, &self.server_key, self.iod())?;
+    ) -> Result<VerifiedCapability, Failure> {
+        let capability = VerifiedCapability::verify(signed, &self.server_key, self.iod())?;
         if capability.session != first.session {
             return Err(Failure::new(
                 Status::BadCapability,
                 "the second capability belongs to another session",
             ));
         }
-        capability.allow(wanted)?;
+        capability.check_rights(wanted)?;
         self.gate.check_epoch(capability.epoch)?;
         Ok(capability)
     }
@@ -131,8 +131,8 @@ impl RequestAdmission {
     ///
     /// # Errors
     /// [`Status::BadCapability`], [`Status::StaleEpoch`].
-    pub(crate) fn mds_capability(&self, signed: &[u8]) -> Result<Grant, Failure> {
-        let capability = Grant::verify(signed, &self.server_key, self.iod())?;
+    pub(crate) fn mds_capability(&self, signed: &[u8]) -> Result<VerifiedCapability, Failure> {
+        let capability = VerifiedCapability::verify(signed, &self.server_key, self.iod())?;
         self.gate.check_epoch(capability.epoch)?;
         Ok(capability)
     }
@@ -143,8 +143,8 @@ impl RequestAdmission {
     /// As [`Gate::check`].
     pub(crate) fn check(
         &self,
-        capability: &Grant,
-        caller: &Caller,
+        capability: &VerifiedCapability,
+        caller: &ConnectionEntry,
         now: Duration,
     ) -> Result<(), Failure> {
         self.gate.check(caller, capability.epoch, now)
@@ -157,11 +157,11 @@ impl RequestAdmission {
     /// As [`Gate::pass`].
     pub(crate) fn begin_slice(
         &self,
-        capability: &Grant,
-        caller: &Arc<Caller>,
+        capability: &VerifiedCapability,
+        caller: &Arc<ConnectionEntry>,
         now: Duration,
-    ) -> Result<Pass<'_>, Failure> {
-        self.gate.pass(caller, capability.epoch, now)
+    ) -> Result<AdmissionGuard<'_>, Failure> {
+        self.gate.begin_slice(caller, capability.epoch, now)
     }
 
     /// The same for one slice of several callers, each with its capability.
@@ -170,11 +170,11 @@ impl RequestAdmission {
     /// As [`Gate::pass_together`].
     pub(crate) fn begin_shared_slice(
         &self,
-        of: &[(Arc<Grant>, Arc<Caller>)],
+        of: &[(Arc<VerifiedCapability>, Arc<ConnectionEntry>)],
         now: Duration,
-    ) -> Result<Pass<'_>, Failure> {
+    ) -> Result<AdmissionGuard<'_>, Failure> {
         self.gate
-            .pass_together(of.iter().map(|(capability, caller)| (caller, capability.epoch)), now)
+            .begin_shared_slice(of.iter().map(|(capability, caller)| (caller, capability.epoch)), now)
     }
 
     /// Checks a request that carries no capability.
@@ -186,7 +186,7 @@ impl RequestAdmission {
         connection: &ConnectionState,
         now: Duration,
     ) -> Result<(), Failure> {
-        self.gate.admit(connection.caller(), now)
+        self.gate.check_without_capability(connection.caller(), now)
     }
 
     /// Refuses these sessions and older epochs from now on. Returns when none of their slices runs
@@ -240,7 +240,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Begun, Gathered, IodCore, Progress};
+    use crate::{StartedRequest, MemorySink, IodCore, ReadProgress};
 
     const NOW: Duration = Duration::from_secs(100);
     const SESSION: SessionId = SessionId(5);
@@ -260,7 +260,7 @@ mod tests {
     fn connection(core: &IodCore<MemStore>) -> ConnectionState {
         let credential =
             Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH };
-        core.connected(&Peer { role: Role::Client, credential, id: ConnectionId([1; 16]) })
+        core.new_connection(&Peer { role: Role::Client, credential, id: ConnectionId([1; 16]) })
     }
 
     fn capability() -> Vec<u8> {
@@ -287,7 +287,7 @@ mod tests {
         Read { handle: 1, present: capability(), request }.to_bytes()
     }
 
-    fn status(out: Gathered) -> Status {
+    fn status(out: MemorySink) -> Status {
         let body = out.body.expect("a final frame");
         decode_outcome::<ReadReply>(&body)
             .expect("well-formed")
@@ -300,15 +300,15 @@ mod tests {
         for fenced in [false, true] {
             let core = serving();
             let mut connection = connection(&core);
-            let Begun::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0)
+            let StartedRequest::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0)
             else {
                 panic!("a job")
             };
             if fenced {
                 fence(&core);
             }
-            let mut out = Gathered::default();
-            assert_eq!(job.step(&core, NOW, &mut out), Ok(Progress::Finished));
+            let mut out = MemorySink::default();
+            assert_eq!(job.step(&core, NOW, &mut out), Ok(ReadProgress::Finished));
             assert_eq!(status(out), if fenced { Status::Fenced } else { Status::Ok });
         }
     }
@@ -317,12 +317,12 @@ mod tests {
     fn a_read_is_refused_when_service_ends_between_its_request_and_its_slice() {
         let core = serving();
         let mut connection = connection(&core);
-        let Begun::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0) else {
+        let StartedRequest::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0) else {
             panic!("a job")
         };
-        let mut out = Gathered::default();
+        let mut out = MemorySink::default();
         let later = NOW + Duration::from_secs(10);
-        assert_eq!(job.step(&core, later, &mut out), Ok(Progress::Finished));
+        assert_eq!(job.step(&core, later, &mut out), Ok(ReadProgress::Finished));
         assert_eq!(status(out), Status::NotServing);
     }
 
@@ -334,7 +334,7 @@ mod tests {
             let bytes = payload.len();
             let request = Request::contiguous(FileOffset(0), bytes as u64);
             let write = Write { handle: 1, present: capability(), request }.to_bytes();
-            let Begun::Write(mut job) =
+            let StartedRequest::Write(mut job) =
                 core.begin(&mut connection, NOW, Write::OP, &write, bytes as u32)
             else {
                 panic!("a job")

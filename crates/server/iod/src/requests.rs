@@ -29,16 +29,16 @@ use braid_wire::{
 
 use crate::{
     collective::{self, JoinJob},
-    connection::{ConnectionState, Standing},
+    connection::{ConnectionState, PeerRights},
     iod_core::IodCore,
-    ops::{self, Progress, ReadJob, Work, WriteJob},
+    ops::{self, ReadProgress, ReadJob, BlockingWork, WriteJob},
     payload::Payload,
-    sink::{Answer, FrameSink, SinkError},
+    frame_sink::{Answer, FrameSink, SinkError},
 };
 
 /// What a request has become.
 #[derive(Debug)]
-pub enum Begun<S> {
+pub enum StartedRequest<S> {
     /// It is done.
     Answer(Answer),
     /// [`ReadJob::step`] until it has finished.
@@ -48,7 +48,7 @@ pub enum Begun<S> {
     /// A task's part in a collective request: it may have to wait for other tasks.
     Join(Box<JoinJob>),
     /// [`Work::run`] it on a thread that may block on the disk.
-    Work(Work<S>),
+    Work(BlockingWork<S>),
 }
 
 impl<S: ObjectStore> IodCore<S> {
@@ -60,10 +60,10 @@ impl<S: ObjectStore> IodCore<S> {
         op: u16,
         body: &[u8],
         payload_bytes: u32,
-    ) -> Begun<S> {
+    ) -> StartedRequest<S> {
         let begun = begin(self, connection, now, op, body, payload_bytes);
-        let begun = begun.unwrap_or_else(|failure| Begun::Answer(Answer::failure(&failure)));
-        if let Begun::Answer(answer) = &begun {
+        let begun = begun.unwrap_or_else(|failure| StartedRequest::Answer(Answer::failure(&failure)));
+        if let StartedRequest::Answer(answer) = &begun {
             self.counters().answered(answer.status);
         }
         begun
@@ -85,14 +85,14 @@ impl<S: ObjectStore> IodCore<S> {
     ) -> Result<(), SinkError> {
         let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let answer = match self.begin(connection, now, op, body, payload_bytes) {
-            Begun::Read(mut job) => {
-                while job.step(self, now, out)? == Progress::Again {}
+            StartedRequest::Read(mut job) => {
+                while job.step(self, now, out)? == ReadProgress::Again {}
                 return Ok(());
             }
-            Begun::Join(mut job) => return job.run_alone(self, now, payload, out),
-            Begun::Answer(answer) => answer,
-            Begun::Work(work) => work.run(self, now),
-            Begun::Write(mut job) => {
+            StartedRequest::Join(mut job) => return job.run_without_waiting(self, now, payload, out),
+            StartedRequest::Answer(answer) => answer,
+            StartedRequest::Work(work) => work.run(self, now),
+            StartedRequest::Write(mut job) => {
                 let mut rest = payload;
                 while !rest.is_empty() {
                     rest = &rest[job.push(self, now, rest)..];
@@ -116,7 +116,7 @@ fn begin<S: ObjectStore>(
     op: u16,
     body: &[u8],
     payload_bytes: u32,
-) -> Result<Begun<S>, Failure> {
+) -> Result<StartedRequest<S>, Failure> {
     if let Some(request) = CommonRequest::decode(op, body) {
         no_payload(payload_bytes)?;
         return common(core, connection, now, decoded(request)?);
@@ -132,7 +132,7 @@ fn begin<S: ObjectStore>(
     ) {
         no_payload(payload_bytes)?;
     }
-    check_role(connection.standing(), &request)?;
+    check_role(connection.rights(), &request)?;
     if !(carries_capability(&request) || gives_up_resources(&request)) {
         core.admission().check_connection(connection, now)?;
     }
@@ -145,58 +145,58 @@ fn dispatch<S: ObjectStore>(
     now: Duration,
     request: IodRequest,
     payload_bytes: u32,
-) -> Result<Begun<S>, Failure> {
+) -> Result<StartedRequest<S>, Failure> {
     match request {
-        IodRequest::Read(read) => ops::read::begin(core, connection, &read).map(Begun::Read),
+        IodRequest::Read(read) => ops::read::begin(core, connection, &read).map(StartedRequest::Read),
         IodRequest::Write(write) => {
-            ops::write::begin(core, connection, &write, payload_bytes).map(Begun::Write)
+            ops::write::begin(core, connection, &write, payload_bytes).map(StartedRequest::Write)
         }
         IodRequest::WriteWithReservation(write) => {
-            ops::room::write(core, connection, now, &write, payload_bytes).map(Begun::Write)
+            ops::reservation::write(core, connection, now, &write, payload_bytes).map(StartedRequest::Write)
         }
         IodRequest::BeginCollective(collect) => {
-            answer(collective::collect(core, connection, now, &collect))
+            answer(collective::create(core, connection, now, &collect))
         }
         IodRequest::JoinRead(join) => {
-            collective::join_read(core, connection, now, &join).map(Begun::Join)
+            collective::join_read(core, connection, now, &join).map(StartedRequest::Join)
         }
         IodRequest::JoinWrite(join) => {
-            collective::join_write(core, connection, now, &join, payload_bytes).map(Begun::Join)
+            collective::join_write(core, connection, now, &join, payload_bytes).map(StartedRequest::Join)
         }
-        IodRequest::ReturnReservation(back) => answer(ops::room::take_back(core, connection, now, &back)),
+        IodRequest::ReturnReservation(back) => answer(ops::reservation::release(core, connection, now, &back)),
         IodRequest::Flush(flush) => {
-            ops::flush::begin(core, connection, now, &flush).map(Begun::Work)
+            ops::flush::begin(core, connection, now, &flush).map(StartedRequest::Work)
         }
         IodRequest::ObjectSizes(sizes) => {
             answer(ops::sizes::object_sizes(core, connection, now, &sizes))
         }
         IodRequest::Allocate(allocate) => {
-            ops::allocate::begin(core, connection, now, allocate).map(Begun::Work)
+            ops::allocate::begin(core, connection, now, allocate).map(StartedRequest::Work)
         }
         IodRequest::CopyRange(copy) => {
-            ops::copy::begin(core, connection, now, copy).map(Begun::Work)
+            ops::copy::begin(core, connection, now, copy).map(StartedRequest::Work)
         }
         IodRequest::Release(release) => {
             release.handles.into_iter().for_each(|handle| connection.release(handle));
             answer(Ok(()))
         }
         IodRequest::Seek(seek) => answer(ops::seek::seek(core, connection, now, &seek)),
-        IodRequest::Truncate(truncate) => ops::truncate::begin(core, truncate).map(Begun::Work),
-        IodRequest::Punch(punch) => ops::punch::begin(core, punch).map(Begun::Work),
-        IodRequest::Delete(delete) => Ok(Begun::Work(ops::delete::begin(delete))),
+        IodRequest::Truncate(truncate) => ops::truncate::begin(core, truncate).map(StartedRequest::Work),
+        IodRequest::Punch(punch) => ops::punch::begin(core, punch).map(StartedRequest::Work),
+        IodRequest::Delete(delete) => Ok(StartedRequest::Work(ops::delete::begin(delete))),
         IodRequest::CollectSizes(collect) if collect.flush => {
-            Ok(Begun::Work(ops::collect::begin(collect)))
+            Ok(StartedRequest::Work(ops::collect_sizes::begin(collect)))
         }
-        IodRequest::CollectSizes(collect) => answer(ops::collect::collect(core, &collect)),
+        IodRequest::CollectSizes(collect) => answer(ops::collect_sizes::collect_sizes(core, &collect)),
         IodRequest::Abandon(gone) => answer(ops::abandon::abandon(core, connection, &gone)),
         IodRequest::Fence(fence) => answer(ops::fence::fence(core, &fence)),
-        IodRequest::ListObjects(list) => ops::list::begin(list).map(Begun::Work),
+        IodRequest::ListObjects(list) => ops::list::begin(list).map(StartedRequest::Work),
         IodRequest::DiskSpace(_) => answer(ops::space::space(core)),
-        IodRequest::MoveToLost(lost) => Ok(Begun::Work(ops::lost_found::begin(lost))),
+        IodRequest::MoveToLost(lost) => Ok(StartedRequest::Work(ops::lost_found::begin(lost))),
         IodRequest::MeasureDisk(load) => {
-            ops::measure::begin(core, connection, now, &load).map(Begun::Work)
+            ops::measure::begin(core, connection, now, &load).map(StartedRequest::Work)
         }
-        IodRequest::FlushAll(_) => Ok(Begun::Work(ops::flush::begin_all(core))),
+        IodRequest::FlushAll(_) => Ok(StartedRequest::Work(ops::flush::begin_all(core))),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),
     }
 }
@@ -206,14 +206,14 @@ fn common<S: ObjectStore>(
     connection: &ConnectionState,
     now: Duration,
     request: CommonRequest,
-) -> Result<Begun<S>, Failure> {
+) -> Result<StartedRequest<S>, Failure> {
     match request {
         CommonRequest::Ping(_) => answer(Ok(())),
         // The connection's loop drops the job before this; here nothing is in flight.
         CommonRequest::Cancel(_) => answer(Ok(())),
-        CommonRequest::DaemonStatus(_) => match connection.standing() {
-            Standing::Mds | Standing::Admin => answer(Ok(ops::status::status(core, now))),
-            Standing::Client(_) | Standing::Nobody => Err(Status::WrongRole.into()),
+        CommonRequest::DaemonStatus(_) => match connection.rights() {
+            PeerRights::Mds | PeerRights::Admin => answer(Ok(ops::status::status(core, now))),
+            PeerRights::Client(_) | PeerRights::Nobody => Err(Status::WrongRole.into()),
         },
         _ => Err(Status::UnknownMessage.into()),
     }
@@ -221,7 +221,7 @@ fn common<S: ObjectStore>(
 
 /// Clients and the metadata server make data calls, the metadata server manages objects, and an
 /// administrator makes the calls of fsck.
-fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
+fn check_role(standing: PeerRights, request: &IodRequest) -> Result<(), Failure> {
     use IodRequest as R;
     let allowed = match request {
         R::Read(_)
@@ -232,7 +232,7 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         | R::Release(_)
         | R::Seek(_)
         | R::CopyRange(_) => {
-            matches!(standing, Standing::Client(_) | Standing::Mds)
+            matches!(standing, PeerRights::Client(_) | PeerRights::Mds)
         }
         R::Abandon(_)
         | R::WriteWithReservation(_)
@@ -241,14 +241,14 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         | R::JoinRead(_)
         | R::JoinWrite(_)
         | R::MeasureDisk(_) => {
-            matches!(standing, Standing::Client(_))
+            matches!(standing, PeerRights::Client(_))
         }
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) => {
-            matches!(standing, Standing::Mds | Standing::Admin)
+            matches!(standing, PeerRights::Mds | PeerRights::Admin)
         }
         // It changes nothing visible, and a client may have closed the file that it wants durable.
-        R::FlushAll(_) => standing != Standing::Nobody,
-        _ => standing == Standing::Mds,
+        R::FlushAll(_) => standing != PeerRights::Nobody,
+        _ => standing == PeerRights::Mds,
     };
     if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }
 }
@@ -278,8 +278,8 @@ fn gives_up_resources(request: &IodRequest) -> bool {
     matches!(request, R::Release(_) | R::ReturnReservation(_) | R::Abandon(_))
 }
 
-fn answer<S, R: Wire>(outcome: Result<R, Failure>) -> Result<Begun<S>, Failure> {
-    outcome.map(|reply| Begun::Answer(Answer::from_outcome(Ok(reply))))
+fn answer<S, R: Wire>(outcome: Result<R, Failure>) -> Result<StartedRequest<S>, Failure> {
+    outcome.map(|reply| StartedRequest::Answer(Answer::from_outcome(Ok(reply))))
 }
 
 fn decoded<R>(request: Result<R, WireError>) -> Result<R, Failure> {

@@ -8,11 +8,11 @@ use braid_types::limits::{
     COLLECTIVE_RING, COLLECTIVE_EXTENTS_MAX, JOB_SLICE_ACCESSES_MAX,
 };
 
-use crate::grant::Grant;
+use crate::verified_capability::VerifiedCapability;
 
 /// Contiguous bytes of one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Extent {
+pub(super) struct ChunkExtent {
     pub(super) slot: u16,
     pub(super) offset: u64,
     pub(super) bytes: u64,
@@ -22,9 +22,9 @@ pub(super) struct Extent {
 
 /// The plan of a chunk, perhaps unfinished.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ChunkPlan {
     /// In file order while it is planned, then by slot and offset.
-    pub(super) extents: Vec<Extent>,
+    pub(super) extents: Vec<ChunkExtent>,
     /// A file offset: the chunk has all wanted bytes before it that no earlier chunk had.
     pub(super) end: u64,
     pub(super) bytes: u64,
@@ -33,14 +33,14 @@ pub(super) struct Plan {
 /// A chunk that was read.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    pub(super) plan: Plan,
+    pub(super) plan: ChunkPlan,
     /// May be longer than the plan.
     pub(super) memory: Vec<u8>,
 }
 
 /// The result of planning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Planned {
+pub(super) enum PlanResult {
     /// The slice is used up.
     Paused,
     /// It is planned.
@@ -49,16 +49,16 @@ pub(super) enum Planned {
     Nothing,
 }
 
-impl Plan {
+impl ChunkPlan {
     /// One slice of planning a chunk of about `bytes_max`. It includes gaps of up to `hole_bytes`
     /// in an object.
     pub(super) fn more(
         &mut self,
         sweep: &mut RequestUnion,
-        capability: &Grant,
+        capability: &VerifiedCapability,
         bytes_max: u64,
         hole_bytes: u64,
-    ) -> Planned {
+    ) -> PlanResult {
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         loop {
             let room = bytes_max.saturating_sub(self.bytes);
@@ -66,11 +66,11 @@ impl Plan {
                 return self.whole(sweep);
             }
             match sweep.next_within(room, &mut steps) {
-                NextExtent::Paused => return Planned::Paused,
-                NextExtent::End if self.extents.is_empty() => return Planned::Nothing,
+                NextExtent::Paused => return PlanResult::Paused,
+                NextExtent::End if self.extents.is_empty() => return PlanResult::Nothing,
                 NextExtent::End => return self.whole(sweep),
                 NextExtent::Extent(run) => {
-                    let Some(slot) = capability.slot(run.part) else { continue };
+                    let Some(slot) = capability.local_index(run.part) else { continue };
                     // PARTS_MAX fits 16 bits.
                     self.take(slot as u16, run.object_offset.0, run.bytes, hole_bytes);
                 }
@@ -82,7 +82,7 @@ impl Plan {
     /// found last.
     pub(super) fn locate(&self, slot: u16, access: &Access, hint: &mut usize) -> usize {
         let offset = access.object_offset.0;
-        let has = |extent: &Extent| {
+        let has = |extent: &ChunkExtent| {
             extent.slot == slot && (extent.offset..extent.offset + extent.bytes).contains(&offset)
         };
         if !self.extents.get(*hint).is_some_and(has) {
@@ -110,13 +110,13 @@ impl Plan {
                 last.bytes = grown;
             }
             _ => {
-                self.extents.push(Extent { slot, offset, bytes, at: 0 });
+                self.extents.push(ChunkExtent { slot, offset, bytes, at: 0 });
                 self.bytes += bytes;
             }
         }
     }
 
-    fn whole(&mut self, sweep: &mut RequestUnion) -> Planned {
+    fn whole(&mut self, sweep: &mut RequestUnion) -> PlanResult {
         self.end = sweep.position();
         self.extents.sort_unstable_by_key(|extent| (extent.slot, extent.offset));
         let mut at = 0;
@@ -124,7 +124,7 @@ impl Plan {
             extent.at = at;
             at += extent.bytes as usize;
         }
-        Planned::Whole
+        PlanResult::Whole
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) const RECEIVED_BYTES_MAX: usize = 256 * 1024;
 const LOOK_BACK: usize = 8;
 
 impl Chunk {
-    pub(super) fn new(plan: Plan, memory: Vec<u8>) -> Arc<Self> {
+    pub(super) fn new(plan: ChunkPlan, memory: Vec<u8>) -> Arc<Self> {
         Arc::new(Self { plan, memory })
     }
 

@@ -3,8 +3,8 @@
 use braid_layout::{Access, Unfold, Unfolded};
 use braid_types::{FileOffset, ObjectOffset};
 
-use super::chunk::Plan;
-use crate::grant::Grant;
+use super::chunk::ChunkPlan;
+use crate::verified_capability::VerifiedCapability;
 
 /// The accesses that the task has not had yet.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Cursor {
 
 /// The task's next bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(super) enum NextPiece {
     /// Bytes of the chunk: position in its memory, and length.
     Piece(usize, u64),
     /// The next byte is in a later chunk.
@@ -39,22 +39,22 @@ impl Cursor {
     /// The next piece of the chunk, of at most `bytes_max` bytes; [`Cursor::take`] it.
     pub(super) fn peek(
         &mut self,
-        plan: &Plan,
-        capability: &Grant,
+        plan: &ChunkPlan,
+        capability: &VerifiedCapability,
         bytes_max: u64,
         steps: &mut usize,
-    ) -> Next {
+    ) -> NextPiece {
         let access = match self.look(steps) {
             Ok(Some(access)) => access,
-            Ok(None) => return Next::Over,
-            Err(Paused) => return Next::Paused,
+            Ok(None) => return NextPiece::Over,
+            Err(Paused) => return NextPiece::Paused,
         };
         let left = plan.end.saturating_sub(access.file_offset.0);
-        let Some(slot) = capability.slot(access.part).filter(|_| left > 0) else {
-            return Next::Past;
+        let Some(slot) = capability.local_index(access.part).filter(|_| left > 0) else {
+            return NextPiece::Past;
         };
         let at = plan.locate(slot as u16, &access, &mut self.hint);
-        Next::Piece(at, access.bytes.min(left).min(bytes_max))
+        NextPiece::Piece(at, access.bytes.min(left).min(bytes_max))
     }
 
     /// Whether there is no further byte; `None` when the steps were used up first.

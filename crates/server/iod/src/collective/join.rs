@@ -17,21 +17,21 @@ use braid_wire::message::{
 };
 
 use super::{
-    Collective, CollectiveId, Collectives, Membership,
-    begin::rights,
-    chunk::{Chunk, Plan, Planned},
+    Collective, CollectiveId, Collectives, Participation,
+    create::rights,
+    chunk::{Chunk, ChunkPlan, PlanResult},
     cursor::Cursor,
-    progress::{Turn, Want},
-    source::{Given, Source},
-    write::Writing,
+    progress::{JoinAction, NextAction},
+    source::{MemorySource, PayloadSource},
+    write::WriteState,
 };
 use crate::{
-    callers::Caller,
+    connections::ConnectionEntry,
     connection::ConnectionState,
-    grant::Grant,
+    verified_capability::VerifiedCapability,
     iod_core::IodCore,
-    ops::Search,
-    sink::{Answer, FrameSink, SinkError},
+    ops::SearchLimit,
+    frame_sink::{Answer, FrameSink, SinkError},
 };
 
 /// A task's call in a collective request.
@@ -44,26 +44,26 @@ pub struct JoinJob {
     /// Payload bytes of the call.
     pub(super) bytes: u64,
     wait: Duration,
-    pub(super) capability: Arc<Grant>,
-    pub(super) caller: Arc<Caller>,
+    pub(super) capability: Arc<VerifiedCapability>,
+    pub(super) caller: Arc<ConnectionEntry>,
     pub(super) collectives: Arc<Collectives>,
-    memberships: Arc<Mutex<Vec<Membership>>>,
+    memberships: Arc<Mutex<Vec<Participation>>>,
     begun: Duration,
-    pub(super) entered: Option<Entered>,
+    pub(super) joined: Option<Joined>,
     waiting: Option<Waiting>,
     /// Payload bytes that were sent or received.
     pub(super) had: u64,
     /// Of a read: the final frame was sent.
     pub(super) answered: bool,
-    pub(super) search: Search,
-    pub(super) writing: Writing,
+    pub(super) search: SearchLimit,
+    pub(super) writing: WriteState,
     /// Pieces of the next frame in the chunk's memory.
     pub(super) pieces: Vec<(usize, usize)>,
 }
 
 /// The job's state in its collective request.
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(super) struct Joined {
     pub(super) collective: Arc<Collective>,
     /// Whether the call has bytes to transfer; false when earlier calls had all of the task's
     /// bytes.
@@ -72,7 +72,7 @@ pub(super) struct Entered {
     pub(super) cursor: Option<Box<Cursor>>,
     pub(super) chunk: Option<Arc<Chunk>>,
     /// The chunk that this job is making.
-    making: Option<(Box<braid_layout::RequestUnion>, Plan, Vec<u8>)>,
+    making: Option<(Box<braid_layout::RequestUnion>, ChunkPlan, Vec<u8>)>,
 }
 
 /// What a job last waited for.
@@ -89,7 +89,7 @@ struct Waiting {
 
 /// The result of a slice of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum JoinStep {
     /// Call again.
     Again,
     /// [`JoinJob::wait`] for other tasks, then call again.
@@ -99,7 +99,7 @@ pub enum Step {
 }
 
 /// A task's position.
-pub(super) enum At {
+pub(super) enum ChunkPosition {
     /// At this chunk.
     Chunk(Arc<Chunk>),
     /// It makes the next chunk, and continues with that in its next slice.
@@ -109,7 +109,7 @@ pub(super) enum At {
 }
 
 /// Why a slice stopped.
-pub(super) enum Stop {
+pub(super) enum SliceEnd {
     /// It waits for other tasks.
     Waits,
     /// It fails.
@@ -118,13 +118,13 @@ pub(super) enum Stop {
     Closed,
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for SliceEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<SinkError> for Stop {
+impl From<SinkError> for SliceEnd {
     fn from(error: SinkError) -> Self {
         match error {
             SinkError::Disk(failure) => Self::Failed(failure),
@@ -183,14 +183,14 @@ fn begin<S: ObjectStore>(
         capability,
         caller,
         collectives: core.collectives().clone(),
-        memberships: connection.memberships().clone(),
+        memberships: connection.participations().clone(),
         begun: now,
-        entered: None,
+        joined: None,
         waiting: None,
         had: 0,
         answered: false,
-        search: Search::default(),
-        writing: Writing::default(),
+        search: SearchLimit::default(),
+        writing: WriteState::default(),
         pieces: Vec::new(),
     }))
 }
@@ -212,7 +212,7 @@ impl JoinJob {
 
     /// Does the whole call if it need not wait for another task: for simulated networks, which have
     /// no threads.
-    pub(crate) fn run_alone<S: ObjectStore>(
+    pub(crate) fn run_without_waiting<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         now: Duration,
@@ -223,42 +223,42 @@ impl JoinJob {
         if self.kind == CollectiveKind::Read {
             loop {
                 match self.step(core, now, out)? {
-                    Step::Again => {}
-                    Step::Finished => return Ok(()),
-                    Step::Waits => {
-                        return out.finish_memory(&self.fail(core, &would_wait(), now).body, &[]);
+                    JoinStep::Again => {}
+                    JoinStep::Finished => return Ok(()),
+                    JoinStep::Waits => {
+                        return out.finish_from_memory(&self.fail(core, &would_wait(), now).body, &[]);
                     }
                 }
             }
         }
-        let source: Arc<dyn Source> = Given::new(payload, usize::MAX / 2);
+        let source: Arc<dyn PayloadSource> = MemorySource::new(payload, usize::MAX / 2);
         loop {
             match self.write(core, now, &source) {
-                Ok(answer) => return out.finish_memory(&answer.body, &[]),
-                Err(Step::Waits) => self.refuse(would_wait(), now),
+                Ok(answer) => return out.finish_from_memory(&answer.body, &[]),
+                Err(JoinStep::Waits) => self.refuse(would_wait(), now),
                 Err(_) => {}
             }
         }
     }
 
     pub(super) fn collective(&self) -> Option<Arc<Collective>> {
-        self.entered.as_ref().map(|entered| entered.collective.clone())
+        self.joined.as_ref().map(|entered| entered.collective.clone())
     }
 
     /// Whether the call has bytes to transfer.
     pub(super) fn is_in_turn(&self) -> bool {
-        self.entered.as_ref().is_some_and(|entered| entered.is_in_turn)
+        self.joined.as_ref().is_some_and(|entered| entered.is_in_turn)
     }
 
     /// Checks the slice. Joins, once the `Collect` has arrived and the task's earlier calls have
     /// ended.
-    pub(super) fn enter<S: ObjectStore>(
+    pub(super) fn join<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         now: Duration,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SliceEnd> {
         core.admission().check(&self.capability, &self.caller, now)?;
-        if self.entered.is_some() {
+        if self.joined.is_some() {
             return Ok(());
         }
         let version = core.collectives().version();
@@ -271,16 +271,16 @@ impl JoinJob {
                 return Err(Failure::new(Status::TryAgain, detail).into());
             }
             self.waiting = Some(Waiting { on: None, version, moves: 0, since: now });
-            return Err(Stop::Waits);
+            return Err(SliceEnd::Waits);
         };
         self.check(&collective, now)?;
         match collective
             .advance(now, |progress| (progress.begin(self.rank, self.skip), progress.version()))
         {
-            (Turn::Go(cursor), _) => {
+            (JoinAction::Go(cursor), _) => {
                 self.waiting = None;
-                self.keep_membership(&collective);
-                self.entered = Some(Entered {
+                self.record_participation(&collective);
+                self.joined = Some(Joined {
                     collective,
                     is_in_turn: true,
                     cursor,
@@ -289,8 +289,8 @@ impl JoinJob {
                 });
                 Ok(())
             }
-            (Turn::Nothing, _) => {
-                self.entered = Some(Entered {
+            (JoinAction::Nothing, _) => {
+                self.joined = Some(Joined {
                     collective,
                     is_in_turn: false,
                     cursor: None,
@@ -299,20 +299,20 @@ impl JoinJob {
                 });
                 Ok(())
             }
-            (Turn::Failed(failure), _) => Err(failure.into()),
-            (Turn::Misplaced, _) => {
+            (JoinAction::Failed(failure), _) => Err(failure.into()),
+            (JoinAction::Misplaced, _) => {
                 let detail =
                     format!("task {} had byte {} in an earlier call", self.rank, self.skip);
                 Err(Failure::new(Status::Malformed, detail).into())
             }
-            (Turn::Wait, version) => {
-                if now.saturating_sub(self.begun) >= self.wait.max(MAX_TURN) {
+            (JoinAction::Wait, version) => {
+                if now.saturating_sub(self.begun) >= self.wait.max(TURN_WAIT_MIN) {
                     let detail = format!("an earlier call of task {} has not ended", self.rank);
                     return Err(Failure::new(Status::TryAgain, detail).into());
                 }
                 self.waiting =
                     Some(Waiting { on: Some(collective), version, moves: 0, since: now });
-                Err(Stop::Waits)
+                Err(SliceEnd::Waits)
             }
         }
     }
@@ -327,7 +327,7 @@ impl JoinJob {
                 format!("the collective request has no task {} of this session", self.rank);
             return Err(Failure::new(Status::BadCapability, detail));
         }
-        if self.capability.is_of_the_same(&collective.capability) {
+        if self.capability.has_same_file_and_layout(&collective.capability) {
             return Ok(());
         }
         let detail =
@@ -337,30 +337,30 @@ impl JoinJob {
         Err(failure)
     }
 
-    fn keep_membership(&self, collective: &Arc<Collective>) {
+    fn record_participation(&self, collective: &Arc<Collective>) {
         let mut memberships = lock(&self.memberships);
         memberships.retain(|membership| !membership.is_over());
         if !memberships.iter().any(|membership| membership.is_of(collective, self.rank)) {
-            memberships.push(Membership::new(&self.collectives, collective, self.rank));
+            memberships.push(Participation::new(&self.collectives, collective, self.rank));
         }
     }
 
     /// The job must wait. `version` and `moves` are from before it looked, so that it misses no
     /// change. Without progress for too long, the collective request fails.
-    pub(super) fn waits(&mut self, (version, moves): (u64, u64), now: Duration) -> Stop {
-        let Some(collective) = self.entered.as_ref().map(|entered| entered.collective.clone())
+    pub(super) fn waits(&mut self, (version, moves): (u64, u64), now: Duration) -> SliceEnd {
+        let Some(collective) = self.joined.as_ref().map(|entered| entered.collective.clone())
         else {
-            return Stop::Waits;
+            return SliceEnd::Waits;
         };
         let since = match &self.waiting {
             Some(waiting) if waiting.moves == moves => waiting.since,
             _ => now,
         };
         if now.saturating_sub(since) >= self.wait {
-            return Stop::Failed(collective.progress().stalled(self.wait.as_millis() as u32));
+            return SliceEnd::Failed(collective.progress().stalled(self.wait.as_millis() as u32));
         }
         self.waiting = Some(Waiting { on: Some(collective), version, moves, since });
-        Stop::Waits
+        SliceEnd::Waits
     }
 
     /// The task's chunk. The job makes it if no other task does.
@@ -368,47 +368,47 @@ impl JoinJob {
         &mut self,
         core: &IodCore<S>,
         now: Duration,
-    ) -> Result<At, Stop> {
+    ) -> Result<ChunkPosition, SliceEnd> {
         loop {
-            let Some(entered) = self.entered.as_mut().filter(|entered| entered.cursor.is_some())
+            let Some(entered) = self.joined.as_mut().filter(|entered| entered.cursor.is_some())
             else {
-                return Ok(At::Nothing);
+                return Ok(ChunkPosition::Nothing);
             };
             if let Some(chunk) = &entered.chunk {
-                return Ok(At::Chunk(chunk.clone()));
+                return Ok(ChunkPosition::Chunk(chunk.clone()));
             }
             if entered.making.is_some() {
                 if self.make(core, now)? {
                     continue;
                 }
-                return Ok(At::Making);
+                return Ok(ChunkPosition::Making);
             }
             let (want, seen) = entered.collective.advance(now, |progress| {
-                (progress.want(self.rank), (progress.version(), progress.moves()))
+                (progress.next_action(self.rank), (progress.version(), progress.moves()))
             });
             match want {
-                Want::Chunk(chunk) => entered.chunk = Some(chunk),
-                Want::Make(sweep, memory) => {
-                    entered.making = Some((sweep, Plan::default(), memory))
+                NextAction::Chunk(chunk) => entered.chunk = Some(chunk),
+                NextAction::Make(sweep, memory) => {
+                    entered.making = Some((sweep, ChunkPlan::default(), memory))
                 }
-                Want::Wait => return Err(self.waits(seen, now)),
-                Want::Nothing => return Ok(At::Nothing),
-                Want::Failed(failure) => return Err(failure.into()),
+                NextAction::Wait => return Err(self.waits(seen, now)),
+                NextAction::Nothing => return Ok(ChunkPosition::Nothing),
+                NextAction::Failed(failure) => return Err(failure.into()),
             }
         }
     }
 
     /// One slice of making a chunk. Returns whether the chunk is made.
     fn make<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
-        let Some(Entered { collective, making, .. }) = &mut self.entered else { return Ok(true) };
+        let Some(Joined { collective, making, .. }) = &mut self.joined else { return Ok(true) };
         let Some((sweep, plan, _)) = making else { return Ok(true) };
         let planned =
             plan.more(sweep, &collective.capability, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
-        if planned == Planned::Paused {
+        if planned == PlanResult::Paused {
             return Ok(false);
         }
         let Some((sweep, plan, mut memory)) = making.take() else { return Ok(true) };
-        let chunk = if planned == Planned::Whole {
+        let chunk = if planned == PlanResult::Whole {
             fit(&mut memory, plan.bytes as usize);
             collective.fill(core, &plan, &mut memory)?;
             Some(Chunk::new(plan, memory))
@@ -422,7 +422,7 @@ impl JoinJob {
     /// Ends the collective request with this failure, unless it has one. Returns the one that it
     /// has.
     pub(super) fn failed(&mut self, failure: &Failure, now: Duration) -> Failure {
-        let Some(Entered { collective, is_in_turn, .. }) = self.entered.take() else {
+        let Some(Joined { collective, is_in_turn, .. }) = self.joined.take() else {
             return failure.clone();
         };
         // Another call of the task may run: a call without bytes to transfer has offered nothing.
@@ -449,20 +449,20 @@ impl JoinJob {
 
     /// The call succeeds.
     pub(super) fn leave<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
-        let Some(Entered { collective, cursor, is_in_turn, .. }) = self.entered.take() else {
+        let Some(Joined { collective, cursor, is_in_turn, .. }) = self.joined.take() else {
             return;
         };
         let had = self.had;
         if is_in_turn {
             collective.advance(now, |progress| progress.end(self.rank, cursor, had));
         }
-        self.collectives.retire(&collective);
+        self.collectives.release_if_over(&collective);
         core.counters().answered(Status::Ok);
     }
 }
 
 /// How long, at least, a call waits for an earlier call of its task.
-const MAX_TURN: Duration = Duration::from_millis(COLLECTIVE_WAIT_MS_MAX as u64);
+const TURN_WAIT_MIN: Duration = Duration::from_millis(COLLECTIVE_WAIT_MS_MAX as u64);
 
 impl Drop for JoinJob {
     /// Cancelled, or its connection ended.
@@ -471,7 +471,7 @@ impl Drop for JoinJob {
             Status::Cancelled,
             format!("task {} left the collective request", self.rank),
         );
-        let touched = self.entered.as_ref().map(|entered| entered.collective.touched());
+        let touched = self.joined.as_ref().map(|entered| entered.collective.touched());
         self.failed(&failure, touched.unwrap_or_default());
     }
 }

@@ -39,13 +39,13 @@
 //! 8. [`progress`] has no thread, clock or socket: it decides who may do what, and is tested by
 //!    itself.
 
-mod begin;
+mod create;
 mod chunk;
 mod cursor;
-mod desk;
+mod payload_exchange;
 mod join;
-mod membership;
-mod places;
+mod participation;
+mod limits;
 mod progress;
 mod read;
 mod source;
@@ -67,22 +67,22 @@ use braid_store::Object;
 use braid_types::{Failure, SessionId, Status, WriteVerifier, limits::COLLECTIVE_IDLE_MS};
 use braid_wire::message::{collective::CollectiveKind, iod::ObjectEnd};
 
-pub(crate) use begin::collect;
-pub use join::{JoinJob, Step};
+pub(crate) use create::create;
+pub use join::{JoinJob, JoinStep};
 pub(crate) use join::{join_read, join_write};
-pub(crate) use membership::Membership;
-use places::{Place, Places};
-use progress::Progress;
-pub use source::{Given, Gone, Source};
+pub(crate) use participation::Participation;
+use limits::{CollectivePermit, CollectiveLimits};
+use progress::CollectiveProgress;
+pub use source::{MemorySource, ConnectionLost, PayloadSource};
 
-use crate::{connection::User, grant::Grant};
+use crate::{connection::User, verified_capability::VerifiedCapability};
 
 /// Refusals that are remembered, so that tasks which join later do not wait.
 const REFUSED_MAX: usize = 256;
 
 /// Finished collective requests that are remembered: some hundred bytes each, and some for each
 /// task.
-const OVER_MAX: usize = 256;
+const FINISHED_MAX: usize = 256;
 
 /// Names a collective request.
 pub(crate) type CollectiveId = [u8; 16];
@@ -91,7 +91,7 @@ pub(crate) type CollectiveId = [u8; 16];
 #[derive(Debug, Default)]
 pub(crate) struct Collectives {
     table: Mutex<Table>,
-    limits: Arc<Places>,
+    limits: Arc<CollectiveLimits>,
     arrived: Condvar,
 }
 
@@ -111,10 +111,10 @@ struct Table {
 pub(crate) struct Collective {
     id: CollectiveId,
     /// Released when it has finished.
-    permit: Place,
+    permit: CollectivePermit,
     kind: CollectiveKind,
     /// The leader task's capability.
-    capability: Arc<Grant>,
+    capability: Arc<VerifiedCapability>,
     /// The session of each task, by rank.
     sessions: Vec<SessionId>,
     /// Of a read: the ends of the objects.
@@ -127,7 +127,7 @@ pub(crate) struct Collective {
     /// the request has failed or finished: an open object keeps its disk space even when it is
     /// deleted.
     objects: Mutex<Vec<Option<Arc<dyn Object>>>>,
-    progress: Mutex<Progress>,
+    progress: Mutex<CollectiveProgress>,
     changed: Condvar,
     /// When a task last made progress, in nanoseconds.
     touched: AtomicU64,
@@ -144,8 +144,8 @@ impl Collectives {
         tasks: usize,
         view_bytes: usize,
         now: Duration,
-    ) -> Result<Place, Failure> {
-        self.forget_idle(now);
+    ) -> Result<CollectivePermit, Failure> {
+        self.end_idle(now);
         self.limits.take(leader, tasks, view_bytes)
     }
 
@@ -162,18 +162,18 @@ impl Collectives {
             ));
         }
         table.live.insert(collective.id, collective);
-        self.arrive(&mut table);
+        self.notify_arrival(&mut table);
         Ok(())
     }
 
     /// Remembers a refusal.
     fn refuse(&self, id: CollectiveId, failure: &Failure, now: Duration) {
-        self.forget_idle(now);
+        self.end_idle(now);
         let mut table = self.lock();
         if table.refused.len() < REFUSED_MAX && !table.knows(&id) {
             table.refused.insert(id, (failure.clone(), now));
         }
-        self.arrive(&mut table);
+        self.notify_arrival(&mut table);
     }
 
     /// The collective request, once its `Collect` has arrived; `Err` when that was refused.
@@ -191,21 +191,21 @@ impl Collectives {
         tracing::debug!(%failure, "collective request failed");
         collective.advance(now, |progress| progress.fail(failure.clone()));
         collective.close();
-        self.retire(collective);
+        self.release_if_over(collective);
     }
 
     /// If it has finished or failed, releases its permit and memory. Its outcome is remembered.
-    fn retire(&self, collective: &Arc<Collective>) {
+    fn release_if_over(&self, collective: &Arc<Collective>) {
         if collective.progress().is_over() {
             self.lock().remember(collective);
             collective.close();
             collective.progress().release();
-            collective.permit.give_back();
+            collective.permit.release();
         }
     }
 
     /// Ends those without progress for a long time: their tasks gave up, or never joined.
-    fn forget_idle(&self, now: Duration) {
+    fn end_idle(&self, now: Duration) {
         let idle = self.lock().take_idle(now);
         for collective in idle {
             let detail =
@@ -214,7 +214,7 @@ impl Collectives {
         }
     }
 
-    fn arrive(&self, table: &mut Table) {
+    fn notify_arrival(&self, table: &mut Table) {
         table.version += 1;
         self.arrived.notify_all();
     }
@@ -247,7 +247,7 @@ impl Table {
             return;
         }
         self.live.remove(&collective.id);
-        if self.over.len() >= OVER_MAX {
+        if self.over.len() >= FINISHED_MAX {
             self.over.pop_front();
         }
         self.over.push_back(collective.clone());
@@ -270,12 +270,12 @@ impl Table {
 }
 
 impl Collective {
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, CollectiveProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes its progress, and wakes the threads that wait for a change.
-    fn advance<T>(&self, now: Duration, change: impl FnOnce(&mut Progress) -> T) -> T {
+    fn advance<T>(&self, now: Duration, change: impl FnOnce(&mut CollectiveProgress) -> T) -> T {
         let mut progress = self.progress();
         let (version, moves) = (progress.version(), progress.moves());
         let out = change(&mut progress);

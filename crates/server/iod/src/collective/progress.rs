@@ -11,22 +11,22 @@ use std::{collections::VecDeque, sync::Arc};
 use braid_layout::RequestUnion;
 use braid_types::{Failure, Status, limits::COLLECTIVE_RING};
 
-use super::{chunk::Chunk, cursor::Cursor, desk::Desk, writer::Writer};
+use super::{chunk::Chunk, cursor::Cursor, payload_exchange::PayloadExchange, writer::Writer};
 
 #[derive(Debug)]
-pub(super) struct Progress {
-    pub(super) tasks: Vec<Standing>,
-    ring: VecDeque<Slot>,
+pub(super) struct CollectiveProgress {
+    pub(super) tasks: Vec<TaskState>,
+    ring: VecDeque<RingChunk>,
     /// Number of the first chunk in the ring.
     base: u64,
     /// `None` while a chunk is being made.
     sweep: Option<Box<RequestUnion>>,
     /// No bytes are left for another chunk.
-    is_swept: bool,
+    is_exhausted: bool,
     pub(super) failed: Option<Failure>,
     pub(super) unfinished: usize,
     /// Of a write.
-    pub(super) desk: Desk,
+    pub(super) exchange: PayloadExchange,
     /// Memory of released chunks.
     spare: Vec<Vec<u8>>,
     pub(super) version: u64,
@@ -35,7 +35,7 @@ pub(super) struct Progress {
 
 /// One task.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct TaskState {
     /// Of a read: the first chunk that it has not passed.
     chunk: u64,
     /// It wants no more bytes.
@@ -50,14 +50,14 @@ pub(super) struct Standing {
 }
 
 #[derive(Debug)]
-struct Slot {
-    stage: Stage,
+struct RingChunk {
+    stage: ChunkStage,
     /// Tasks that have not passed it.
     left: usize,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ChunkStage {
     Making,
     Ready(Arc<Chunk>),
     Gone,
@@ -65,7 +65,7 @@ enum Stage {
 
 /// How a task gets its next bytes.
 #[derive(Debug)]
-pub(super) enum Want {
+pub(super) enum NextAction {
     /// It takes them from this chunk.
     Chunk(Arc<Chunk>),
     /// It makes the chunk, and may use this memory.
@@ -80,7 +80,7 @@ pub(super) enum Want {
 
 /// What a joining call does.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum JoinAction {
     /// It continues, a read from here.
     Go(Option<Box<Cursor>>),
     /// It waits until the task's earlier call has ended.
@@ -93,22 +93,22 @@ pub(super) enum Turn {
     Failed(Failure),
 }
 
-impl Progress {
+impl CollectiveProgress {
     /// `cursors` of the tasks, by rank; `None` for a task without bytes here.
     pub(super) fn new(sweep: RequestUnion, mut cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
-        let mut tasks: Vec<Standing> = cursors
+        let mut tasks: Vec<TaskState> = cursors
             .iter()
-            .map(|cursor| Standing { finished: cursor.is_none(), ..Standing::default() })
+            .map(|cursor| TaskState { finished: cursor.is_none(), ..TaskState::default() })
             .collect();
         let unfinished = cursors.iter().flatten().count();
         let (sweep, desk) = if writes {
-            (None, Desk::new(Writer::new(sweep, cursors)))
+            (None, PayloadExchange::new(Writer::new(sweep, cursors)))
         } else {
             tasks
                 .iter_mut()
                 .zip(&mut cursors)
                 .for_each(|(task, cursor)| task.cursor = cursor.take());
-            (Some(Box::new(sweep)), Desk::default())
+            (Some(Box::new(sweep)), PayloadExchange::default())
         };
         Self {
             unfinished,
@@ -116,9 +116,9 @@ impl Progress {
             ring: VecDeque::with_capacity(COLLECTIVE_RING),
             base: 0,
             sweep,
-            is_swept: false,
+            is_exhausted: false,
             failed: None,
-            desk,
+            exchange: desk,
             spare: Vec::new(),
             version: 0,
             moves: 0,
@@ -143,7 +143,7 @@ impl Progress {
 
     /// All tasks have finished, and everything is written.
     fn is_done(&self) -> bool {
-        self.unfinished == 0 && self.ring.is_empty() && !self.desk.is_filling()
+        self.unfinished == 0 && self.ring.is_empty() && !self.exchange.is_filling()
     }
 
     /// It has finished or failed, and all its calls have ended.
@@ -154,7 +154,7 @@ impl Progress {
     /// Releases what it no longer needs when it is over.
     pub(super) fn release(&mut self) {
         debug_assert!(self.is_over(), "7: the calls have ended");
-        (self.sweep, self.spare, self.desk) = (None, Vec::new(), Desk::default());
+        (self.sweep, self.spare, self.exchange) = (None, Vec::new(), PayloadExchange::default());
         self.tasks.iter_mut().for_each(|task| task.cursor = None);
     }
 
@@ -163,27 +163,27 @@ impl Progress {
     }
 
     /// A call of the task, which continues at payload byte `skip`.
-    pub(super) fn begin(&mut self, rank: usize, skip: u64) -> Turn {
+    pub(super) fn begin(&mut self, rank: usize, skip: u64) -> JoinAction {
         if let Some(failure) = &self.failed {
-            return Turn::Failed(failure.clone());
+            return JoinAction::Failed(failure.clone());
         }
         let task = &mut self.tasks[rank];
         if task.finished {
-            return Turn::Nothing;
+            return JoinAction::Nothing;
         }
         if task.position > skip {
-            return Turn::Misplaced;
+            return JoinAction::Misplaced;
         }
         // An earlier call of the same connection may run, or be queued before this one.
         if task.busy || task.position != skip {
-            return Turn::Wait;
+            return JoinAction::Wait;
         }
         task.busy = true;
         let cursor = task.cursor.take();
         if !std::mem::replace(&mut task.joined, true) {
             self.moves += 1;
         }
-        Turn::Go(cursor)
+        JoinAction::Go(cursor)
     }
 
     /// The call has succeeded with `bytes`.
@@ -196,23 +196,23 @@ impl Progress {
     }
 
     /// How the task gets its next bytes.
-    pub(super) fn want(&mut self, rank: usize) -> Want {
+    pub(super) fn next_action(&mut self, rank: usize) -> NextAction {
         if let Some(failure) = &self.failed {
-            return Want::Failed(failure.clone());
+            return NextAction::Failed(failure.clone());
         }
         let number = self.tasks[rank].chunk;
         let at = (number - self.base) as usize;
         match self.ring.get(at).map(|slot| &slot.stage) {
-            Some(Stage::Ready(chunk)) => Want::Chunk(chunk.clone()),
-            Some(_) => Want::Wait,
-            None if self.is_swept => Want::Nothing,
-            None if self.ring.len() >= COLLECTIVE_RING => Want::Wait,
+            Some(ChunkStage::Ready(chunk)) => NextAction::Chunk(chunk.clone()),
+            Some(_) => NextAction::Wait,
+            None if self.is_exhausted => NextAction::Nothing,
+            None if self.ring.len() >= COLLECTIVE_RING => NextAction::Wait,
             None => match self.sweep.take() {
-                None => Want::Wait,
+                None => NextAction::Wait,
                 Some(sweep) => {
-                    self.ring.push_back(Slot { stage: Stage::Making, left: self.unfinished });
+                    self.ring.push_back(RingChunk { stage: ChunkStage::Making, left: self.unfinished });
                     debug_assert!(self.ring.len() <= COLLECTIVE_RING, "2: few chunks in memory");
-                    Want::Make(sweep, self.spare.pop().unwrap_or_default())
+                    NextAction::Make(sweep, self.spare.pop().unwrap_or_default())
                 }
             },
         }
@@ -226,9 +226,9 @@ impl Progress {
         self.wake();
         self.sweep = Some(sweep);
         match (chunk, self.ring.back_mut()) {
-            (Some(chunk), Some(slot)) => slot.stage = Stage::Ready(chunk),
+            (Some(chunk), Some(slot)) => slot.stage = ChunkStage::Ready(chunk),
             _ => {
-                self.is_swept = true;
+                self.is_exhausted = true;
                 self.ring.pop_back();
             }
         }
@@ -261,16 +261,16 @@ impl Progress {
     fn passed_by_one(&mut self, number: u64) {
         let Some(slot) = self.ring.get_mut((number - self.base) as usize) else { return };
         slot.left = slot.left.saturating_sub(1);
-        if slot.left > 0 || !matches!(slot.stage, Stage::Ready(_)) {
+        if slot.left > 0 || !matches!(slot.stage, ChunkStage::Ready(_)) {
             return;
         }
-        if let Stage::Ready(chunk) = std::mem::replace(&mut slot.stage, Stage::Gone) {
+        if let ChunkStage::Ready(chunk) = std::mem::replace(&mut slot.stage, ChunkStage::Gone) {
             self.spare.extend(chunk.into_memory());
         }
     }
 
     fn drop_gone(&mut self) {
-        while self.ring.front().is_some_and(|slot| matches!(slot.stage, Stage::Gone)) {
+        while self.ring.front().is_some_and(|slot| matches!(slot.stage, ChunkStage::Gone)) {
             self.ring.pop_front();
             self.base += 1;
             self.wake();
@@ -287,7 +287,7 @@ impl Progress {
         self.ring.clear();
         self.spare.clear();
         self.sweep = None;
-        self.desk.fail();
+        self.exchange.fail();
     }
 
     pub(super) fn failure(&self) -> Option<&Failure> {
@@ -296,12 +296,12 @@ impl Progress {
 
     /// The failure that names the task for which the others wait in vain.
     pub(super) fn stalled(&self, waited_ms: u32) -> Failure {
-        let waiting = |task: &&(usize, &Standing)| !task.1.finished;
+        let waiting = |task: &&(usize, &TaskState)| !task.1.finished;
         let mut tasks = self.tasks.iter().enumerate();
         let missing = tasks.clone().find(|task| waiting(&task) && !task.1.joined);
         let slowest =
             tasks.by_ref().filter(|task| waiting(&task)).min_by_key(|(_, task)| task.chunk);
-        let slowest = self.desk.at().or(slowest.map(|(rank, _)| rank));
+        let slowest = self.exchange.awaited_rank().or(slowest.map(|(rank, _)| rank));
         let detail = match (missing, slowest) {
             (Some((rank, _)), _) => {
                 format!("task {rank} did not join the collective request within {waited_ms} ms")

@@ -15,20 +15,20 @@ use braid_wire::message::iod::ReadReply;
 
 use super::{
     Collective,
-    begin::LOOK_SLICES_MAX,
-    chunk::{Chunk, Extent, Plan},
-    cursor::Next,
-    join::{At, JoinJob, Step, Stop},
+    create::VIEW_SEARCH_SLICES_MAX,
+    chunk::{Chunk, ChunkExtent, ChunkPlan},
+    cursor::NextPiece,
+    join::{ChunkPosition, JoinJob, JoinStep, SliceEnd},
 };
 use crate::{
     iod_core::IodCore,
-    payload::cut,
-    sink::{Answer, FrameSink, SinkError},
+    payload::truncated_while_read,
+    frame_sink::{Answer, FrameSink, SinkError},
 };
 
 /// Why a frame is sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Because {
+enum SendReason {
     /// It is full.
     Full,
     /// The next byte is in a later chunk.
@@ -51,28 +51,28 @@ impl JoinJob {
         core: &IodCore<S>,
         now: Duration,
         sink: &mut dyn FrameSink,
-    ) -> Result<Step, SinkError> {
+    ) -> Result<JoinStep, SinkError> {
         match self.read_slice(core, now, sink) {
             Ok(step) => Ok(step),
-            Err(Stop::Waits) => Ok(Step::Waits),
-            Err(Stop::Closed) => Err(SinkError::Closed),
+            Err(SliceEnd::Waits) => Ok(JoinStep::Waits),
+            Err(SliceEnd::Closed) => Err(SinkError::Closed),
             // This call is answered already: the other tasks get the failure.
-            Err(Stop::Failed(failure)) if self.answered => {
+            Err(SliceEnd::Failed(failure)) if self.answered => {
                 self.failed(&failure, now);
-                Ok(Step::Finished)
+                Ok(JoinStep::Finished)
             }
-            Err(Stop::Failed(failure)) => {
+            Err(SliceEnd::Failed(failure)) => {
                 let answer = self.fail(core, &failure, now);
-                sink.finish_memory(&answer.body, &[])?;
-                Ok(Step::Finished)
+                sink.finish_from_memory(&answer.body, &[])?;
+                Ok(JoinStep::Finished)
             }
         }
     }
 
     /// The connection has ended. If the `Collect` has arrived, this joins, so that dropping the job
     /// fails the request and the other tasks need not wait.
-    pub fn gone<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
-        let _ = self.enter(core, now); // a job that may not join fails nothing
+    pub fn connection_closed<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
+        let _ = self.join(core, now); // a job that may not join fails nothing
     }
 
     fn read_slice<S: ObjectStore>(
@@ -80,37 +80,37 @@ impl JoinJob {
         core: &IodCore<S>,
         now: Duration,
         sink: &mut dyn FrameSink,
-    ) -> Result<Step, Stop> {
+    ) -> Result<JoinStep, SliceEnd> {
         if self.answered {
             return self.end_read(core, now);
         }
-        self.enter(core, now)?;
+        self.join(core, now)?;
         let chunk = match self.chunk(core, now)? {
-            At::Chunk(chunk) => chunk,
-            At::Making => {
-                self.search.found_nothing()?;
-                return Ok(Step::Again);
+            ChunkPosition::Chunk(chunk) => chunk,
+            ChunkPosition::Making => {
+                self.search.count_empty_slice()?;
+                return Ok(JoinStep::Again);
             }
-            At::Nothing => return self.answer_read(core, now, None, sink),
+            ChunkPosition::Nothing => return self.answer_read(core, now, None, sink),
         };
         match self.plan_frame(&chunk) {
-            Because::Paused => Ok(self.searched()?),
-            Because::Done | Because::Over => self.answer_read(core, now, Some(&chunk), sink),
+            SendReason::Paused => Ok(self.searched()?),
+            SendReason::Done | SendReason::Over => self.answer_read(core, now, Some(&chunk), sink),
             because => {
                 self.send_frame(core, &chunk, sink)?;
-                if because == Because::Past {
-                    self.search.found();
+                if because == SendReason::Past {
+                    self.search.reset();
                     drop(chunk);
                     self.pass(now);
                 }
-                Ok(Step::Again)
+                Ok(JoinStep::Again)
             }
         }
     }
 
-    fn plan_frame(&mut self, chunk: &Chunk) -> Because {
-        let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) else {
-            return Because::Over;
+    fn plan_frame(&mut self, chunk: &Chunk) -> SendReason {
+        let Some(cursor) = self.joined.as_mut().and_then(|entered| entered.cursor.as_mut()) else {
+            return SendReason::Over;
         };
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         let mut planned: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
@@ -118,24 +118,24 @@ impl JoinJob {
             let left = self.bytes - self.had - planned as u64;
             let room = left.min((REPLY_DATA_BYTES_MAX - planned) as u64);
             if left == 0 {
-                return Because::Done;
+                return SendReason::Done;
             }
             if room == 0 || self.pieces.len() >= JOB_SLICE_ACCESSES_MAX {
-                return Because::Full;
+                return SendReason::Full;
             }
             match cursor.peek(&chunk.plan, &self.capability, room, &mut steps) {
-                Next::Piece(at, bytes) => {
+                NextPiece::Piece(at, bytes) => {
                     cursor.take(bytes);
-                    self.search.found();
+                    self.search.reset();
                     planned += bytes as usize;
                     match self.pieces.last_mut() {
                         Some((last, length)) if *last + *length == at => *length += bytes as usize,
                         _ => self.pieces.push((at, bytes as usize)),
                     }
                 }
-                Next::Past => return Because::Past,
-                Next::Over => return Because::Over,
-                Next::Paused => return Because::Paused,
+                NextPiece::Past => return SendReason::Past,
+                NextPiece::Over => return SendReason::Over,
+                NextPiece::Paused => return SendReason::Paused,
             }
         }
     }
@@ -145,12 +145,12 @@ impl JoinJob {
         core: &IodCore<S>,
         chunk: &Chunk,
         sink: &mut dyn FrameSink,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SliceEnd> {
         if self.pieces.is_empty() {
             return Ok(());
         }
         let pieces = self.planned(chunk);
-        sink.memory(&pieces)?;
+        sink.data_from_memory(&pieces)?;
         self.sent(core);
         Ok(())
     }
@@ -173,52 +173,52 @@ impl JoinJob {
         now: Duration,
         chunk: Option<&Arc<Chunk>>,
         sink: &mut dyn FrameSink,
-    ) -> Result<Step, Stop> {
+    ) -> Result<JoinStep, SliceEnd> {
         let planned: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let ends =
-            self.entered.as_ref().map_or_else(Vec::new, |entered| entered.collective.ends.clone());
+            self.joined.as_ref().map_or_else(Vec::new, |entered| entered.collective.ends.clone());
         let answer = Answer::from_outcome(Ok(ReadReply {
             bytes: ByteCount(self.had + planned as u64),
             ends,
         }));
         match chunk {
-            Some(chunk) => sink.finish_memory(&answer.body, &self.planned(chunk))?,
-            None => sink.finish_memory(&answer.body, &[])?,
+            Some(chunk) => sink.finish_from_memory(&answer.body, &self.planned(chunk))?,
+            None => sink.finish_from_memory(&answer.body, &[])?,
         }
         self.sent(core);
         self.answered = true;
-        self.search.found();
+        self.search.reset();
         self.end_read(core, now)
     }
 
     /// After the final frame: finds out for the other tasks whether this one wants more.
-    fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Step, Stop> {
+    fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<JoinStep, SliceEnd> {
         core.admission().check(&self.capability, &self.caller, now)?;
         let mut over = true;
-        if let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) {
+        if let Some(cursor) = self.joined.as_mut().and_then(|entered| entered.cursor.as_mut()) {
             match cursor.is_over(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
                 None => return Ok(self.searched()?),
                 Some(is_over) => over = is_over,
             }
         }
-        if let Some(entered) = &mut self.entered {
+        if let Some(entered) = &mut self.joined {
             entered.chunk = None;
             if over && entered.cursor.is_some() {
                 entered.collective.advance(now, |progress| progress.finish(self.rank));
             }
         }
         self.leave(core, now);
-        Ok(Step::Finished)
+        Ok(JoinStep::Finished)
     }
 
     /// The slice was spent on searching.
-    fn searched(&mut self) -> Result<Step, Failure> {
-        self.search.found_nothing_in(LOOK_SLICES_MAX).map(|()| Step::Again)
+    fn searched(&mut self) -> Result<JoinStep, Failure> {
+        self.search.count_empty_slice_up_to(VIEW_SEARCH_SLICES_MAX).map(|()| JoinStep::Again)
     }
 
     /// The task has its bytes of the chunk.
     fn pass(&mut self, now: Duration) {
-        let Some(entered) = &mut self.entered else { return };
+        let Some(entered) = &mut self.joined else { return };
         entered.chunk = None;
         entered.collective.advance(now, |progress| progress.pass(self.rank));
     }
@@ -229,14 +229,14 @@ impl Collective {
     pub(super) fn fill<S: ObjectStore>(
         &self,
         core: &IodCore<S>,
-        plan: &Plan,
+        plan: &ChunkPlan,
         memory: &mut [u8],
     ) -> Result<(), Failure> {
         let objects = self.objects().clone();
         if objects.is_empty() {
             return Err(self.closed());
         }
-        for Extent { slot, offset, bytes, at } in &plan.extents {
+        for ChunkExtent { slot, offset, bytes, at } in &plan.extents {
             let into = &mut memory[*at..at + *bytes as usize];
             let object_end = self.ends[usize::from(*slot)].bytes.0;
             let there = object_end.saturating_sub(*offset).min(*bytes) as usize;
@@ -245,15 +245,15 @@ impl Collective {
             let Some(object) = objects[usize::from(*slot)].as_ref().filter(|_| there > 0) else {
                 continue;
             };
-            let read = core.warned(object.read_at(data, ObjectOffset(*offset)))?;
+            let read = core.logged(object.read_at(data, ObjectOffset(*offset)))?;
             core.counters().collective_store_calls.fetch_add(1, Relaxed);
             core.counters().collective_store_bytes.fetch_add(read as u64, Relaxed);
             if read < there {
-                return Err(cut());
+                return Err(truncated_while_read());
             }
         }
         for object in objects.iter().flatten() {
-            if core.warned(object.stat())?.size_generation > self.capability.size_generation {
+            if core.logged(object.stat())?.size_generation > self.capability.size_generation {
                 let detail = "the file was truncated while a collective request read it";
                 return Err(Failure::new(Status::StaleGeneration, detail));
             }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// The payload of one call.
-pub trait Source: Debug + Send + Sync {
+pub trait PayloadSource: Debug + Send + Sync {
     /// Payload bytes that are not received yet.
     fn left(&self) -> usize;
 
@@ -17,35 +17,35 @@ pub trait Source: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Gone`].
-    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, Gone>;
+    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost>;
 }
 
 /// The connection ended before the payload did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Gone;
+pub struct ConnectionLost;
 
 /// A payload in memory, for simulated networks and tests.
 #[derive(Debug)]
-pub struct Given {
+pub struct MemorySource {
     /// The payload, and how much of it was received.
     state: Mutex<(Vec<u8>, usize)>,
     bytes_max: usize,
 }
 
-impl Given {
+impl MemorySource {
     /// The whole payload; each call receives at most `bytes_max`.
     pub fn new(payload: &[u8], bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { state: Mutex::new((payload.to_vec(), 0)), bytes_max })
     }
 }
 
-impl Source for Given {
+impl PayloadSource for MemorySource {
     fn left(&self) -> usize {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0.len() - state.1
     }
 
-    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, Gone> {
+    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (payload, at) = &mut *state;
         let before = *at;

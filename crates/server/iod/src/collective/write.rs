@@ -12,18 +12,18 @@ use braid_wire::message::iod::WriteReply;
 
 use super::{
     Collective,
-    desk::{Lent, Loan},
-    join::{JoinJob, Step, Stop},
-    source::Source,
-    writer::{Slice, Writer, mismatch},
+    payload_exchange::{OfferState, OfferedPayload},
+    join::{JoinJob, JoinStep, SliceEnd},
+    source::PayloadSource,
+    writer::{SliceResult, Writer, mismatch},
 };
-use crate::{iod_core::IodCore, sink::Answer};
+use crate::{iod_core::IodCore, frame_sink::Answer};
 
 /// The state of a call that writes.
 #[derive(Debug, Default)]
-pub(super) struct Writing {
+pub(super) struct WriteState {
     /// Whether it has offered its payload.
-    has_lent: bool,
+    has_offered: bool,
     /// The writer, while this thread receives for all tasks.
     writer: Option<Box<Writer>>,
     /// Why it fails, once it has its payload back.
@@ -41,26 +41,26 @@ impl JoinJob {
         &mut self,
         core: &IodCore<S>,
         now: Duration,
-        source: &Arc<dyn Source>,
-    ) -> Result<Answer, Step> {
+        source: &Arc<dyn PayloadSource>,
+    ) -> Result<Answer, JoinStep> {
         if self.writing.refused.is_none() {
             match self.write_slice(core, now, source) {
                 Ok(Some(answer)) => return Ok(answer),
-                Ok(None) | Err(Stop::Closed) => return Err(Step::Again),
-                Err(Stop::Waits) => return Err(Step::Waits),
-                Err(Stop::Failed(failure)) => self.refuse(failure, now),
+                Ok(None) | Err(SliceEnd::Closed) => return Err(JoinStep::Again),
+                Err(SliceEnd::Waits) => return Err(JoinStep::Waits),
+                Err(SliceEnd::Failed(failure)) => self.refuse(failure, now),
             }
         }
-        self.give_up(core, now)
+        self.end_refused(core, now)
     }
 
     fn write_slice<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         now: Duration,
-        source: &Arc<dyn Source>,
-    ) -> Result<Option<Answer>, Stop> {
-        self.enter(core, now)?;
+        source: &Arc<dyn PayloadSource>,
+    ) -> Result<Option<Answer>, SliceEnd> {
+        self.join(core, now)?;
         let Some(collective) = self.collective() else { return Ok(None) };
         if !self.is_in_turn() {
             return Err(mismatch(self.rank, source.left()).into());
@@ -68,9 +68,9 @@ impl JoinJob {
         if self.bytes == 0 {
             return Ok(Some(self.written(core, &collective, now)));
         }
-        if !std::mem::replace(&mut self.writing.has_lent, true) {
-            let loan = Loan::new(source.clone(), &self.capability, &self.caller);
-            collective.advance(now, |progress| progress.lend(self.rank, loan));
+        if !std::mem::replace(&mut self.writing.has_offered, true) {
+            let loan = OfferedPayload::new(source.clone(), &self.capability, &self.caller);
+            collective.advance(now, |progress| progress.offer(self.rank, loan));
         }
         // Before it looks for the writer: a thread that parks the writer after this wakes this
         // thread.
@@ -80,19 +80,19 @@ impl JoinJob {
         } else {
             self.receive_for_all(core, &collective, now)?
         };
-        let lent = collective.progress().lent(self.rank)?;
+        let lent = collective.progress().offer_state(self.rank)?;
         match (lent, slice) {
             // When the writer needs this task's next call, this thread must return for it.
-            (Lent::Taken(had), None) => {
+            (OfferState::Received(had), None) => {
                 self.had = had;
                 Ok(Some(self.written(core, &collective, now)))
             }
-            (Lent::Taken(had), Some(_)) if collective.progress().is_finished(self.rank) => {
+            (OfferState::Received(had), Some(_)) if collective.progress().is_finished(self.rank) => {
                 self.had = had;
                 Ok(Some(self.written(core, &collective, now)))
             }
-            (_, Some(Slice::Idle)) => match self.waits(seen, now) {
-                Stop::Waits => Ok(None),
+            (_, Some(SliceResult::Idle)) => match self.waits(seen, now) {
+                SliceEnd::Waits => Ok(None),
                 stop => Err(stop),
             },
             (_, Some(_)) => Ok(None),
@@ -107,7 +107,7 @@ impl JoinJob {
             return false;
         }
         let progress = collective.progress();
-        progress.is_finished(self.rank) && matches!(progress.lent(self.rank), Ok(Lent::Taken(_)))
+        progress.is_finished(self.rank) && matches!(progress.offer_state(self.rank), Ok(OfferState::Received(_)))
     }
 
     /// Takes the writer if it is free, and does one slice of its work. `None`: this thread has
@@ -117,7 +117,7 @@ impl JoinJob {
         core: &IodCore<S>,
         collective: &Collective,
         now: Duration,
-    ) -> Result<Option<Slice>, Failure> {
+    ) -> Result<Option<SliceResult>, Failure> {
         let taken = self
             .writing
             .writer
@@ -126,15 +126,15 @@ impl JoinJob {
         let Some(mut writer) = taken else { return Ok(None) };
         let slice = writer.slice(core, collective, now)?;
         match slice {
-            Slice::Again | Slice::Idle => {
+            SliceResult::Again | SliceResult::Idle => {
                 self.writing.writer = Some(writer);
                 Ok(Some(slice))
             }
-            Slice::Needs => {
+            SliceResult::MissingPayload => {
                 collective.advance(now, |progress| progress.park_writer(writer));
                 Ok(None)
             }
-            Slice::Over => Ok(None),
+            SliceResult::Over => Ok(None),
         }
     }
 
@@ -169,18 +169,18 @@ impl JoinJob {
     }
 
     /// Ends with a failure, once the thread has its payload back.
-    fn give_up<S: ObjectStore>(
+    fn end_refused<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         now: Duration,
-    ) -> Result<Answer, Step> {
-        if let Some(collective) = self.collective().filter(|_| self.writing.has_lent) {
+    ) -> Result<Answer, JoinStep> {
+        if let Some(collective) = self.collective().filter(|_| self.writing.has_offered) {
             let (is_back, seen) = collective.advance(now, |progress| {
-                (progress.take_back(self.rank), (progress.version(), progress.moves()))
+                (progress.reclaim_offer(self.rank), (progress.version(), progress.moves()))
             });
             if !is_back {
                 let _ = self.waits(seen, now); // the writer returns it soon
-                return Err(Step::Waits);
+                return Err(JoinStep::Waits);
             }
         }
         let failure =

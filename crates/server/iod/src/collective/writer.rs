@@ -23,12 +23,12 @@ use braid_types::{Failure, ObjectOffset, Status, limits::JOB_SLICE_ACCESSES_MAX}
 
 use super::{
     Collective,
-    chunk::{Extent, Plan, Planned, RECEIVED_BYTES_MAX},
-    cursor::{Cursor, Next},
-    desk::Loan,
-    source::Gone,
+    chunk::{ChunkExtent, ChunkPlan, PlanResult, RECEIVED_BYTES_MAX},
+    cursor::{Cursor, NextPiece},
+    payload_exchange::OfferedPayload,
+    source::ConnectionLost,
 };
-use crate::{callers::Caller, grant::Grant, iod_core::IodCore, ops::is_there, room::Cost};
+use crate::{connections::ConnectionEntry, verified_capability::VerifiedCapability, iod_core::IodCore, ops::blocks_allocated, reservation::WriteCost};
 
 /// Pieces that are shorter on average are received together and copied to their positions: the
 /// kernel takes longer for each piece than a copy does.
@@ -46,8 +46,8 @@ pub(super) struct Writer {
     sweep: Box<RequestUnion>,
     /// Each task's position in its request; `None` when it wants no more.
     cursors: Vec<Option<Box<Cursor>>>,
-    stage: Stage,
-    plan: Plan,
+    stage: WriterStage,
+    plan: ChunkPlan,
     /// The chunk's memory; may be longer.
     memory: Vec<u8>,
     /// The task whose bytes are received.
@@ -57,26 +57,26 @@ pub(super) struct Writer {
     /// Buffer for short pieces.
     short: Vec<u8>,
     /// The tasks with bytes in the chunk.
-    givers: Vec<(Arc<Grant>, Arc<Caller>)>,
+    contributors: Vec<(Arc<VerifiedCapability>, Arc<ConnectionEntry>)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum WriterStage {
     Planning,
     Filling,
-    Landing,
+    Writing,
     Over,
 }
 
 /// The result of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Slice {
+pub(super) enum SliceResult {
     /// Call again.
     Again,
     /// Call again; no bytes came in a while.
     Idle,
     /// The next task's bytes are not offered.
-    Needs,
+    MissingPayload,
     /// Everything is written.
     Over,
 }
@@ -86,13 +86,13 @@ impl Writer {
         Self {
             sweep: Box::new(sweep),
             cursors,
-            stage: Stage::Planning,
-            plan: Plan::default(),
+            stage: WriterStage::Planning,
+            plan: ChunkPlan::default(),
             memory: Vec::new(),
             rank: 0,
             pieces: Vec::new(),
             short: Vec::new(),
-            givers: Vec::new(),
+            contributors: Vec::new(),
         }
     }
 
@@ -109,27 +109,27 @@ impl Writer {
         core: &IodCore<S>,
         collective: &Collective,
         now: Duration,
-    ) -> Result<Slice, Failure> {
+    ) -> Result<SliceResult, Failure> {
         match self.stage {
-            Stage::Planning => {
+            WriterStage::Planning => {
                 match self.plan.more(
                     &mut self.sweep,
                     &collective.capability,
                     collective.chunk_bytes,
                     0,
                 ) {
-                    Planned::Paused => return Ok(Slice::Again),
-                    Planned::Nothing => self.stage = Stage::Over,
-                    Planned::Whole => self.begin(collective, now),
+                    PlanResult::Paused => return Ok(SliceResult::Again),
+                    PlanResult::Nothing => self.stage = WriterStage::Over,
+                    PlanResult::Whole => self.begin(collective, now),
                 }
-                Ok(Slice::Again)
+                Ok(SliceResult::Again)
             }
-            Stage::Filling => self.fill(collective, now),
-            Stage::Landing => {
-                self.land(core, collective, now)?;
-                Ok(Slice::Again)
+            WriterStage::Filling => self.fill(collective, now),
+            WriterStage::Writing => {
+                self.write_chunk(core, collective, now)?;
+                Ok(SliceResult::Again)
             }
-            Stage::Over => Ok(Slice::Over),
+            WriterStage::Over => Ok(SliceResult::Over),
         }
     }
 
@@ -138,74 +138,74 @@ impl Writer {
         if self.memory.len() < bytes {
             self.memory.resize(bytes, 0);
         }
-        (self.stage, self.rank) = (Stage::Filling, 0);
-        collective.advance(now, |progress| progress.began());
+        (self.stage, self.rank) = (WriterStage::Filling, 0);
+        collective.advance(now, |progress| progress.chunk_begun());
     }
 
-    fn fill(&mut self, collective: &Collective, now: Duration) -> Result<Slice, Failure> {
+    fn fill(&mut self, collective: &Collective, now: Duration) -> Result<SliceResult, Failure> {
         let mut borrowed = None;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         while let Some(cursor) = self.cursors.get_mut(self.rank) {
             let rank = self.rank;
             let next = match cursor {
-                _ if !self.pieces.is_empty() => Next::Piece(0, 0),
+                _ if !self.pieces.is_empty() => NextPiece::Piece(0, 0),
                 Some(cursor) => cursor.peek(&self.plan, &collective.capability, 1, &mut steps),
-                None => Next::Past,
+                None => NextPiece::Past,
             };
             match next {
-                Next::Paused => return Ok(Slice::Again),
-                Next::Piece(..) => {
+                NextPiece::Paused => return Ok(SliceResult::Again),
+                NextPiece::Piece(..) => {
                     if borrowed.is_some() {
-                        return Ok(Slice::Again);
+                        return Ok(SliceResult::Again);
                     }
-                    let Some(mut loan) = Borrowed::of(collective, rank, now) else {
-                        return Ok(Slice::Needs);
+                    let Some(mut loan) = OfferGuard::of(collective, rank, now) else {
+                        return Ok(SliceResult::MissingPayload);
                     };
                     if loan.left() == 0 {
                         loan.give_back();
-                        return Ok(Slice::Needs);
+                        return Ok(SliceResult::MissingPayload);
                     }
                     if self.receive(&mut loan, collective, now)? == 0 {
-                        return Ok(Slice::Idle);
+                        return Ok(SliceResult::Idle);
                     }
                     borrowed = Some(loan);
                 }
-                Next::Past | Next::Over => {
+                NextPiece::Past | NextPiece::Over => {
                     let wanted = self.cursors[rank].is_some();
                     let loan = borrowed
                         .take()
-                        .or_else(|| wanted.then(|| Borrowed::of(collective, rank, now)).flatten());
-                    if next == Next::Over {
+                        .or_else(|| wanted.then(|| OfferGuard::of(collective, rank, now)).flatten());
+                    if next == NextPiece::Over {
                         self.cursors[rank] = None;
                         collective.advance(now, |progress| progress.finish(rank));
                     }
                     match loan {
                         Some(mut loan) if loan.left() == 0 => loan.give_back(),
-                        Some(loan) if next == Next::Over => {
+                        Some(loan) if next == NextPiece::Over => {
                             return Err(mismatch(rank, loan.left()));
                         }
                         _ => {}
                     }
                     self.rank += 1;
-                    collective.advance(now, |progress| progress.went_on());
+                    collective.advance(now, |progress| progress.task_received());
                 }
             }
         }
-        self.stage = Stage::Landing;
-        Ok(Slice::Again)
+        self.stage = WriterStage::Writing;
+        Ok(SliceResult::Again)
     }
 
     /// Receives pieces of the current task. Returns how many bytes.
     fn receive(
         &mut self,
-        loan: &mut Borrowed<'_>,
+        loan: &mut OfferGuard<'_>,
         collective: &Collective,
         now: Duration,
     ) -> Result<usize, Failure> {
         self.look(loan.left(), &collective.capability);
         let bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let is_long = bytes >= self.pieces.len() * PIECE_BYTES_MIN;
-        let rooms = if is_long { rooms(&mut self.memory, &self.pieces) } else { None };
+        let rooms = if is_long { memory_slices(&mut self.memory, &self.pieces) } else { None };
         let (received, in_place) = match rooms {
             Some(mut rooms) => (loan.receive(&mut rooms), true),
             None => {
@@ -215,14 +215,14 @@ impl Writer {
                 (loan.receive(&mut [IoSliceMut::new(&mut self.short[..bytes])]), false)
             }
         };
-        let received = received.map_err(|Gone| {
+        let received = received.map_err(|ConnectionLost| {
             let detail =
                 format!("the connection of task {} of the collective request ended", self.rank);
             Failure::new(Status::TryAgain, detail)
         })?;
         if received > 0 {
-            loan.has_given(&mut self.givers);
-            collective.advance(now, |progress| progress.put(self.rank));
+            loan.add_contributor(&mut self.contributors);
+            collective.advance(now, |progress| progress.has_bytes_in_chunk(self.rank));
             self.took(received, in_place);
         }
         Ok(received)
@@ -230,13 +230,13 @@ impl Writer {
 
     /// Looks up the current task's next pieces, until they fill one call or the rest of the
     /// payload.
-    fn look(&mut self, left: usize, capability: &Grant) {
+    fn look(&mut self, left: usize, capability: &VerifiedCapability) {
         let Some(cursor) = &mut self.cursors[self.rank] else { return };
         let room = left.min(RECEIVED_BYTES_MAX);
         let mut bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         while bytes < room && self.pieces.len() < PIECES_MAX {
-            let Next::Piece(at, more) =
+            let NextPiece::Piece(at, more) =
                 cursor.peek(&self.plan, capability, (room - bytes) as u64, &mut steps)
             else {
                 break;
@@ -270,7 +270,7 @@ impl Writer {
     }
 
     /// Writes the chunk, under the admission of all tasks with bytes in it (I4).
-    fn land<S: ObjectStore>(
+    fn write_chunk<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         collective: &Collective,
@@ -278,30 +278,30 @@ impl Writer {
     ) -> Result<(), Failure> {
         let failed = collective.progress().failure().cloned();
         failed.map_or(Ok(()), Err)?;
-        let guard = core.admission().begin_shared_slice(&self.givers, now)?;
-        for Extent { slot, offset, bytes, at } in &self.plan.extents {
+        let guard = core.admission().begin_shared_slice(&self.contributors, now)?;
+        for ChunkExtent { slot, offset, bytes, at } in &self.plan.extents {
             let (object, first) = collective.object(core, usize::from(*slot))?;
-            let in_place = || is_there(&*object, *offset, *bytes);
-            let cost = Cost::of(*offset, *bytes, first);
-            let _charge = core.room().begin(cost, false, now, || core.measured(), in_place)?;
+            let in_place = || blocks_allocated(&*object, *offset, *bytes);
+            let cost = WriteCost::of(*offset, *bytes, first);
+            let _charge = core.reservations().charge(cost, false, now, || core.free_space(), in_place)?;
             let mut offset = ObjectOffset(*offset);
             for data in self.memory[*at..at + *bytes as usize].chunks(WRITTEN_BYTES_MAX) {
-                core.warned(object.write_at(data, offset, collective.capability.size_generation))?;
+                core.logged(object.write_at(data, offset, collective.capability.size_generation))?;
                 offset.0 += data.len() as u64;
                 core.counters().collective_store_calls.fetch_add(1, Relaxed);
             }
             core.counters().collective_store_bytes.fetch_add(*bytes, Relaxed);
         }
         drop(guard);
-        self.givers.clear();
-        (self.stage, self.plan) = (Stage::Planning, Plan::default());
-        collective.advance(now, |progress| progress.landed());
+        self.contributors.clear();
+        (self.stage, self.plan) = (WriterStage::Planning, ChunkPlan::default());
+        collective.advance(now, |progress| progress.chunk_written());
         Ok(())
     }
 }
 
 /// The memory of the pieces; `None` when their positions do not rise.
-fn rooms<'m>(memory: &'m mut [u8], pieces: &[(usize, usize)]) -> Option<Vec<IoSliceMut<'m>>> {
+fn memory_slices<'m>(memory: &'m mut [u8], pieces: &[(usize, usize)]) -> Option<Vec<IoSliceMut<'m>>> {
     let (mut rest, mut from) = (memory, 0);
     let mut rooms = Vec::with_capacity(pieces.len());
     for (at, bytes) in pieces {
@@ -319,16 +319,16 @@ pub(super) fn mismatch(rank: usize, left: usize) -> Failure {
 }
 
 /// A taken payload, which is returned in any case.
-struct Borrowed<'c> {
+struct OfferGuard<'c> {
     collective: &'c Collective,
     rank: usize,
     now: Duration,
-    loan: Option<Loan>,
+    loan: Option<OfferedPayload>,
 }
 
-impl<'c> Borrowed<'c> {
+impl<'c> OfferGuard<'c> {
     fn of(collective: &'c Collective, rank: usize, now: Duration) -> Option<Self> {
-        let loan = collective.advance(now, |progress| progress.borrow(rank))?;
+        let loan = collective.advance(now, |progress| progress.take_offer(rank))?;
         Some(Self { collective, rank, now, loan: Some(loan) })
     }
 
@@ -336,15 +336,15 @@ impl<'c> Borrowed<'c> {
         self.loan.as_ref().map_or(0, |loan| loan.source.left())
     }
 
-    fn receive(&mut self, rooms: &mut [IoSliceMut<'_>]) -> Result<usize, Gone> {
-        let Some(loan) = &mut self.loan else { return Err(Gone) };
+    fn receive(&mut self, rooms: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost> {
+        let Some(loan) = &mut self.loan else { return Err(ConnectionLost) };
         let received = loan.source.receive(rooms)?;
         loan.had += received as u64;
         Ok(received)
     }
 
     /// Adds the task to those with bytes in the chunk.
-    fn has_given(&self, givers: &mut Vec<(Arc<Grant>, Arc<Caller>)>) {
+    fn add_contributor(&self, givers: &mut Vec<(Arc<VerifiedCapability>, Arc<ConnectionEntry>)>) {
         let Some(loan) = &self.loan else { return };
         if !givers.iter().any(|(_, known)| Arc::ptr_eq(known, &loan.caller)) {
             givers.push((loan.capability.clone(), loan.caller.clone()));
@@ -354,15 +354,15 @@ impl<'c> Borrowed<'c> {
     /// The payload is received completely.
     fn give_back(&mut self) {
         if let Some(loan) = self.loan.take() {
-            self.collective.advance(self.now, |progress| progress.give_back(self.rank, loan));
+            self.collective.advance(self.now, |progress| progress.complete_offer(self.rank, loan));
         }
     }
 }
 
-impl Drop for Borrowed<'_> {
+impl Drop for OfferGuard<'_> {
     fn drop(&mut self) {
         if let Some(loan) = self.loan.take() {
-            self.collective.advance(self.now, |progress| progress.put_back(self.rank, loan));
+            self.collective.advance(self.now, |progress| progress.return_offer(self.rank, loan));
         }
     }
 }
@@ -383,7 +383,7 @@ impl Collective {
         if let Some(object) = kept {
             return Ok((object.clone(), false));
         }
-        let object = core.open_or_create(&self.capability, &self.capability.places[slot])?;
+        let object = core.open_or_create(&self.capability, &self.capability.local_parts[slot])?;
         Ok((kept.insert(object).clone(), true))
     }
 }

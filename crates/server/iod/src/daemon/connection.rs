@@ -42,11 +42,11 @@ use braid_wire::{
 
 use super::{Daemon, socket_sink::SocketSink};
 use crate::{
-    collective::{Gone, JoinJob, Source, Step},
+    collective::{ConnectionLost, JoinJob, PayloadSource, JoinStep},
     connection::{ConnectionState, Peer},
-    ops::{Progress, ReadJob, Work, WriteJob},
-    requests::Begun,
-    sink::Answer,
+    ops::{ReadProgress, ReadJob, BlockingWork, WriteJob},
+    requests::StartedRequest,
+    frame_sink::Answer,
 };
 
 /// How much of a write's payload is received at a time (`docs/adr/0001-iod-data-path.md`: more
@@ -70,11 +70,11 @@ impl Connections {
 
 impl Handler for Connections {
     fn run(&self, newcomer: AdmittedPeer) {
-        let _counted = Counted::new(&self.daemon);
+        let _counted = ConnectionCount::new(&self.daemon);
         let braid_net::server::Peer { role, credential, id, .. } = newcomer.peer();
         // Before the peer is welcomed: from then on it may abandon this connection over another
         // one.
-        let state = self.daemon.core.connected(&Peer {
+        let state = self.daemon.core.new_connection(&Peer {
             role: *role,
             credential: credential.clone(),
             id: *id,
@@ -87,15 +87,15 @@ impl Handler for Connections {
             connection = peer.connection,
             "connected"
         );
-        let why = Serving::new(&self.daemon, connection, state).run();
+        let why = ConnectionLoop::new(&self.daemon, connection, state).run();
         tracing::debug!(address = peer.address, connection = peer.connection, %why, "disconnected");
     }
 }
 
 /// Counts a connection while it lives.
-struct Counted<'a>(&'a AtomicU32);
+struct ConnectionCount<'a>(&'a AtomicU32);
 
-impl<'a> Counted<'a> {
+impl<'a> ConnectionCount<'a> {
     fn new(daemon: &'a Daemon) -> Self {
         let connections = &daemon.core.counters().connections;
         connections.fetch_add(1, Ordering::Relaxed);
@@ -103,13 +103,13 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for ConnectionCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-struct Serving<'a> {
+struct ConnectionLoop<'a> {
     daemon: &'a Daemon,
     /// Other threads use it only while the payload of a collective write is offered.
     connection: Arc<Mutex<ServerConnection>>,
@@ -118,7 +118,7 @@ struct Serving<'a> {
     sender: Arc<FrameSender>,
     state: ConnectionState,
     /// Jobs in progress, the next first.
-    jobs: VecDeque<Reading>,
+    jobs: VecDeque<ActiveJob>,
     /// Memory of those that are reads, in bytes.
     reads_bytes: usize,
     /// How many of them, in a row, wait for other tasks.
@@ -129,7 +129,7 @@ struct Serving<'a> {
     chunk: Vec<u8>,
 }
 
-struct Reading {
+struct ActiveJob {
     op: u16,
     request_id: u64,
     job: Job,
@@ -142,7 +142,7 @@ enum Job {
     Join(Box<JoinJob>),
 }
 
-impl<'a> Serving<'a> {
+impl<'a> ConnectionLoop<'a> {
     fn new(daemon: &'a Daemon, connection: ServerConnection, state: ConnectionState) -> Self {
         Self {
             daemon,
@@ -163,24 +163,24 @@ impl<'a> Serving<'a> {
     /// Runs until the connection ends. Returns why it ended.
     fn run(mut self) -> ReceiveError {
         loop {
-            if let Err(why) = self.turn() {
-                self.gone();
+            if let Err(why) = self.serve_once() {
+                self.leave_collectives();
                 return why;
             }
         }
     }
 
     /// Ends the waiting of its tasks for others.
-    fn gone(&mut self) {
+    fn leave_collectives(&mut self) {
         let now = self.daemon.clock.now();
         for reading in &mut self.jobs {
             if let Job::Join(job) = &mut reading.job {
-                job.gone(&self.daemon.core, now);
+                job.connection_closed(&self.daemon.core, now);
             }
         }
     }
 
-    fn turn(&mut self) -> Result<(), ReceiveError> {
+    fn serve_once(&mut self) -> Result<(), ReceiveError> {
         let is_full = self.reads_bytes >= CONNECTION_READS_BYTES_MAX;
         if is_full && self.sender.is_over() {
             return Err(ReceiveError::Closed);
@@ -222,18 +222,18 @@ impl<'a> Serving<'a> {
         let begun = core.begin(&mut self.state, now, op, body, payload_bytes);
         drop(connection);
         match begun {
-            Begun::Answer(answer) => self.answer(op, request_id, &answer),
-            Begun::Read(job) => {
+            StartedRequest::Answer(answer) => self.answer(op, request_id, &answer),
+            StartedRequest::Read(job) => {
                 let bytes = job.size_bytes();
                 self.reads_bytes += bytes;
-                self.slice(Reading { op, request_id, job: Job::Read(job), bytes })
+                self.slice(ActiveJob { op, request_id, job: Job::Read(job), bytes })
             }
-            Begun::Join(job) if op == JoinWrite::OP => self.join_write(header, job),
-            Begun::Join(job) => {
-                self.slice(Reading { op, request_id, job: Job::Join(job), bytes: 0 })
+            StartedRequest::Join(job) if op == JoinWrite::OP => self.join_write(header, job),
+            StartedRequest::Join(job) => {
+                self.slice(ActiveJob { op, request_id, job: Job::Join(job), bytes: 0 })
             }
-            Begun::Write(job) => self.write(header, job),
-            Begun::Work(work) => {
+            StartedRequest::Write(job) => self.write(header, job),
+            StartedRequest::Work(work) => {
                 self.work(op, request_id, work);
                 Ok(())
             }
@@ -253,20 +253,20 @@ impl<'a> Serving<'a> {
     }
 
     /// One slice of a job. An unfinished job goes to the end of the queue.
-    fn slice(&mut self, mut reading: Reading) -> Result<(), ReceiveError> {
-        let Reading { op, request_id, .. } = reading;
+    fn slice(&mut self, mut reading: ActiveJob) -> Result<(), ReceiveError> {
+        let ActiveJob { op, request_id, .. } = reading;
         let mut sink = SocketSink { sender: &self.sender, op, request_id, buffer: &mut self.out };
         let (core, now) = (&self.daemon.core, self.daemon.clock.now());
         let step = match &mut reading.job {
             Job::Read(job) => job.step(core, now, &mut sink).map(|progress| match progress {
-                Progress::Again => Step::Again,
-                Progress::Finished => Step::Finished,
+                ReadProgress::Again => JoinStep::Again,
+                ReadProgress::Finished => JoinStep::Finished,
             }),
             Job::Join(job) => job.step(core, now, &mut sink),
         };
         let step = step.map_err(|_| ReceiveError::Closed)?;
-        self.waiting = if step == Step::Waits { self.waiting + 1 } else { 0 };
-        if step == Step::Finished {
+        self.waiting = if step == JoinStep::Waits { self.waiting + 1 } else { 0 };
+        if step == JoinStep::Finished {
             self.reads_bytes -= reading.bytes;
             return Ok(());
         }
@@ -287,7 +287,7 @@ impl<'a> Serving<'a> {
         if self.sender.is_over() {
             return Err(ReceiveError::Closed);
         }
-        if let Some(Reading { job: Job::Join(job), .. }) = self.jobs.front() {
+        if let Some(ActiveJob { job: Job::Join(job), .. }) = self.jobs.front() {
             job.wait(&self.daemon.core, WATCH);
         }
         Ok(())
@@ -297,7 +297,7 @@ impl<'a> Serving<'a> {
     /// of all tasks.
     fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), ReceiveError> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
-        let source: Arc<dyn Source> = Arc::new(Payload(Arc::clone(&self.connection)));
+        let source: Arc<dyn PayloadSource> = Arc::new(SocketPayload(Arc::clone(&self.connection)));
         let mut watched = clock.now();
         let answer = loop {
             let now = clock.now();
@@ -305,13 +305,13 @@ impl<'a> Serving<'a> {
                 Ok(answer) => break answer,
                 Err(step) => step,
             };
-            if step == Step::Waits || now.saturating_sub(watched) >= WATCH {
+            if step == JoinStep::Waits || now.saturating_sub(watched) >= WATCH {
                 watched = now;
                 if self.sender.is_over() {
                     return Err(ReceiveError::Closed);
                 }
             }
-            if step == Step::Waits {
+            if step == JoinStep::Waits {
                 job.wait(core, WATCH);
             }
         };
@@ -351,9 +351,9 @@ impl<'a> Serving<'a> {
     }
 
     /// Gives a blocking operation to the workers, which answer it.
-    fn work(&mut self, op: u16, request_id: u64, work: Work<LocalStore>) {
+    fn work(&mut self, op: u16, request_id: u64, work: BlockingWork<LocalStore>) {
         let workers = match self.role {
-            _ if work.is_apart() => &self.daemon.flusher,
+            _ if work.is_long_running() => &self.daemon.flusher,
             Role::Mds | Role::Admin => &self.daemon.mds_workers,
             _ => &self.daemon.client_workers,
         };
@@ -391,15 +391,15 @@ impl<'a> Serving<'a> {
 
 /// The payload of one call, for the thread that receives it.
 #[derive(Debug)]
-struct Payload(Arc<Mutex<ServerConnection>>);
+struct SocketPayload(Arc<Mutex<ServerConnection>>);
 
-impl Source for Payload {
+impl PayloadSource for SocketPayload {
     fn left(&self) -> usize {
         lock(&self.0).payload_left()
     }
 
-    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, Gone> {
-        lock(&self.0).payload_within(pieces, WATCH).map_err(|_| Gone)
+    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost> {
+        lock(&self.0).payload_within(pieces, WATCH).map_err(|_| ConnectionLost)
     }
 }
 

@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{
     iod_core::IodCore,
-    registration::{Introduction, Registration},
+    registration::{RegistrationInfo, Registration},
 };
 
 /// Threads that block on the disk for clients. Flushes of one disk queue in the disk anyway; four
@@ -115,7 +115,7 @@ impl Iod {
             .as_deref()
             .map(|address| serve_metrics(address, &daemon))
             .transpose()?;
-        let introduction = Introduction {
+        let introduction = RegistrationInfo {
             cluster: config.cluster,
             directory,
             addresses,

@@ -18,7 +18,7 @@ use braid_wire::{
 };
 
 use super::Daemon;
-use crate::registration::{Orders, Registration, Step};
+use crate::registration::{HeartbeatActions, Registration, RegistrationStep};
 
 /// How long it waits for one reply: short against the time after which the daemon stops serving, so
 /// that a lost message costs one try and not the service.
@@ -49,7 +49,7 @@ impl Registrar {
     ) -> io::Result<Self> {
         let shared = Arc::new(Signals::default());
         let (driver, signals) = (Blocking::new(), shared.clone());
-        let mut run = Run {
+        let mut run = RegistrarThread {
             daemon,
             listener,
             registration,
@@ -57,7 +57,7 @@ impl Registrar {
             driver,
             connection: None,
             signals,
-            silent: false,
+            is_unanswered: false,
         };
         let thread =
             thread::Builder::new().name("iod-registrar".into()).spawn(move || run.run())?;
@@ -96,7 +96,7 @@ impl Registrar {
     }
 }
 
-struct Run {
+struct RegistrarThread {
     daemon: Arc<Daemon>,
     listener: Arc<Listener>,
     registration: Registration,
@@ -105,21 +105,21 @@ struct Run {
     connection: Option<SharedConnection>,
     signals: Arc<Signals>,
     /// The metadata server did not answer the last time.
-    silent: bool,
+    is_unanswered: bool,
 }
 
-impl Run {
+impl RegistrarThread {
     fn run(&mut self) {
         while !self.signals.stopping.load(Ordering::Acquire) {
             let now = self.daemon.clock.now();
             let core = self.daemon.core.clone();
-            let outcome = match core.vitals().map(|vitals| self.registration.next(now, || vitals)) {
-                Ok(Step::Wait(until)) => {
+            let outcome = match core.heartbeat_info().map(|vitals| self.registration.next(now, || vitals)) {
+                Ok(RegistrationStep::Wait(until)) => {
                     thread::park_timeout(until.saturating_sub(now));
                     continue;
                 }
-                Ok(Step::Register(message)) => self.register(&message),
-                Ok(Step::Heartbeat(message)) => self.heartbeat(&message),
+                Ok(RegistrationStep::Register(message)) => self.register(&message),
+                Ok(RegistrationStep::Heartbeat(message)) => self.heartbeat(&message),
                 Err(failure) => {
                     // A disk that does not report its space may recover; until then its requests
                     // fail by themselves.
@@ -127,7 +127,7 @@ impl Run {
                     Err(failure.to_string())
                 }
             };
-            self.note(outcome);
+            self.log_outcome(outcome);
         }
     }
 
@@ -140,25 +140,25 @@ impl Run {
         self.daemon.core.assign_iod(iod).map_err(|failure| failure.to_string())?;
         self.listener.set_node_id(iod.0);
         tracing::info!(%iod, mds = self.endpoint.name(), "registered");
-        self.obey(&orders, sent);
+        self.apply(&orders, sent);
         Ok(())
     }
 
     fn heartbeat(&mut self, message: &Heartbeat) -> Result<(), String> {
         let sent = Timestamp::now();
         let reply = self.call(message)?;
-        let orders = self.registration.heard(reply);
-        self.obey(&orders, sent);
+        let orders = self.registration.heartbeat_answered(reply);
+        self.apply(&orders, sent);
         Ok(())
     }
 
     /// The order matters: there must be no moment of service between a reply and its fences (I4).
-    fn obey(&mut self, orders: &Orders, sent: Timestamp) {
+    fn apply(&mut self, orders: &HeartbeatActions, sent: Timestamp) {
         let core = &self.daemon.core;
         core.set_clock_offset(orders.mds_now, sent, Timestamp::now());
         // A fence that does not hold yet comes again with the next reply.
         if core.try_fence_ranges(&orders.fenced, orders.epoch_min) {
-            self.registration.confirm(orders.fence);
+            self.registration.confirm_fence(orders.fence);
         }
         let Some(until) = orders.serve_until else { return };
         core.serve_until(Some(until));
@@ -188,15 +188,15 @@ impl Run {
     }
 
     /// Logs each failed try with its reason, and once that the metadata server answers again.
-    fn note(&mut self, outcome: Result<(), String>) {
+    fn log_outcome(&mut self, outcome: Result<(), String>) {
         match outcome {
-            Ok(()) if self.silent => {
-                self.silent = false;
+            Ok(()) if self.is_unanswered => {
+                self.is_unanswered = false;
                 tracing::info!(iod = %self.registration.id(), "the metadata server answers again");
             }
             Ok(()) => {}
             Err(why) => {
-                self.silent = true;
+                self.is_unanswered = true;
                 self.connection = None;
                 self.registration.failed();
                 tracing::warn!(

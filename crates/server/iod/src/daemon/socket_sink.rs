@@ -10,11 +10,11 @@ use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 use crate::{
     ops::COPIED_BYTES_MAX,
     payload::{Payload, Piece},
-    sink::{FrameSink, SinkError},
+    frame_sink::{FrameSink, SinkError},
 };
 
 /// Pieces of memory that are shorter on average are copied behind their header.
-const GATHERED_BYTES_MAX: usize = 1024;
+const COPIED_PIECE_BYTES_MAX: usize = 1024;
 /// Pieces of objects that are longer on average are sent by `sendfile`, each in its own frame
 /// (`docs/adr/0025-sending-from-a-mapping.md`).
 const MAPPED_PIECE_BYTES_MAX: usize = 64 * 1024;
@@ -55,7 +55,7 @@ impl SocketSink<'_> {
     }
 
     /// Sends the buffered pieces, if there are any, as a data frame.
-    fn send_gathered(&mut self) -> Result<(), SinkError> {
+    fn send_buffered(&mut self) -> Result<(), SinkError> {
         if self.buffer.len() > FRAME_HEADER_BYTES {
             self.send_frame(FrameFlags::DATA, 0)?;
             self.begin_frame();
@@ -68,7 +68,7 @@ impl SocketSink<'_> {
             Piece::Data { object, offset, bytes, .. }
                 if bytes > COPIED_BYTES_MAX && object.file().is_some() =>
             {
-                self.send_gathered()?;
+                self.send_buffered()?;
                 let header = self.header(FrameFlags::DATA, 0, bytes);
                 let Some(file) = object.file() else { return Ok(()) };
                 self.sender
@@ -90,7 +90,7 @@ impl SocketSink<'_> {
         pieces: &[IoSlice<'_>],
     ) -> Result<(), SinkError> {
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-        if bytes < pieces.len() * GATHERED_BYTES_MAX || bytes <= COPIED_BYTES_MAX {
+        if bytes < pieces.len() * COPIED_PIECE_BYTES_MAX || bytes <= COPIED_BYTES_MAX {
             self.begin_frame();
             self.buffer.extend_from_slice(body);
             pieces.iter().for_each(|piece| self.buffer.extend_from_slice(piece));
@@ -102,7 +102,7 @@ impl SocketSink<'_> {
 }
 
 impl FrameSink for SocketSink<'_> {
-    fn sends_mapped(&self) -> bool {
+    fn wants_mappings(&self) -> bool {
         self.sender.is_plain()
     }
 
@@ -118,7 +118,7 @@ impl FrameSink for SocketSink<'_> {
         for piece in payload.pieces() {
             self.piece(piece)?;
         }
-        self.send_gathered()
+        self.send_buffered()
     }
 
     fn finish(&mut self, body: &[u8], payload: &Payload<'_>) -> Result<(), SinkError> {
@@ -128,11 +128,11 @@ impl FrameSink for SocketSink<'_> {
         self.send_frame(FrameFlags::FINAL, body.len())
     }
 
-    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+    fn data_from_memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
         self.send_memory(FrameFlags::DATA, &[], pieces)
     }
 
-    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+    fn finish_from_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
         self.send_memory(FrameFlags::FINAL, body, pieces)
     }
 }

@@ -17,7 +17,7 @@ use braid_store::LocalStore;
 use braid_types::{Failure, Status};
 
 use super::clock::Clock;
-use crate::{iod_core::IodCore, ops::Work, sink::Answer};
+use crate::{iod_core::IodCore, ops::BlockingWork, frame_sink::Answer};
 
 /// Works in the queue of each pool.
 const QUEUE_MAX: usize = 256;
@@ -27,7 +27,7 @@ type Reply = Box<dyn FnOnce(Answer) + Send>;
 /// A pool of workers.
 #[derive(Debug)]
 pub(super) struct Workers {
-    queue: Mutex<Option<SyncSender<Task>>>,
+    queue: Mutex<Option<SyncSender<QueuedWork>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     worker: Worker,
 }
@@ -39,8 +39,8 @@ struct Worker {
     clock: Clock,
 }
 
-struct Task {
-    work: Work<LocalStore>,
+struct QueuedWork {
+    work: BlockingWork<LocalStore>,
     reply: Reply,
 }
 
@@ -65,10 +65,10 @@ impl Workers {
     /// Queues the work; its reply is passed to `reply`.
     pub(super) fn submit(
         &self,
-        work: Work<LocalStore>,
+        work: BlockingWork<LocalStore>,
         reply: impl FnOnce(Answer) + Send + 'static,
     ) {
-        let task = Task { work, reply: Box::new(reply) };
+        let task = QueuedWork { work, reply: Box::new(reply) };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let refused = match queue {
             Some(queue) => queue.try_send(task).err(),
@@ -89,7 +89,7 @@ impl Workers {
 }
 
 impl Worker {
-    fn serve(&self, tasks: &Mutex<Receiver<Task>>) {
+    fn serve(&self, tasks: &Mutex<Receiver<QueuedWork>>) {
         loop {
             let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
             match task {
@@ -100,7 +100,7 @@ impl Worker {
     }
 
     /// A panic becomes a reply: a bug in one operation must not cost the pool a thread.
-    fn run(&self, Task { work, reply }: Task) {
+    fn run(&self, QueuedWork { work, reply }: QueuedWork) {
         let done = catch_unwind(AssertUnwindSafe(|| work.run(&self.core, self.clock.now())));
         let internal =
             |_| Answer::failure(&Failure::new(Status::Internal, "a bug ended the operation"));

@@ -8,7 +8,7 @@ use braid_types::{Failure, Status, limits::ABANDONED_CONNECTIONS_MAX};
 use braid_wire::message::iod::Abandon;
 
 use crate::{
-    connection::{ConnectionState, Standing},
+    connection::{ConnectionState, PeerRights},
     iod_core::IodCore,
 };
 
@@ -17,7 +17,7 @@ pub(crate) fn abandon<S: ObjectStore>(
     connection: &ConnectionState,
     abandon: &Abandon,
 ) -> Result<(), Failure> {
-    let Standing::Client(session) = connection.standing() else {
+    let PeerRights::Client(session) = connection.rights() else {
         return Err(Status::WrongRole.into());
     };
     let count = abandon.connections.len();

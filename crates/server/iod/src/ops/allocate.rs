@@ -12,13 +12,13 @@ use braid_wire::{
     message::iod::{Allocate, FlushReply},
 };
 
-use super::{Work, invalid};
+use super::{BlockingWork, invalid};
 use crate::{
-    callers::Caller,
+    connections::ConnectionEntry,
     connection::ConnectionState,
-    grant::{Grant, Place},
+    verified_capability::{VerifiedCapability, LocalPart},
     iod_core::IodCore,
-    room::Cost,
+    reservation::WriteCost,
 };
 
 pub(crate) fn begin<S: ObjectStore>(
@@ -26,7 +26,7 @@ pub(crate) fn begin<S: ObjectStore>(
     connection: &mut ConnectionState,
     now: Duration,
     allocate: Allocate,
-) -> Result<Work<S>, Failure> {
+) -> Result<BlockingWork<S>, Failure> {
     let (capability, caller) = core.admission().admitted_capability(
         connection,
         now,
@@ -35,11 +35,11 @@ pub(crate) fn begin<S: ObjectStore>(
         Rights::WRITE,
     )?;
     let end = range_end(allocate.offset, allocate.bytes)?;
-    Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
+    Ok(BlockingWork::new("Allocate", move |core: &IodCore<S>, now| {
         // As for a write, the verifier is from before: allocated space is not on disk before a
         // flush.
         let verifier = core.store().write_verifier();
-        for local_part in &capability.places {
+        for local_part in &capability.local_parts {
             one(
                 core,
                 &capability,
@@ -69,10 +69,10 @@ pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Fai
 #[allow(clippy::too_many_arguments)]
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    capability: &Grant,
-    caller: &Arc<Caller>,
+    capability: &VerifiedCapability,
+    caller: &Arc<ConnectionEntry>,
     now: Duration,
-    local_part: &Place,
+    local_part: &LocalPart,
     start: u64,
     end: u64,
     keep_size: bool,
@@ -90,6 +90,6 @@ fn one<S: ObjectStore>(
         return Ok(());
     }
     let object = core.open_or_create(capability, local_part)?;
-    let _charge = core.take_space(Cost::of(low, high - low, true), now)?;
-    core.warned(object.allocate(ObjectOffset(low), high - low, capability.size_generation))
+    let _charge = core.charge_space(WriteCost::of(low, high - low, true), now)?;
+    core.logged(object.allocate(ObjectOffset(low), high - low, capability.size_generation))
 }

@@ -22,22 +22,22 @@ use braid_wire::{
     message::iod::{CopyRange, WriteReply},
 };
 
-use super::{Readable, Work, allocate::range_end, invalid};
+use super::{OpenedObjects, BlockingWork, allocate::range_end, invalid};
 use crate::{
-    callers::Caller,
+    connections::ConnectionEntry,
     connection::ConnectionState,
-    grant::{Grant, Place},
-    iod_core::{IodCore, Opened},
-    room::Cost,
+    verified_capability::{VerifiedCapability, LocalPart},
+    iod_core::{IodCore, OpenedObject},
+    reservation::WriteCost,
 };
 
 /// Bytes copied in one slice.
 const SLICE_BYTES: u64 = 1 << 20;
 
 /// A contiguous range of a source object, and its target.
-struct Stretch<'a> {
-    source: &'a Place,
-    target: &'a Place,
+struct CopyExtent<'a> {
+    source: &'a LocalPart,
+    target: &'a LocalPart,
     from: u64,
     to: u64,
     bytes: u64,
@@ -48,7 +48,7 @@ pub(crate) fn begin<S: ObjectStore>(
     connection: &mut ConnectionState,
     now: Duration,
     copy: CopyRange,
-) -> Result<Work<S>, Failure> {
+) -> Result<BlockingWork<S>, Failure> {
     let (target, caller) = core.admission().admitted_capability(
         connection,
         now,
@@ -67,11 +67,11 @@ pub(crate) fn begin<S: ObjectStore>(
     range_end(copy.to, copy.bytes)?;
     // The presented capabilities are verified: they need not wait with the copy.
     let copy = CopyRange { present: Vec::new(), source: Vec::new(), ..copy };
-    Ok(Work::new("CopyRange", move |core: &IodCore<S>, now| {
+    Ok(BlockingWork::new("CopyRange", move |core: &IodCore<S>, now| {
         let verifier = core.store().write_verifier();
         let mut copied = 0;
-        for source_place in &source.places {
-            if let Some(stretch) = stretch(&source, &target, source_place, &copy)? {
+        for source_place in &source.local_parts {
+            if let Some(stretch) = copy_extent(&source, &target, source_place, &copy)? {
                 one(core, (&source, &target), &caller, now, &stretch)?;
                 copied += stretch.bytes;
             }
@@ -81,12 +81,12 @@ pub(crate) fn begin<S: ObjectStore>(
 }
 
 /// The part of the range that lies in one source object, and its target object.
-fn stretch<'a>(
-    source: &Grant,
-    target: &'a Grant,
-    local_part: &'a Place,
+fn copy_extent<'a>(
+    source: &VerifiedCapability,
+    target: &'a VerifiedCapability,
+    local_part: &'a LocalPart,
     copy: &CopyRange,
-) -> Result<Option<Stretch<'a>>, Failure> {
+) -> Result<Option<CopyExtent<'a>>, Failure> {
     let (from, bytes) = range(source, local_part.object.part, copy.from, copy.bytes)?;
     if bytes == 0 {
         return Ok(None);
@@ -97,17 +97,17 @@ fn stretch<'a>(
         target.map.locate(FileOffset(copy.to.0 + (first.0 - copy.from.0))).map_err(invalid)?;
     let elsewhere =
         || Failure::new(Status::Invalid, "the two ranges have different placements on this daemon");
-    let slot = target.slot(first.part).ok_or_else(elsewhere)?;
+    let slot = target.local_index(first.part).ok_or_else(elsewhere)?;
     let (to, room) = range(target, first.part, copy.to, copy.bytes)?;
     if (to, room) != (first.object_offset.0, bytes) {
         return Err(elsewhere());
     }
-    Ok(Some(Stretch { source: local_part, target: &target.places[slot], from, to, bytes }))
+    Ok(Some(CopyExtent { source: local_part, target: &target.local_parts[slot], from, to, bytes }))
 }
 
 /// A range of a file in one of its objects: its start and length there.
 fn range(
-    capability: &Grant,
+    capability: &VerifiedCapability,
     part: PartIndex,
     offset: FileOffset,
     bytes: ByteCount,
@@ -119,10 +119,10 @@ fn range(
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    (source, target): (&Grant, &Grant),
-    caller: &Arc<Caller>,
+    (source, target): (&VerifiedCapability, &VerifiedCapability),
+    caller: &Arc<ConnectionEntry>,
     now: Duration,
-    stretch: &Stretch<'_>,
+    stretch: &CopyExtent<'_>,
 ) -> Result<(), Failure> {
     let mut done = 0;
     let mut buffer = Vec::new();
@@ -136,10 +136,10 @@ fn one<S: ObjectStore>(
             && let Some(lost_from) = source.stat.lost_from
             && (stretch.from + done < source.stat.size && stretch.from + done + bytes > lost_from)
         {
-            return Err(Readable::lost_in(stretch.source.object, lost_from, source.stat.size));
+            return Err(OpenedObjects::lost_range_error(stretch.source.object, lost_from, source.stat.size));
         }
         let (at, to) = (ObjectOffset(stretch.from + done), ObjectOffset(stretch.to + done));
-        let _charge = core.take_space(Cost::of(to.0, bytes, done == 0), now)?;
+        let _charge = core.charge_space(WriteCost::of(to.0, bytes, done == 0), now)?;
         done += slice(core, from.as_ref(), at, &object, to, bytes, target, &mut buffer)?;
     }
     Ok(())
@@ -149,19 +149,19 @@ fn one<S: ObjectStore>(
 #[allow(clippy::too_many_arguments)]
 fn slice<S: ObjectStore>(
     core: &IodCore<S>,
-    from: Option<&Opened>,
+    from: Option<&OpenedObject>,
     at: ObjectOffset,
     object: &Arc<dyn Object>,
     to: ObjectOffset,
     bytes: u64,
-    target: &Grant,
+    target: &VerifiedCapability,
     buffer: &mut Vec<u8>,
 ) -> Result<u64, Failure> {
     let there = from.map_or(0, |from| from.stat.size.saturating_sub(at.0).min(bytes));
     if there > 0
         && let Some(source) = from
         && let Some(copied) =
-            core.warned(object.copy_from(&*source.object, at, to, there, target.size_generation))?
+            core.logged(object.copy_from(&*source.object, at, to, there, target.size_generation))?
         && copied > 0
     {
         return Ok(copied);
@@ -169,8 +169,8 @@ fn slice<S: ObjectStore>(
     buffer.clear();
     buffer.resize(bytes as usize, 0);
     if let Some(source) = from.filter(|_| there > 0) {
-        core.warned(source.object.read_at(&mut buffer[..there as usize], at))?;
+        core.logged(source.object.read_at(&mut buffer[..there as usize], at))?;
     }
-    core.warned(object.write_at(buffer, to, target.size_generation))?;
+    core.logged(object.write_at(buffer, to, target.size_generation))?;
     Ok(bytes)
 }

@@ -4,16 +4,16 @@
 use braid_store::ObjectStore;
 use braid_wire::message::iod::Delete;
 
-use super::Work;
+use super::BlockingWork;
 use crate::iod_core::IodCore;
 
-pub(crate) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
+pub(crate) fn begin<S: ObjectStore>(delete: Delete) -> BlockingWork<S> {
     let durable = delete.durable;
     let run = move |core: &IodCore<S>, _| {
         for object in &delete.objects {
-            core.warned(core.store().delete(*object))?;
+            core.logged(core.store().delete(*object))?;
         }
-        if delete.durable { core.warned(core.store().flush_names(&delete.objects)) } else { Ok(()) }
+        if delete.durable { core.logged(core.store().flush_names(&delete.objects)) } else { Ok(()) }
     };
-    if durable { Work::apart("Delete", run) } else { Work::new("Delete", run) }
+    if durable { BlockingWork::long_running("Delete", run) } else { BlockingWork::new("Delete", run) }
 }

@@ -9,15 +9,15 @@ use braid_wire::{
     message::iod::{Flush, FlushReply},
 };
 
-use super::Work;
-use crate::{connection::ConnectionState, grant::Grant, iod_core::IodCore};
+use super::BlockingWork;
+use crate::{connection::ConnectionState, verified_capability::VerifiedCapability, iod_core::IodCore};
 
 pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     flush: &Flush,
-) -> Result<Work<S>, Failure> {
+) -> Result<BlockingWork<S>, Failure> {
     let (capability, _) = core.admission().admitted_capability(
         connection,
         now,
@@ -25,13 +25,13 @@ pub(crate) fn begin<S: ObjectStore>(
         &flush.present,
         Rights::WRITE,
     )?;
-    Ok(Work::new("Flush", move |core, _| run(core, &capability)))
+    Ok(BlockingWork::new("Flush", move |core, _| run(core, &capability)))
 }
 
-fn run<S: ObjectStore>(core: &IodCore<S>, capability: &Grant) -> Result<FlushReply, Failure> {
-    for local_part in &capability.places {
+fn run<S: ObjectStore>(core: &IodCore<S>, capability: &VerifiedCapability) -> Result<FlushReply, Failure> {
+    for local_part in &capability.local_parts {
         if let Some(opened) = core.open(capability, local_part)? {
-            core.warned(opened.object.flush())?;
+            core.logged(opened.object.flush())?;
         }
     }
     // Read after the last flush: it shows a loss that any of them met.
@@ -39,10 +39,10 @@ fn run<S: ObjectStore>(core: &IodCore<S>, capability: &Grant) -> Result<FlushRep
 }
 
 /// Flushes every write of any client that was acknowledged before this request arrived.
-pub(crate) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> Work<S> {
+pub(crate) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> BlockingWork<S> {
     let ticket = core.flushes().ticket();
-    Work::apart("FlushAll", move |core: &IodCore<S>, _| {
-        let verifier = core.flushes().run(ticket, || core.warned(core.store().flush_all()))?;
+    BlockingWork::long_running("FlushAll", move |core: &IodCore<S>, _| {
+        let verifier = core.flushes().run(ticket, || core.logged(core.store().flush_all()))?;
         Ok(FlushReply { verifier })
     })
 }

@@ -13,7 +13,7 @@ use braid_wire::{
     },
 };
 
-use super::Work;
+use super::BlockingWork;
 use crate::iod_core::IodCore;
 
 /// Objects in one reply: each carries a layout of up to 3 KiB, and the reply must fit a frame's
@@ -30,7 +30,7 @@ const _: () = assert!(
         <= FRAME_BODY_BYTES_MAX
 );
 
-pub(crate) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
+pub(crate) fn begin<S: ObjectStore>(list: ListObjects) -> Result<BlockingWork<S>, Failure> {
     let cursor = match list.cursor.as_slice() {
         [] => None,
         bytes => Some(
@@ -39,7 +39,7 @@ pub(crate) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failur
         ),
     };
     let limit = list.count_max.clamp(1, LIST_OBJECTS_MAX) as usize;
-    Ok(Work::new("ListObjects", move |core, _| run(core, cursor, limit)))
+    Ok(BlockingWork::new("ListObjects", move |core, _| run(core, cursor, limit)))
 }
 
 fn run<S: ObjectStore>(
@@ -47,7 +47,7 @@ fn run<S: ObjectStore>(
     cursor: Option<ObjectId>,
     limit: usize,
 ) -> Result<ListObjectsReply, Failure> {
-    let page = core.warned(core.store().list(cursor, limit))?;
+    let page = core.logged(core.store().list(cursor, limit))?;
     let mut objects = Vec::with_capacity(page.objects.len());
     for id in page.objects {
         objects.extend(record(core, id)?);
@@ -72,9 +72,9 @@ fn record<S: ObjectStore>(
     let object = match core.store().open(id) {
         Err(why) if why.is_no_object() => return Ok(None),
         Err(why) if why.status() == Status::Corrupted => return Ok(Some(unreadable(id))),
-        opened => core.warned(opened)?,
+        opened => core.logged(opened)?,
     };
-    let (record, stat) = (object.record(), core.warned(object.stat())?);
+    let (record, stat) = (object.record(), core.logged(object.stat())?);
     Ok(Some(ObjectRecord {
         object: id,
         bytes: ByteCount(stat.size),

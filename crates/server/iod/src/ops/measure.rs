@@ -8,12 +8,12 @@ use braid_store::{DiskLoad, DiskWork, ObjectStore};
 use braid_types::{Failure, Status};
 use braid_wire::message::iod::{self, DiskRates, MeasureDisk};
 
-use super::Work;
+use super::BlockingWork;
 use crate::{connection::ConnectionState, iod_core::IodCore};
 
 const BYTES: RangeInclusive<u64> = 1 << 20..=256 << 20;
 const PART_MS: RangeInclusive<u32> = 1..=2000;
-const AT_ONCE: RangeInclusive<u16> = 1..=64;
+const THREADS: RangeInclusive<u16> = 1..=64;
 /// Parts of a measurement, each as long as requested: writes, random writes, syncs, random reads,
 /// reads.
 const PARTS: u32 = 5;
@@ -25,7 +25,7 @@ pub(crate) fn begin<S: ObjectStore>(
     connection: &ConnectionState,
     now: Duration,
     asked: &MeasureDisk,
-) -> Result<Work<S>, Failure> {
+) -> Result<BlockingWork<S>, Failure> {
     if connection.user().is_some() {
         return Err(Failure::new(
             Status::NotPermitted,
@@ -33,7 +33,7 @@ pub(crate) fn begin<S: ObjectStore>(
         ));
     }
     let &MeasureDisk { bytes, part_ms, threads: at_once } = asked;
-    if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
+    if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !THREADS.contains(&at_once) {
         return Err(Failure::new(
             Status::Invalid,
             "a disk is measured with 1 to 256 MiB, 1 to 2000 ms and 1 to 64 threads",
@@ -47,7 +47,7 @@ pub(crate) fn begin<S: ObjectStore>(
     }
     let load = DiskLoad { bytes: bytes.0, part: Duration::from_millis(part_ms.into()), at_once };
     core.measuring().begin(now, load.part * PARTS)?;
-    Ok(Work::new("MeasureDisk", move |core, _| run(core, load)))
+    Ok(BlockingWork::new("MeasureDisk", move |core, _| run(core, load)))
 }
 
 fn run<S: ObjectStore>(core: &IodCore<S>, load: DiskLoad) -> Result<DiskRates, Failure> {

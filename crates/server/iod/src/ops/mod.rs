@@ -3,7 +3,7 @@
 
 pub(crate) mod abandon;
 pub(crate) mod allocate;
-pub(crate) mod collect;
+pub(crate) mod collect_sizes;
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod fence;
@@ -13,24 +13,24 @@ pub(crate) mod lost_found;
 pub(crate) mod measure;
 pub(crate) mod punch;
 pub(crate) mod read;
-pub(crate) mod room;
-mod search;
+pub(crate) mod reservation;
+mod search_limit;
 pub(crate) mod seek;
 pub(crate) mod sizes;
 pub(crate) mod space;
 pub(crate) mod status;
 pub(crate) mod truncate;
-mod work;
+mod blocking_work;
 pub(crate) mod write;
 
 use braid_types::{Failure, Status};
 
-pub(crate) use read::Readable;
-pub use read::{COPIED_BYTES_MAX, Progress, ReadJob};
-pub(crate) use search::Search;
-pub use work::Work;
+pub(crate) use read::OpenedObjects;
+pub use read::{COPIED_BYTES_MAX, ReadProgress, ReadJob};
+pub(crate) use search_limit::SearchLimit;
+pub use blocking_work::BlockingWork;
 pub use write::WriteJob;
-pub(crate) use write::is_there;
+pub(crate) use write::blocks_allocated;
 
 /// What the layout crate refuses in a request is the caller's mistake.
 pub(crate) fn invalid(why: braid_layout::LayoutError) -> Failure {

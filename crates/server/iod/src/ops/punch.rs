@@ -12,18 +12,18 @@ use braid_store::{ObjectStore, SizeChange};
 use braid_types::{Failure, ObjectOffset};
 use braid_wire::message::iod::Punch;
 
-use super::{Work, allocate::range_end, invalid, truncate::is_unusable};
+use super::{BlockingWork, allocate::range_end, invalid, truncate::is_unusable};
 use crate::{
-    grant::{Grant, Place},
+    verified_capability::{VerifiedCapability, LocalPart},
     iod_core::IodCore,
 };
 
-pub(crate) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
+pub(crate) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<BlockingWork<S>, Failure> {
     let capability = core.admission().mds_capability(&punch.capability)?;
     let end = range_end(punch.offset, punch.bytes)?;
-    Ok(Work::new("Punch", move |core, _| {
+    Ok(BlockingWork::new("Punch", move |core, _| {
         capability
-            .places
+            .local_parts
             .iter()
             .try_for_each(|local_part| one(core, &capability, local_part, &punch, end))
     }))
@@ -31,8 +31,8 @@ pub(crate) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<W
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    capability: &Grant,
-    local_part: &Place,
+    capability: &VerifiedCapability,
+    local_part: &LocalPart,
     punch: &Punch,
     end: u64,
 ) -> Result<(), Failure> {
@@ -40,11 +40,11 @@ fn one<S: ObjectStore>(
         Err(why) if why.is_no_object() && !local_part.recorded => return Ok(()),
         // There is no hole, only the new generation, which is not needed where nobody can write.
         Err(why) if punch.bytes.0 == 0 && is_unusable(&why) => return Ok(()),
-        opened => core.warned(opened)?,
+        opened => core.logged(opened)?,
     };
     let part = local_part.object.part;
     let low = capability.map.object_bytes(punch.offset.0, part).map_err(invalid)?;
     let high = capability.map.object_bytes(end, part).map_err(invalid)?;
     let change = SizeChange::Punch { offset: ObjectOffset(low), length: high - low };
-    core.warned(object.change_size(change, punch.size_generation))
+    core.logged(object.change_size(change, punch.size_generation))
 }

@@ -37,14 +37,14 @@ use braid_wire::{
     message::iod::{ObjectEnd, Read, ReadReply},
 };
 
-use super::{invalid, search::Search};
+use super::{invalid, search_limit::SearchLimit};
 use crate::{
-    callers::Caller,
+    connections::ConnectionEntry,
     connection::ConnectionState,
-    grant::Grant,
+    verified_capability::VerifiedCapability,
     iod_core::IodCore,
-    payload::{Payload, Plan, cut},
-    sink::{Answer, FrameSink, SinkError},
+    payload::{Payload, FramePlan, truncated_while_read},
+    frame_sink::{Answer, FrameSink, SinkError},
 };
 
 /// Payload of up to this many bytes is sent in the final frame. More is sent before it in data
@@ -55,8 +55,8 @@ pub const COPIED_BYTES_MAX: usize = 32 * 1024;
 /// A read in progress.
 #[derive(Debug)]
 pub struct ReadJob {
-    capability: Arc<Grant>,
-    caller: Arc<Caller>,
+    capability: Arc<VerifiedCapability>,
+    caller: Arc<ConnectionEntry>,
     /// Whether the first slice has opened the objects.
     is_open: bool,
     /// By slot.
@@ -69,18 +69,18 @@ pub struct ReadJob {
     /// Where each object has lost its end, by slot; empty when none has.
     lost: Vec<Option<u64>>,
     accesses: Accesses,
-    search: Search,
+    search: SearchLimit,
     /// The rest of the last access that is not planned yet.
     rest: Option<Rest>,
-    owed_zeros: u64,
+    pending_zeros: u64,
     ended: bool,
-    plan: Plan,
+    plan: FramePlan,
     sent: u64,
 }
 
 /// Whether a job has more to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum ReadProgress {
     /// Call again.
     Again,
     /// The final frame was sent.
@@ -107,7 +107,7 @@ struct Rest {
 }
 
 /// The result of planning.
-enum Planned {
+enum PlanResult {
     /// There is more, but the frame is full.
     Full,
     /// The slice is used up.
@@ -136,18 +136,18 @@ pub(crate) fn begin<S: ObjectStore>(
         file_end: 0,
         lost: Vec::new(),
         accesses,
-        search: Search::default(),
+        search: SearchLimit::default(),
         rest: None,
-        owed_zeros: 0,
+        pending_zeros: 0,
         ended: false,
-        plan: Plan::default(),
+        plan: FramePlan::default(),
         sent: 0,
     }))
 }
 
 /// The objects of a capability, opened for reading.
 #[derive(Debug)]
-pub(crate) struct Readable {
+pub(crate) struct OpenedObjects {
     /// By slot; `None` when it is absent and was never recorded.
     pub(crate) objects: Vec<Option<Arc<dyn Object>>>,
     /// Where each ends now.
@@ -158,15 +158,15 @@ pub(crate) struct Readable {
     pub(crate) lost: Vec<Option<u64>>,
 }
 
-impl Readable {
+impl OpenedObjects {
     pub(crate) fn open<S: ObjectStore>(
         core: &IodCore<S>,
-        capability: &Grant,
+        capability: &VerifiedCapability,
     ) -> Result<Self, Failure> {
-        let mut objects = Vec::with_capacity(capability.places.len());
-        let mut ends = Vec::with_capacity(capability.places.len());
+        let mut objects = Vec::with_capacity(capability.local_parts.len());
+        let mut ends = Vec::with_capacity(capability.local_parts.len());
         let mut lost = Vec::new();
-        for local_part in &capability.places {
+        for local_part in &capability.local_parts {
             let opened = core.open(capability, local_part)?;
             let bytes = opened.as_ref().map_or(0, |opened| opened.stat.size);
             if let Some(from) = opened.as_ref().and_then(|opened| opened.stat.lost_from) {
@@ -182,7 +182,7 @@ impl Readable {
     }
 
     /// The error of a read of lost bytes of an object.
-    pub(crate) fn lost_in(object: ObjectId, from: u64, end: u64) -> Failure {
+    pub(crate) fn lost_range_error(object: ObjectId, from: u64, end: u64) -> Failure {
         let detail = format!(
             "object {object}: bytes {from} to {end} are gone from the disk; try: braid fsck"
         );
@@ -191,7 +191,7 @@ impl Readable {
 }
 
 impl Accesses {
-    fn of(capability: &Grant, request: &Request) -> Result<Self, LayoutError> {
+    fn of(capability: &VerifiedCapability, request: &Request) -> Result<Self, LayoutError> {
         match strip(capability, request)? {
             Some(access) => Ok(Self::One(Some(access))),
             None => capability
@@ -218,7 +218,7 @@ impl Accesses {
 
 /// The access of a contiguous request within one strip of a local part. `None` for any other
 /// request, also for a malformed one.
-fn strip(capability: &Grant, request: &Request) -> Result<Option<Access>, LayoutError> {
+fn strip(capability: &VerifiedCapability, request: &Request) -> Result<Option<Access>, LayoutError> {
     let Request { view, start, bytes } = request;
     let is_small = *bytes > 0 && start.checked_add(*bytes).is_some_and(|end| end <= FILE_BYTES_MAX);
     if !is_small || *view != View::whole() {
@@ -237,7 +237,7 @@ fn strip(capability: &Grant, request: &Request) -> Result<Option<Access>, Layout
         .then_some(access))
 }
 
-fn file_end(capability: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
+fn file_end(capability: &VerifiedCapability, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
     let lengths: Vec<_> = ends.iter().map(|end| (end.part, end.bytes.0)).collect();
     capability.map.file_size_from_objects(&lengths)
 }
@@ -250,7 +250,7 @@ impl ReadJob {
             + size_of::<ObjectEnd>()
             + size_of::<Option<Arc<Mapping>>>();
         self.accesses.size_bytes()
-            + self.capability.places.len() * of_object
+            + self.capability.local_parts.len() * of_object
             + self.capability.memory_bytes()
     }
 
@@ -263,21 +263,21 @@ impl ReadJob {
         core: &IodCore<S>,
         now: Duration,
         sink: &mut dyn FrameSink,
-    ) -> Result<Progress, SinkError> {
+    ) -> Result<ReadProgress, SinkError> {
         if let Err(failure) = self.begin_slice(core, now) {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {
-            Planned::Paused => match self.search.found_nothing() {
-                Ok(()) => return Ok(Progress::Again),
+            PlanResult::Paused => match self.search.count_empty_slice() {
+                Ok(()) => return Ok(ReadProgress::Again),
                 Err(failure) => return self.fail(core, &failure, sink),
             },
-            Planned::Lost(failure) => return self.fail(core, &failure, sink),
-            Planned::Full => self.send_data(sink).map(|()| Progress::Again),
-            Planned::End if self.plan.bytes() > COPIED_BYTES_MAX as u64 => {
-                self.send_data(sink).map(|()| Progress::Again)
+            PlanResult::Lost(failure) => return self.fail(core, &failure, sink),
+            PlanResult::Full => self.send_data(sink).map(|()| ReadProgress::Again),
+            PlanResult::End if self.plan.bytes() > COPIED_BYTES_MAX as u64 => {
+                self.send_data(sink).map(|()| ReadProgress::Again)
             }
-            Planned::End => self.finish(core, sink).map(|()| Progress::Finished),
+            PlanResult::End => self.finish(core, sink).map(|()| ReadProgress::Finished),
         };
         match sent {
             Err(SinkError::Disk(failure)) => self.fail(core, &failure, sink),
@@ -294,8 +294,8 @@ impl ReadJob {
     ) -> Result<(), Failure> {
         core.admission().check(&self.capability, &self.caller, now)?;
         if !self.is_open {
-            let Readable { objects, ends, file_end, lost } =
-                Readable::open(core, &self.capability)?;
+            let OpenedObjects { objects, ends, file_end, lost } =
+                OpenedObjects::open(core, &self.capability)?;
             (self.objects, self.ends, self.file_end, self.lost) = (objects, ends, file_end, lost);
             self.is_open = true;
         }
@@ -303,49 +303,49 @@ impl ReadJob {
     }
 
     /// Plans the next frame within the slice's budget.
-    fn plan(&mut self) -> Planned {
+    fn plan(&mut self) -> PlanResult {
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         loop {
             if !self.plan_rest() {
-                return Planned::Full;
+                return PlanResult::Full;
             }
             if self.ended {
-                return Planned::End;
+                return PlanResult::End;
             }
             match self.accesses.next_within(&mut steps) {
                 Unfolded::Access(access) if access.file_offset.0 < self.file_end => {
-                    match self.lost_of(&access) {
+                    match self.lost_range_error_of(&access) {
                         None => self.take(&access),
-                        Some(failure) => return Planned::Lost(failure),
+                        Some(failure) => return PlanResult::Lost(failure),
                     }
                 }
                 Unfolded::Access(_) | Unfolded::End => self.ended = true,
-                Unfolded::Paused => return Planned::Paused,
+                Unfolded::Paused => return PlanResult::Paused,
             }
         }
     }
 
     /// The error of an access to lost bytes of its object.
-    fn lost_of(&self, access: &Access) -> Option<Failure> {
+    fn lost_range_error_of(&self, access: &Access) -> Option<Failure> {
         if self.lost.is_empty() {
             return None;
         }
-        let slot = self.capability.slot(access.part)?;
+        let slot = self.capability.local_index(access.part)?;
         let (from, end) = ((*self.lost.get(slot)?)?, self.ends[slot].bytes.0);
         let (start, stop) =
             (access.object_offset.0, access.object_offset.0.saturating_add(access.bytes).min(end));
         (start < end && stop > from)
-            .then(|| Readable::lost_in(self.capability.places[slot].object, from, end))
+            .then(|| OpenedObjects::lost_range_error(self.capability.local_parts[slot].object, from, end))
     }
 
     /// Takes the next access: before its object's end it is data, behind that a hole.
     fn take(&mut self, access: &Access) {
-        self.search.found();
-        let Some(slot) = self.capability.slot(access.part) else { return };
+        self.search.reset();
+        let Some(slot) = self.capability.local_index(access.part) else { return };
         let Access { object_offset, bytes, .. } = *access;
         let data = self.ends[slot].bytes.0.saturating_sub(object_offset.0).min(bytes);
         if data == 0 {
-            self.owed_zeros += bytes;
+            self.pending_zeros += bytes;
         } else {
             // PARTS_MAX fits 16 bits.
             self.rest = Some(Rest {
@@ -361,10 +361,10 @@ impl ReadJob {
     /// first.
     fn plan_rest(&mut self) -> bool {
         let Some(rest) = &mut self.rest else { return true };
-        while self.owed_zeros > 0 {
-            match self.plan.push(None, 0, self.owed_zeros) {
+        while self.pending_zeros > 0 {
+            match self.plan.push(None, 0, self.pending_zeros) {
                 0 => return false,
-                taken => self.owed_zeros -= taken,
+                taken => self.pending_zeros -= taken,
             }
         }
         while rest.bytes > 0 {
@@ -373,13 +373,13 @@ impl ReadJob {
                 taken => (rest.offset, rest.bytes) = (rest.offset + taken, rest.bytes - taken),
             }
         }
-        self.owed_zeros = rest.hole_bytes;
+        self.pending_zeros = rest.hole_bytes;
         self.rest = None;
         true
     }
 
     fn send_data(&mut self, sink: &mut dyn FrameSink) -> Result<(), SinkError> {
-        if sink.sends_mapped() && self.plan.piece_count() > 1 && self.mappings.is_empty() {
+        if sink.wants_mappings() && self.plan.piece_count() > 1 && self.mappings.is_empty() {
             let mapping = |(object, end): (&Option<Arc<dyn Object>>, &ObjectEnd)| {
                 object.as_ref()?.mapping(end.bytes.0)
             };
@@ -396,8 +396,8 @@ impl ReadJob {
         core: &IodCore<S>,
         sink: &mut dyn FrameSink,
     ) -> Result<(), SinkError> {
-        if self.sent > 0 && self.was_cut()? {
-            return Err(SinkError::Disk(cut()));
+        if self.sent > 0 && self.was_truncated()? {
+            return Err(SinkError::Disk(truncated_while_read()));
         }
         let bytes = self.sent + self.plan.bytes();
         let reply = ReadReply { bytes: ByteCount(bytes), ends: std::mem::take(&mut self.ends) };
@@ -409,7 +409,7 @@ impl ReadJob {
     }
 
     /// Whether an object became shorter since the read began: the kernel then sends zeros from it.
-    fn was_cut(&self) -> Result<bool, SinkError> {
+    fn was_truncated(&self) -> Result<bool, SinkError> {
         for (object, end) in self.objects.iter().zip(&self.ends) {
             if let Some(object) = object
                 && object.stat().map_err(|why| SinkError::Disk(why.into()))?.size < end.bytes.0
@@ -426,10 +426,10 @@ impl ReadJob {
         core: &IodCore<S>,
         failure: &Failure,
         sink: &mut dyn FrameSink,
-    ) -> Result<Progress, SinkError> {
+    ) -> Result<ReadProgress, SinkError> {
         tracing::debug!(%failure, "a read ended early");
         core.counters().answered(failure.status);
         sink.finish(&Answer::failure(failure).body, &Payload::EMPTY)?;
-        Ok(Progress::Finished)
+        Ok(ReadProgress::Finished)
     }
 }

@@ -13,7 +13,7 @@ use braid_wire::message::iod::{Seek, SeekWhat};
 use super::{invalid, sizes::ANY};
 use crate::{
     connection::ConnectionState,
-    grant::{Grant, Place},
+    verified_capability::{VerifiedCapability, LocalPart},
     iod_core::IodCore,
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn seek<S: ObjectStore>(
     let (capability, _) =
         core.admission().admitted_capability(connection, now, seek.handle, &seek.present, ANY)?;
     let mut nearest: Option<FileOffset> = None;
-    for local_part in &capability.places {
+    for local_part in &capability.local_parts {
         if let Some(found) = one(core, &capability, local_part, seek)? {
             nearest = Some(nearest.map_or(found, |nearest| nearest.min(found)));
         }
@@ -36,16 +36,16 @@ pub(crate) fn seek<S: ObjectStore>(
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    capability: &Grant,
-    local_part: &Place,
+    capability: &VerifiedCapability,
+    local_part: &LocalPart,
     seek: &Seek,
 ) -> Result<Option<FileOffset>, Failure> {
     let part = local_part.object.part;
     let from = ObjectOffset(capability.map.object_bytes(seek.offset.0, part).map_err(invalid)?);
     let found = match (core.open(capability, local_part)?, seek.what) {
-        (Some(opened), SeekWhat::Data) => core.warned(opened.object.next_data(from))?,
+        (Some(opened), SeekWhat::Data) => core.logged(opened.object.next_data(from))?,
         // Behind its end an object is a hole.
-        (Some(opened), _) => Some(core.warned(opened.object.next_hole(from))?.unwrap_or(from)),
+        (Some(opened), _) => Some(core.logged(opened.object.next_hole(from))?.unwrap_or(from)),
         (None, SeekWhat::Data) => None,
         (None, _) => Some(from),
     };

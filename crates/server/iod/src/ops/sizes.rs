@@ -24,8 +24,8 @@ pub(crate) fn object_sizes<S: ObjectStore>(
         core.admission().admitted_capability(connection, now, sizes.handle, &sizes.present, ANY)?;
     let info = |local_part| {
         core.open(&capability, local_part).map(|opened| {
-            core.info(local_part.object.part, opened.as_ref().map(|opened| &opened.stat))
+            core.object_info(local_part.object.part, opened.as_ref().map(|opened| &opened.stat))
         })
     };
-    capability.places.iter().map(info).collect()
+    capability.local_parts.iter().map(info).collect()
 }

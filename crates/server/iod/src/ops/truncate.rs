@@ -16,19 +16,19 @@ use braid_wire::message::{
     types::ObjectInfo,
 };
 
-use super::{Work, collect::check_count};
-use crate::{grant::Grant, iod_core::IodCore};
+use super::{BlockingWork, collect_sizes::check_count};
+use crate::{verified_capability::VerifiedCapability, iod_core::IodCore};
 
 pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     truncate: Truncate,
-) -> Result<Work<S>, Failure> {
+) -> Result<BlockingWork<S>, Failure> {
     check_count(truncate.objects.len())?;
     let capability = core.admission().mds_capability(&truncate.capability)?;
     for length in &truncate.objects {
-        capability.place(length.object)?;
+        capability.local_part(length.object)?;
     }
-    Ok(Work::new("Truncate", move |core, _| {
+    Ok(BlockingWork::new("Truncate", move |core, _| {
         truncate
             .objects
             .iter()
@@ -39,41 +39,41 @@ pub(crate) fn begin<S: ObjectStore>(
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    capability: &Grant,
+    capability: &VerifiedCapability,
     length: &ObjectLength,
     truncate: &Truncate,
 ) -> Result<ObjectInfo, Failure> {
     let ObjectLength { object: id, bytes } = length;
     let change = SizeChange::Truncate { length: bytes.0 };
-    let recorded = capability.place(*id)?.recorded;
+    let recorded = capability.local_part(*id)?.recorded;
     match core.store().open(*id) {
-        Ok(object) => core.warned(object.change_size(change, truncate.size_generation))?,
+        Ok(object) => core.logged(object.change_size(change, truncate.size_generation))?,
         Err(why) if why.is_no_object() && bytes.0 == 0 && (recorded || !truncate.make_absent) => {
-            return Ok(core.info(id.part, None));
+            return Ok(core.object_info(id.part, None));
         }
         Err(why) if why.is_no_object() && !recorded => {
             let new = capability.new_object(*id);
-            match core.warned(core.store().change_size(&new, change, truncate.size_generation)) {
+            match core.logged(core.store().change_size(&new, change, truncate.size_generation)) {
                 // A truncate frees space. Without space for an empty object, a writer of an older
                 // generation has none either.
                 Err(full) if full.status == Status::NoSpace && bytes.0 == 0 => {
-                    return Ok(core.info(id.part, None));
+                    return Ok(core.object_info(id.part, None));
                 }
                 made => made?,
             }
         }
         Err(why) if is_unusable(&why) => {
             tracing::warn!(iod = core.iod().0, "a truncate skips a lost object: {why}");
-            return Ok(core.info(id.part, None));
+            return Ok(core.object_info(id.part, None));
         }
-        Err(why) => return core.warned(Err(why)),
+        Err(why) => return core.logged(Err(why)),
     }
-    let stat = core.warned(core.store().open(*id).and_then(|object| object.stat()))?;
+    let stat = core.logged(core.store().open(*id).and_then(|object| object.stat()))?;
     if stat.size_generation > truncate.size_generation {
         let detail = format!("object {id} is of size generation {} already", stat.size_generation);
         return Err(Failure::new(Status::StaleGeneration, detail));
     }
-    Ok(core.info(id.part, Some(&stat)))
+    Ok(core.object_info(id.part, Some(&stat)))
 }
 
 /// Whether the object can never be read or written.

@@ -33,34 +33,34 @@ use braid_wire::{
     },
 };
 
-use super::{invalid, search::Search};
+use super::{invalid, search_limit::SearchLimit};
 use crate::{
-    callers::Caller,
+    connections::ConnectionEntry,
     connection::ConnectionState,
-    grant::{Grant, Place},
+    verified_capability::{VerifiedCapability, LocalPart},
     iod_core::IodCore,
-    room::Cost,
-    sink::Answer,
+    reservation::WriteCost,
+    frame_sink::Answer,
 };
 
 /// A write in progress.
 #[derive(Debug)]
 pub struct WriteJob {
-    capability: Arc<Grant>,
-    caller: Arc<Caller>,
+    capability: Arc<VerifiedCapability>,
+    caller: Arc<ConnectionEntry>,
     objects: Vec<Option<Arc<dyn Object>>>,
     /// When objects with bytes were last written before this job, if the job sets their time.
     written_before: Vec<Option<Timestamp>>,
     unfold: Unfold,
-    search: Search,
+    search: SearchLimit,
     /// The rest of the last access that is not written yet.
     rest: Option<Rest>,
     written: u64,
     payload_bytes: u64,
     verifier: WriteVerifier,
     /// Whether its bytes are in its session's reservation.
-    pub(super) in_room: bool,
-    pub(super) reply: Reply,
+    pub(super) uses_reservation: bool,
+    pub(super) reply: WriteReplyForm,
     /// When the program wrote the bytes, by the metadata server's clock, if they were buffered.
     pub(super) modified: Option<Timestamp>,
     outcome: Result<(), Failure>,
@@ -68,9 +68,9 @@ pub struct WriteJob {
 
 /// The message that it answers, with the parts that only that reply has.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum WriteReplyForm {
     Plain,
-    WithRoom(Option<Reservation>),
+    WithReservation(Option<Reservation>),
 }
 
 #[derive(Debug)]
@@ -102,18 +102,18 @@ pub(super) fn job<S: ObjectStore>(
         core.admission().capability(connection, handle, present, Rights::WRITE)?;
     let unfold = capability.map.unfold(request, &capability.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
-        objects: vec![None; capability.places.len()],
-        written_before: vec![None; capability.places.len()],
+        objects: vec![None; capability.local_parts.len()],
+        written_before: vec![None; capability.local_parts.len()],
         capability,
         caller,
         unfold,
-        search: Search::default(),
+        search: SearchLimit::default(),
         rest: None,
         written: 0,
         payload_bytes: u64::from(payload_bytes),
         verifier: core.store().write_verifier(),
-        in_room: false,
-        reply: Reply::Plain,
+        uses_reservation: false,
+        reply: WriteReplyForm::Plain,
         modified: None,
         outcome: Ok(()),
     }))
@@ -138,7 +138,7 @@ impl WriteJob {
     /// request wants no more; then call again.
     pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Option<Answer> {
         if self.outcome.is_ok() {
-            match self.ended(core, now) {
+            match self.wants_no_more(core, now) {
                 Ok(false) => return None,
                 Ok(true) => self.outcome = self.set_modified(core, now),
                 Err(failure) => self.outcome = Err(failure),
@@ -147,9 +147,9 @@ impl WriteJob {
         let (bytes, verifier, outcome) =
             (ByteCount(self.written), self.verifier, self.outcome.clone());
         let answer = match &self.reply {
-            Reply::Plain => Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier })),
-            Reply::WithRoom(room) => {
-                let (room, objects) = (room.clone(), self.touched(core));
+            WriteReplyForm::Plain => Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier })),
+            WriteReplyForm::WithReservation(room) => {
+                let (room, objects) = (room.clone(), self.written_objects(core));
                 Answer::from_outcome(outcome.map(|()| WriteWithReservationReply {
                     bytes,
                     verifier,
@@ -173,11 +173,11 @@ impl WriteJob {
         let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
         for (object, before) in self.objects.iter().zip(&self.written_before) {
             let Some(object) = object else { continue };
-            let written = core.warned(object.stat())?.mtime;
+            let written = core.logged(object.stat())?.mtime;
             if let Some(modified) = core.buffered_since(modified, written) {
                 // A write never makes a file older than the write before it.
                 let modified = before.map_or(modified, |before| before.max(modified));
-                core.warned(object.set_modified(modified, self.capability.size_generation))?;
+                core.logged(object.set_modified(modified, self.capability.size_generation))?;
             }
         }
         Ok(())
@@ -193,12 +193,12 @@ impl WriteJob {
     }
 
     /// Whether the request wants no more bytes, as far as one slice can find out.
-    fn ended<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
+    fn wants_no_more<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
             (None, Unfolded::Paused) => {
                 // A fence or an abandonment ends the search.
                 self.check(core, now)?;
-                self.search.found_nothing().map(|()| false)
+                self.search.count_empty_slice().map(|()| false)
             }
             // No byte was received, so no slice was checked yet.
             (None, Unfolded::End) if self.payload_bytes == 0 => {
@@ -223,7 +223,7 @@ impl WriteJob {
                 match self.unfold.next_within(&mut steps) {
                     Unfolded::Access(access) => self.rest = self.take(core, &access)?,
                     Unfolded::Paused if self.written == before => {
-                        return self.search.found_nothing();
+                        return self.search.count_empty_slice();
                     }
                     Unfolded::Paused => return Ok(()),
                     Unfolded::End => return Err(self.mismatch()),
@@ -246,12 +246,12 @@ impl WriteJob {
         data: &[u8],
     ) -> Result<(), Failure> {
         let (offset, bytes) = (ObjectOffset(rest.offset), data.len() as u64);
-        let in_place = || rest.is_there(bytes);
-        let cost = Cost::of(rest.offset, bytes, rest.first);
-        let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), in_place)?;
-        core.warned(rest.object.write_at(data, offset, self.capability.size_generation))?;
+        let in_place = || rest.blocks_allocated(bytes);
+        let cost = WriteCost::of(rest.offset, bytes, rest.first);
+        let _charge = core.reservations().charge(cost, self.uses_reservation, now, || core.free_space(), in_place)?;
+        core.logged(rest.object.write_at(data, offset, self.capability.size_generation))?;
         self.written += bytes;
-        self.search.found();
+        self.search.reset();
         if bytes < rest.bytes {
             self.rest = Some(Rest {
                 offset: rest.offset + bytes,
@@ -269,15 +269,15 @@ impl WriteJob {
         core: &IodCore<S>,
         access: &Access,
     ) -> Result<Option<Rest>, Failure> {
-        let Some(slot) = self.capability.slot(access.part) else { return Ok(None) };
+        let Some(slot) = self.capability.local_index(access.part) else { return Ok(None) };
         let first = self.objects[slot].is_none();
         let object = match &self.objects[slot] {
             Some(object) => object.clone(),
             None => {
                 let object =
-                    core.open_or_create(&self.capability, &self.capability.places[slot])?;
+                    core.open_or_create(&self.capability, &self.capability.local_parts[slot])?;
                 if self.modified.is_some() {
-                    let stat = core.warned(object.stat())?;
+                    let stat = core.logged(object.stat())?;
                     self.written_before[slot] = (stat.size > 0).then_some(stat.mtime);
                 }
                 self.objects[slot].insert(object).clone()
@@ -288,10 +288,10 @@ impl WriteJob {
 
     /// The state of the written objects. Empty when they are many, or one of them has no state:
     /// then the client asks.
-    fn touched<S: ObjectStore>(&self, core: &IodCore<S>) -> Vec<ObjectInfo> {
+    fn written_objects<S: ObjectStore>(&self, core: &IodCore<S>) -> Vec<ObjectInfo> {
         let written = || {
             self.capability
-                .places
+                .local_parts
                 .iter()
                 .zip(&self.objects)
                 .filter_map(|(at, object)| Some((at, object.as_ref()?)))
@@ -299,9 +299,9 @@ impl WriteJob {
         if self.outcome.is_err() || written().count() > REPORTED_OBJECTS_MAX {
             return Vec::new();
         }
-        let look = |(local_part, object): (&Place, &Arc<dyn Object>)| {
-            let stat = core.warned(object.stat()).ok()?;
-            Some(core.info(local_part.object.part, Some(&stat)))
+        let look = |(local_part, object): (&LocalPart, &Arc<dyn Object>)| {
+            let stat = core.logged(object.stat()).ok()?;
+            Some(core.object_info(local_part.object.part, Some(&stat)))
         };
         written().map(look).collect::<Option<_>>().unwrap_or_default()
     }
@@ -317,13 +317,13 @@ impl WriteJob {
 
 impl Rest {
     /// Whether the next bytes fall on allocated blocks, so that the disk need not allocate any.
-    fn is_there(&self, bytes: u64) -> bool {
-        is_there(&*self.object, self.offset, bytes)
+    fn blocks_allocated(&self, bytes: u64) -> bool {
+        blocks_allocated(&*self.object, self.offset, bytes)
     }
 }
 
 /// Whether these bytes of an object fall on allocated blocks.
-pub(crate) fn is_there(object: &dyn Object, offset: u64, bytes: u64) -> bool {
+pub(crate) fn blocks_allocated(object: &dyn Object, offset: u64, bytes: u64) -> bool {
     let hole = object.next_hole(ObjectOffset(offset));
     hole.is_ok_and(|hole| hole.is_some_and(|hole| hole.0 >= offset.saturating_add(bytes)))
 }

@@ -1,6 +1,6 @@
 //! Refused calls (I4, I5, I10).
 
-use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, Gathered};
+use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, MemorySink};
 use braid_types::{
     ByteCount, FileIndex, FileOffset, KeyId, MdsEpoch, SessionId, SizeGeneration, Status,
 };
@@ -234,7 +234,7 @@ fn a_fenced_session_may_only_give_up_what_is_its_own() {
         .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
         .unwrap();
     for (op, body, payload) in every_call_of_a_client(&capability) {
-        let mut out = Gathered::default();
+        let mut out = MemorySink::default();
         core.handle(&mut client.state, NOW, op, &body, payload, &mut out).unwrap();
         let refused = decode_outcome::<()>(&out.body.unwrap()).expect("a refusal").unwrap_err();
         assert_eq!(refused.status, Status::Fenced, "message {op:#06x}");
@@ -292,7 +292,7 @@ fn what_is_not_understood_is_answered_and_not_acted_upon() {
     let core = daemon(1);
     let mut client = Client::of_session(&core, SESSION);
     let mut raw = |op, body: &[u8], payload: &[u8]| {
-        let mut out = Gathered::default();
+        let mut out = MemorySink::default();
         core.handle(&mut client.state, NOW, op, body, payload, &mut out).unwrap();
         decode_outcome::<()>(&out.body.unwrap()).unwrap().err().map(|failure| failure.status)
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use braid_iod::{Begun, Gathered, Given, JoinJob, Source, Step};
+use braid_iod::{StartedRequest, MemorySink, MemorySource, JoinJob, PayloadSource, JoinStep};
 use braid_layout::{Distribution, Layout, Pattern, Request, View};
 use braid_net::TlsPolicy;
 use braid_types::{
@@ -62,7 +62,7 @@ pub fn join_write(capability: &Capability, rank: u32) -> JoinWrite {
 /// A task's write in progress, with its payload.
 pub struct Write {
     pub job: Box<JoinJob>,
-    pub payload: Arc<dyn Source>,
+    pub payload: Arc<dyn PayloadSource>,
 }
 
 /// A write that has run as far as it can without others; `bytes_max` bytes of its payload come at a
@@ -75,8 +75,8 @@ pub fn begun(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8], bytes_ma
         &join.to_bytes(),
         payload.len() as u32,
     );
-    let Begun::Join(job) = begun else { panic!("{begun:?}") };
-    Write { job, payload: Given::new(payload, bytes_max) }
+    let StartedRequest::Join(job) = begun else { panic!("{begun:?}") };
+    Write { job, payload: MemorySource::new(payload, bytes_max) }
 }
 
 /// The outcome of a write; `None` while it waits for others.
@@ -84,7 +84,7 @@ pub fn ended(client: &Client<'_>, write: &mut Write) -> Option<Result<WriteReply
     loop {
         match write.job.write(client.core, NOW, &write.payload) {
             Ok(answer) => return Some(decode_outcome(&answer.body).unwrap()),
-            Err(Step::Waits) => return None,
+            Err(JoinStep::Waits) => return None,
             Err(_) => {}
         }
     }
@@ -396,18 +396,18 @@ fn what_a_task_wants_after_its_call_is_not_sought_for_a_fenced_session() {
     task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
     task.call(&more_is_long_to_search()).unwrap();
     let join = join_read(&second_of_two(), 0, 256 * 1024).to_bytes();
-    let Begun::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0) else {
+    let StartedRequest::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0) else {
         panic!("a job")
     };
-    let mut out = Gathered::default();
+    let mut out = MemorySink::default();
     while out.body.is_none() {
-        assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Again);
+        assert_eq!(job.step(&core, NOW, &mut out).unwrap(), JoinStep::Again);
     }
     Client::mds(&core)
         .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
         .unwrap();
     let answer = out.body.take();
-    assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Finished);
+    assert_eq!(job.step(&core, NOW, &mut out).unwrap(), JoinStep::Finished);
     assert!(answer.is_some() && out.body.is_none(), "it was answered once");
 }
 
@@ -418,12 +418,12 @@ fn a_task_that_goes_before_it_has_seen_the_collect_is_not_waited_for() {
         (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.write(&whole(), contiguous(0, 32), &[1; 32]).unwrap();
     let join = join_read(&of(OTHER), 1, 16).to_bytes();
-    let Begun::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0) else {
+    let StartedRequest::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0) else {
         panic!("a job")
     };
-    assert_eq!(job.step(&core, NOW, &mut Gathered::default()).unwrap(), Step::Waits);
+    assert_eq!(job.step(&core, NOW, &mut MemorySink::default()).unwrap(), JoinStep::Waits);
     first.call(&collect(ID, CollectiveKind::Read, &[SESSION, OTHER], 16)).unwrap();
-    job.gone(&core, NOW);
+    job.connection_closed(&core, NOW);
     drop(job);
     assert_eq!(refusal(first.call(&join_read(&whole(), 0, 16))), Status::Cancelled);
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use braid_iod::{Begun, Given, IodCore, JoinJob, Source, Step};
+use braid_iod::{StartedRequest, MemorySource, IodCore, JoinJob, PayloadSource, JoinStep};
 use braid_layout::{Request, View};
 use braid_store::MemStore;
 use braid_types::{ByteCount, ConnectionId, Failure, Status};
@@ -27,7 +27,7 @@ struct Task<'c> {
     /// Payloads of its calls that have not begun.
     calls: Vec<Vec<u8>>,
     /// The call in progress.
-    call: Option<(Box<JoinJob>, Arc<dyn Source>)>,
+    call: Option<(Box<JoinJob>, Arc<dyn PayloadSource>)>,
     skip: u64,
     bytes_max: usize,
     /// Its last slice waited for other tasks.
@@ -72,13 +72,13 @@ impl Task<'_> {
                     &body,
                     bytes,
                 );
-                let Begun::Join(job) = begun else { panic!("{begun:?}") };
+                let StartedRequest::Join(job) = begun else { panic!("{begun:?}") };
                 self.skip += payload.len() as u64;
-                self.call.insert((job, Given::new(&payload, self.bytes_max)))
+                self.call.insert((job, MemorySource::new(&payload, self.bytes_max)))
             }
         };
         let outcome = job.write(self.client.core, NOW, source);
-        self.waits = matches!(outcome, Err(Step::Waits));
+        self.waits = matches!(outcome, Err(JoinStep::Waits));
         let answer = outcome.ok()?;
         self.call = None;
         Some(decode_outcome(&answer.body).unwrap())
@@ -366,13 +366,13 @@ fn a_task_that_ends_while_it_receives_for_all_fails_the_request() {
 #[derive(Debug)]
 struct Broken;
 
-impl Source for Broken {
+impl PayloadSource for Broken {
     fn left(&self) -> usize {
         16
     }
 
-    fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::Gone> {
-        Err(braid_iod::Gone)
+    fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::ConnectionLost> {
+        Err(braid_iod::ConnectionLost)
     }
 }
 
@@ -390,8 +390,8 @@ fn a_payload_that_does_not_come_ends_it_for_all_and_names_the_task() {
     };
     let begun =
         first.client.core.begin(&mut first.client.state, NOW, JoinWrite::OP, &join.to_bytes(), 16);
-    let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
-    let broken: Arc<dyn Source> = Arc::new(Broken);
+    let StartedRequest::Join(mut job) = begun else { panic!("{begun:?}") };
+    let broken: Arc<dyn PayloadSource> = Arc::new(Broken);
     assert!((0..5).all(|_| second.step(&capability).is_none()));
     let answer = (0..5).find_map(|_| job.write(&core, NOW, &broken).ok()).expect("immediately");
     let failure = decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err();
@@ -405,11 +405,11 @@ fn a_task_whose_bytes_do_not_come_is_named_after_the_wait() {
     /// No bytes come.
     #[derive(Debug)]
     struct Silent;
-    impl Source for Silent {
+    impl PayloadSource for Silent {
         fn left(&self) -> usize {
             16
         }
-        fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::Gone> {
+        fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::ConnectionLost> {
             Ok(0)
         }
     }
@@ -427,8 +427,8 @@ fn a_task_whose_bytes_do_not_come_is_named_after_the_wait() {
         wait_ms: 1000,
     };
     let begun = core.begin(&mut client.state, NOW, JoinWrite::OP, &join.to_bytes(), 16);
-    let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
-    let silent: Arc<dyn Source> = Arc::new(Silent);
+    let StartedRequest::Join(mut job) = begun else { panic!("{begun:?}") };
+    let silent: Arc<dyn PayloadSource> = Arc::new(Silent);
     let mut at = |millis| {
         (0..5).find_map(|_| {
             match job.write(&core, NOW + std::time::Duration::from_millis(millis), &silent) {
@@ -436,7 +436,7 @@ fn a_task_whose_bytes_do_not_come_is_named_after_the_wait() {
                     Some(decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err())
                 }
                 Err(step) => {
-                    assert_eq!(step, Step::Again, "it waits in its source");
+                    assert_eq!(step, JoinStep::Again, "it waits in its source");
                     None
                 }
             }

@@ -94,7 +94,7 @@ fn a_write_that_is_stuck_in_the_disk_holds_up_its_own_fence_alone() {
         for heartbeat in 1..3 {
             assert!(core.try_fence_ranges(&[], EPOCH), "nothing changed: nothing to wait for");
             core.serve_until(Some(NOW + SERVES_FOR + Duration::from_secs(heartbeat)));
-            assert!(core.vitals().is_ok() && core.serves(NOW + SERVES_FOR));
+            assert!(core.heartbeat_info().is_ok() && core.serves(NOW + SERVES_FOR));
             assert_eq!(reader.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
         }
         let other = SessionId(SESSION.0 + 1);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use braid_iod::{ConnectionState, Gathered, IodCore, Peer};
+use braid_iod::{ConnectionState, MemorySink, IodCore, Peer};
 use braid_layout::{Distribution, Layout, Request};
 use braid_store::{MemStore, ObjectStore};
 use braid_types::{
@@ -107,7 +107,7 @@ impl<'a, S: ObjectStore> Client<'a, S> {
     }
 
     fn with_id(core: &'a IodCore<S>, role: Role, credential: Credential, id: ConnectionId) -> Self {
-        Self { core, state: core.connected(&Peer { role, credential, id }), now: NOW }
+        Self { core, state: core.new_connection(&Peer { role, credential, id }), now: NOW }
     }
 
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {
@@ -119,7 +119,7 @@ impl<'a, S: ObjectStore> Client<'a, S> {
         call: &C,
         payload: &[u8],
     ) -> Result<Reply<C::Reply>, Failure> {
-        let mut out = Gathered::default();
+        let mut out = MemorySink::default();
         self.core
             .handle(&mut self.state, self.now, C::OP, &call.to_bytes(), payload, &mut out)
             .expect("sent");

@@ -1,6 +1,6 @@
 //! Jobs are lazy and cut into slices (I9): counted in slices and frames, not in time.
 
-use braid_iod::{Begun, Gathered, Progress};
+use braid_iod::{StartedRequest, MemorySink, ReadProgress};
 use braid_layout::{Distribution, Extent, Layout, Pattern, Request, View};
 use braid_types::{
     ByteCount, ConnectionId, FileOffset, IodId, SessionId, Status,
@@ -34,12 +34,12 @@ fn a_small_read_finishes_between_the_slices_of_an_expensive_view() {
     client.write(&sparse, contiguous(1 << 50, 1), b"x").unwrap();
     let present = capability.sign(&server_key());
     let evil = Read { handle: 1, present, request: burns_cpu() }.to_bytes();
-    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &evil, 0) else {
+    let StartedRequest::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &evil, 0) else {
         panic!("a job")
     };
-    let mut out = Gathered::default();
+    let mut out = MemorySink::default();
     for slice in 0..100 {
-        assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Progress::Again, "slice {slice}");
+        assert_eq!(job.step(&core, NOW, &mut out).unwrap(), ReadProgress::Again, "slice {slice}");
         assert_eq!(client.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
     }
     assert!(out.body.is_none());
@@ -103,7 +103,7 @@ fn a_long_search_of_a_write_ends_with_its_session_or_connection() {
             request: finds_nothing(),
         };
         let begun = core.begin(&mut client.state, NOW, Write::OP, &write.to_bytes(), 0);
-        let Begun::Write(mut job) = begun else { panic!("a job") };
+        let StartedRequest::Write(mut job) = begun else { panic!("a job") };
         assert!((0..SEARCH_SLICES_MAX / 2).all(|_| job.finish(&core, NOW).is_none()));
         if abandoned {
             Client::of_session(&core, SESSION).call(&Abandon { connections: vec![id] }).unwrap();
@@ -126,12 +126,12 @@ fn a_slice_sends_at_most_one_frame() {
     client.write(&capability, contiguous(0, bytes), &pattern(bytes as usize, 1)).unwrap();
     let present = capability.sign(&server_key());
     let read = Read { handle: 1, present, request: contiguous(0, bytes) }.to_bytes();
-    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
+    let StartedRequest::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
         panic!("a job")
     };
-    let mut out = Gathered::default();
+    let mut out = MemorySink::default();
     let mut frames = 0;
-    while job.step(&core, NOW, &mut out).unwrap() == Progress::Again {
+    while job.step(&core, NOW, &mut out).unwrap() == ReadProgress::Again {
         assert!(out.data_frames.len() - frames <= 1);
         frames = out.data_frames.len();
     }
@@ -161,7 +161,7 @@ fn a_write_of_single_bytes_takes_at_most_a_slice_at_a_time() {
     let request = Request { view: View::strided(0, 1, 2), start: 0, bytes: payload.len() as u64 };
     let present = capability.sign(&server_key());
     let write = Write { handle: 1, present, request: request.clone() }.to_bytes();
-    let Begun::Write(mut job) =
+    let StartedRequest::Write(mut job) =
         core.begin(&mut client.state, NOW, Write::OP, &write, payload.len() as u32)
     else {
         panic!("a job")
@@ -190,15 +190,15 @@ fn a_read_that_a_truncate_overtakes_is_to_be_made_again() {
             request: contiguous(0, bytes),
         };
         let begun = core.begin(&mut client.state, NOW, Read::OP, &read.to_bytes(), 0);
-        let Begun::Read(mut reading) = begun else { panic!("a job") };
-        let mut out = Gathered::default();
+        let StartedRequest::Read(mut reading) = begun else { panic!("a job") };
+        let mut out = MemorySink::default();
         if bytes > 100 {
-            assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Again);
+            assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), ReadProgress::Again);
         }
 
         Client::mds(&core).call(&truncate(&capability, &[(0, 10)], 2)).unwrap();
 
-        while reading.step(&core, NOW, &mut out).unwrap() == Progress::Again {}
+        while reading.step(&core, NOW, &mut out).unwrap() == ReadProgress::Again {}
         let outcome = decode_outcome::<ReadReply>(&out.body.unwrap()).unwrap();
         assert_eq!(
             refusal(outcome),
@@ -218,20 +218,20 @@ fn a_fence_stops_a_read_and_a_write_between_two_slices() {
     let request = contiguous(0, 1 << 20);
     let read = Read { handle: 1, present: present.clone(), request: request.clone() }.to_bytes();
     let write = Write { handle: 1, present, request }.to_bytes();
-    let Begun::Read(mut reading) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
+    let StartedRequest::Read(mut reading) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
         panic!("a job")
     };
     let begun = core.begin(&mut client.state, NOW, Write::OP, &write, 1 << 20);
-    let Begun::Write(mut writing) = begun else { panic!("a job") };
-    let mut out = Gathered::default();
-    assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Again);
+    let StartedRequest::Write(mut writing) = begun else { panic!("a job") };
+    let mut out = MemorySink::default();
+    assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), ReadProgress::Again);
     assert_eq!(writing.push(&core, NOW, &[0xee; 1000]), 1000);
 
     Client::mds(&core)
         .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
         .unwrap();
 
-    assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Finished);
+    assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), ReadProgress::Finished);
     let outcome = decode_outcome::<ReadReply>(&out.body.unwrap()).unwrap();
     assert_eq!(refusal(outcome), Status::Fenced);
     let rest = vec![0xee; (1 << 20) - 1000];
@@ -260,7 +260,7 @@ fn a_write_changes_nothing_after_its_abandonment_is_answered() {
     let write =
         Write { handle: 1, present: capability.sign(&server_key()), request: request.clone() }
             .to_bytes();
-    let Begun::Write(mut late) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
+    let StartedRequest::Write(mut late) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
         panic!("a job")
     };
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000);
@@ -270,7 +270,7 @@ fn a_write_changes_nothing_after_its_abandonment_is_answered() {
 
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000, "taken and dropped");
     assert_eq!(late.finish(&core, NOW).unwrap().status, Status::Cancelled);
-    let Begun::Write(mut later) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
+    let StartedRequest::Write(mut later) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
         panic!("a job")
     };
     assert_eq!(later.push(&core, NOW, &[0xee; 2000]), 2000, "nor does a later one write");
@@ -289,7 +289,7 @@ fn a_queued_allocation_is_not_done_after_its_connection_was_abandoned() {
     let allocate =
         Allocate { handle: 1, present: capability.sign(&server_key()), offset, bytes, keep_size };
     let begun = core.begin(&mut first.state, NOW, Allocate::OP, &allocate.to_bytes(), 0);
-    let Begun::Work(late) = begun else { panic!("a work") };
+    let StartedRequest::Work(late) = begun else { panic!("a work") };
     drop(first);
 
     second.call(&Abandon { connections: vec![given_up] }).unwrap();

@@ -459,7 +459,7 @@ fn a_daemon_starts_without_a_metadata_server_and_serves_nothing() {
 #[test]
 fn two_daemons_of_one_disk_name_the_same_device() {
     let (one, other) = (Cluster::start(), Cluster::start());
-    let space = |cluster: &Cluster| cluster.iod.core().vitals().unwrap().space;
+    let space = |cluster: &Cluster| cluster.iod.core().heartbeat_info().unwrap().space;
     assert_eq!(space(&one).device, space(&other).device);
     assert!(space(&one).available.0 <= space(&one).total.0);
 }

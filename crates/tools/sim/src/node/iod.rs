@@ -10,7 +10,7 @@ use std::{
 
 use braid_iod::{
     IodCore,
-    registration::{Introduction, Orders, Registration, Step},
+    registration::{RegistrationInfo, HeartbeatActions, Registration, RegistrationStep},
 };
 use braid_net::{
     Driver, Endpoint, NetError, TlsPolicy,
@@ -48,7 +48,7 @@ pub struct IodNode {
     network: Network,
     driver: SimDriver,
     random: Arc<Random>,
-    introduction: Introduction,
+    introduction: RegistrationInfo,
     running: Mutex<Option<Running>>,
     ignores_abandon: Arc<AtomicBool>,
     joins: Joins,
@@ -76,7 +76,7 @@ impl IodNode {
         random.fill(&mut directory);
         let (addresses, labels, object_bytes_max) = (vec![address], Vec::new(), FILE_BYTES_MAX);
         let introduction =
-            Introduction { cluster: CLUSTER, directory, addresses, labels, object_bytes_max };
+            RegistrationInfo { cluster: CLUSTER, directory, addresses, labels, object_bytes_max };
         Arc::new(Self {
             store: MemStore::new(CLUSTER, None, random.next()),
             driver: SimDriver::new(network.clone(), host, seed),
@@ -239,13 +239,13 @@ impl Registrar {
 
     async fn turn(&mut self) -> Result<(), NetError> {
         let now = self.world.now();
-        let step = match self.core.vitals() {
+        let step = match self.core.heartbeat_info() {
             Ok(vitals) => self.registration.next(now, || vitals),
-            Err(_) => Step::Wait(now + Duration::from_millis(HEARTBEAT_MS)),
+            Err(_) => RegistrationStep::Wait(now + Duration::from_millis(HEARTBEAT_MS)),
         };
         match step {
-            Step::Wait(until) => self.world.sleep_until(until).await,
-            Step::Register(message) => {
+            RegistrationStep::Wait(until) => self.world.sleep_until(until).await,
+            RegistrationStep::Register(message) => {
                 self.connection = None;
                 let sent = wall(self.world.now());
                 let reply = self.call(&message).await?;
@@ -257,10 +257,10 @@ impl Registrar {
                 joins.into_iter().for_each(|event| event());
                 self.obey(&orders, sent);
             }
-            Step::Heartbeat(message) => {
+            RegistrationStep::Heartbeat(message) => {
                 let sent = wall(self.world.now());
                 let reply = self.call(&message).await?;
-                let orders = self.registration.heard(reply);
+                let orders = self.registration.heartbeat_answered(reply);
                 self.obey(&orders, sent);
             }
         }
@@ -268,10 +268,10 @@ impl Registrar {
     }
 
     /// The order matters: the daemon must not serve between a reply and its fences (I4).
-    fn obey(&mut self, orders: &Orders, sent: Timestamp) {
+    fn obey(&mut self, orders: &HeartbeatActions, sent: Timestamp) {
         self.core.set_clock_offset(orders.mds_now, sent, wall(self.world.now()));
         if self.core.try_fence_ranges(&orders.fenced, orders.epoch_min) {
-            self.registration.confirm(orders.fence);
+            self.registration.confirm_fence(orders.fence);
         }
         if let Some(until) = orders.serve_until {
             self.core.serve_until(Some(until));

@@ -11,8 +11,8 @@ use std::{
 };
 
 use braid_iod::{
-    Begun, ConnectionState, FrameSink, Given, IodCore, JoinJob, Payload, Peer, Progress, SinkError,
-    Source, Step, WriteJob,
+    StartedRequest, ConnectionState, FrameSink, MemorySource, IodCore, JoinJob, Payload, Peer, ReadProgress, SinkError,
+    PayloadSource, JoinStep, WriteJob,
 };
 use braid_store::MemStore;
 use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
@@ -49,7 +49,7 @@ impl IodSession {
         random: Arc<Random>,
         ignores_abandon: Arc<AtomicBool>,
     ) -> Self {
-        let state = core.connected(&Peer {
+        let state = core.new_connection(&Peer {
             role: peer.role,
             credential: peer.credential.clone(),
             id: peer.id,
@@ -83,34 +83,34 @@ impl Session for IodSession {
 }
 
 impl Shared {
-    async fn finish(&self, begun: Begun<MemStore>, payload: &[u8], replies: &Replies) {
+    async fn finish(&self, begun: StartedRequest<MemStore>, payload: &[u8], replies: &Replies) {
         let answer = match begun {
-            Begun::Read(mut job) => {
+            StartedRequest::Read(mut job) => {
                 let mut sink = Sink(replies);
-                while job.step(&self.core, self.world.now(), &mut sink) == Ok(Progress::Again) {
+                while job.step(&self.core, self.world.now(), &mut sink) == Ok(ReadProgress::Again) {
                     self.pause(5..50).await;
                 }
                 return;
             }
-            Begun::Join(mut job) if !job.writes() => {
+            StartedRequest::Join(mut job) if !job.writes() => {
                 let mut sink = Sink(replies);
                 loop {
                     match job.step(&self.core, self.world.now(), &mut sink) {
-                        Ok(Step::Finished) | Err(_) => return,
+                        Ok(JoinStep::Finished) | Err(_) => return,
                         Ok(step) => self.pause(pause_after(step)).await,
                     }
                 }
             }
-            Begun::Join(job) => self.join_write(job, payload).await,
-            Begun::Write(job) => self.write(job, payload).await,
-            Begun::Work(work) => {
+            StartedRequest::Join(job) => self.join_write(job, payload).await,
+            StartedRequest::Write(job) => self.write(job, payload).await,
+            StartedRequest::Work(work) => {
                 self.pause(50..2000).await;
                 let answer = work.run(&self.core, self.world.now());
                 // The disk is done; the process may still die before it replies.
                 self.pause(1..200).await;
                 answer
             }
-            Begun::Answer(answer) => answer,
+            StartedRequest::Answer(answer) => answer,
         };
         replies.finish(&answer.body, &[]);
     }
@@ -131,7 +131,7 @@ impl Shared {
     }
 
     async fn join_write(&self, mut job: Box<JoinJob>, payload: &[u8]) -> braid_iod::Answer {
-        let source: Arc<dyn Source> = Given::new(payload, WRITE_SLICE_BYTES);
+        let source: Arc<dyn PayloadSource> = MemorySource::new(payload, WRITE_SLICE_BYTES);
         loop {
             match job.write(&self.core, self.world.now(), &source) {
                 Ok(answer) => return answer,
@@ -147,8 +147,8 @@ impl Shared {
 }
 
 /// How long the next slice of a task's part in a collective request waits, in microseconds.
-fn pause_after(step: Step) -> std::ops::Range<u64> {
-    if step == Step::Waits { 100..1000 } else { 5..100 }
+fn pause_after(step: JoinStep) -> std::ops::Range<u64> {
+    if step == JoinStep::Waits { 100..1000 } else { 5..100 }
 }
 
 struct Sink<'a>(&'a Replies);
@@ -172,11 +172,11 @@ impl FrameSink for Sink<'_> {
         if self.0.finish(body, &bytes) { Ok(()) } else { Err(SinkError::Closed) }
     }
 
-    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+    fn data_from_memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
         if self.0.data(&gathered(pieces)) { Ok(()) } else { Err(SinkError::Closed) }
     }
 
-    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+    fn finish_from_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
         if self.0.finish(body, &gathered(pieces)) { Ok(()) } else { Err(SinkError::Closed) }
     }
 }

@@ -9,13 +9,13 @@ use super::{Collective, Collectives};
 
 /// One task of a collective request, on its connection.
 #[derive(Debug)]
-pub(crate) struct Membership {
+pub(crate) struct Participation {
     collectives: Arc<Collectives>,
     collective: Arc<Collective>,
     rank: usize,
 }
 
-impl Membership {
+impl Participation {
     pub(super) fn new(
         collectives: &Arc<Collectives>,
         collective: &Arc<Collective>,
@@ -35,7 +35,7 @@ impl Membership {
     }
 }
 
-impl Drop for Membership {
+impl Drop for Participation {
     fn drop(&mut self) {
         if !self.is_over() {
             let detail =

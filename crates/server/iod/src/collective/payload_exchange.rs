@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use braid_types::Failure;
 
-use super::{progress::Progress, source::Source, writer::Writer};
-use crate::{callers::Caller, grant::Grant};
+use super::{progress::CollectiveProgress, source::PayloadSource, writer::Writer};
+use crate::{connections::ConnectionEntry, verified_capability::VerifiedCapability};
 
 /// Payloads, the writer, and how far it is.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
-    loans: Vec<Option<Loan>>,
+pub(super) struct PayloadExchange {
+    offers: Vec<Option<OfferedPayload>>,
     /// The task whose payload the writer's thread has taken.
-    borrowed: Option<usize>,
+    taken: Option<usize>,
     /// `None` while a thread has it.
     writer: Option<Box<Writer>>,
     /// The task whose bytes the writer needs next; `None` when it can continue without them.
@@ -33,10 +33,10 @@ pub(super) struct Desk {
 
 /// The payload of one call, which its thread has offered.
 #[derive(Debug)]
-pub(super) struct Loan {
-    pub(super) source: Arc<dyn Source>,
-    pub(super) capability: Arc<Grant>,
-    pub(super) caller: Arc<Caller>,
+pub(super) struct OfferedPayload {
+    pub(super) source: Arc<dyn PayloadSource>,
+    pub(super) capability: Arc<VerifiedCapability>,
+    pub(super) caller: Arc<ConnectionEntry>,
     /// Payload bytes that were received.
     pub(super) had: u64,
     /// The part of it that is counted as progress.
@@ -45,11 +45,11 @@ pub(super) struct Loan {
     returned: bool,
 }
 
-impl Loan {
+impl OfferedPayload {
     pub(super) fn new(
-        source: Arc<dyn Source>,
-        capability: &Arc<Grant>,
-        caller: &Arc<Caller>,
+        source: Arc<dyn PayloadSource>,
+        capability: &Arc<VerifiedCapability>,
+        caller: &Arc<ConnectionEntry>,
     ) -> Self {
         Self {
             source,
@@ -64,20 +64,20 @@ impl Loan {
 
 /// The state of an offered payload.
 #[derive(Debug)]
-pub(super) enum Lent {
+pub(super) enum OfferState {
     /// It is being received.
-    Wanted,
+    Receiving,
     /// All of it was received, this many bytes: the call may be answered.
-    Taken(u64),
+    Received(u64),
     /// All of it was received. It is the task's last, and is not written yet.
-    Landing,
+    Writing,
 }
 
-impl Desk {
+impl PayloadExchange {
     pub(super) fn new(writer: Writer) -> Self {
         let tasks = writer.tasks();
         let loans = std::iter::repeat_with(|| None).take(tasks).collect();
-        Self { loans, put_until: vec![0; tasks], writer: Some(Box::new(writer)), ..Self::default() }
+        Self { offers: loans, put_until: vec![0; tasks], writer: Some(Box::new(writer)), ..Self::default() }
     }
 
     /// Whether received bytes may be unwritten.
@@ -86,7 +86,7 @@ impl Desk {
     }
 
     /// The task whose bytes the writer needs next.
-    pub(super) fn at(&self) -> Option<usize> {
+    pub(super) fn awaited_rank(&self) -> Option<usize> {
         self.at
     }
 
@@ -96,21 +96,21 @@ impl Desk {
     }
 
     fn has(&self, rank: usize) -> bool {
-        self.loans[rank].as_ref().is_some_and(|loan| !loan.returned)
+        self.offers[rank].as_ref().is_some_and(|loan| !loan.returned)
     }
 }
 
-impl Progress {
+impl CollectiveProgress {
     /// A task's thread offers its payload.
-    pub(super) fn lend(&mut self, rank: usize, loan: Loan) {
-        self.desk.loans[rank] = Some(loan);
+    pub(super) fn offer(&mut self, rank: usize, loan: OfferedPayload) {
+        self.exchange.offers[rank] = Some(loan);
         self.moves += 1;
     }
 
     /// The writer for this thread, if it is free and can continue.
     pub(super) fn take_writer(&mut self) -> Option<Box<Writer>> {
-        let waits = self.desk.at.is_some_and(|rank| !self.desk.has(rank));
-        if waits { None } else { self.desk.writer.take() }
+        let waits = self.exchange.at.is_some_and(|rank| !self.exchange.has(rank));
+        if waits { None } else { self.exchange.writer.take() }
     }
 
     /// The thread gives the writer up, since it must answer or the writer cannot continue.
@@ -118,31 +118,31 @@ impl Progress {
         if self.failed.is_some() {
             return;
         }
-        self.desk.writer = Some(writer);
-        if self.desk.at.is_none_or(|rank| self.desk.has(rank)) {
+        self.exchange.writer = Some(writer);
+        if self.exchange.at.is_none_or(|rank| self.exchange.has(rank)) {
             self.version += 1;
         }
     }
 
     /// For the thread with the writer: takes the task's offered payload.
-    pub(super) fn borrow(&mut self, rank: usize) -> Option<Loan> {
-        self.desk.at = Some(rank);
-        if self.failed.is_some() || !self.desk.has(rank) {
+    pub(super) fn take_offer(&mut self, rank: usize) -> Option<OfferedPayload> {
+        self.exchange.at = Some(rank);
+        if self.failed.is_some() || !self.exchange.has(rank) {
             return None;
         }
-        self.desk.borrowed = Some(rank);
-        self.desk.loans[rank].take()
+        self.exchange.taken = Some(rank);
+        self.exchange.offers[rank].take()
     }
 
     /// The thread with the writer returns the payload.
-    pub(super) fn put_back(&mut self, rank: usize, mut loan: Loan) {
-        self.desk.borrowed = None;
+    pub(super) fn return_offer(&mut self, rank: usize, mut loan: OfferedPayload) {
+        self.exchange.taken = None;
         if std::mem::replace(&mut loan.counted, loan.had) != loan.had {
             self.moves += 1;
         }
         // Not if the task's thread has ended: the payload would keep its connection open.
         if self.tasks[rank].busy {
-            self.desk.loans[rank] = Some(loan);
+            self.exchange.offers[rank] = Some(loan);
         }
         if self.failed.is_some() {
             self.wake();
@@ -150,9 +150,9 @@ impl Progress {
     }
 
     /// The payload is received completely: its thread continues.
-    pub(super) fn give_back(&mut self, rank: usize, mut loan: Loan) {
+    pub(super) fn complete_offer(&mut self, rank: usize, mut loan: OfferedPayload) {
         loan.returned = true;
-        self.put_back(rank, loan);
+        self.return_offer(rank, loan);
         // A task's last call continues when its bytes are written.
         if !self.tasks[rank].finished {
             self.version += 1;
@@ -160,31 +160,31 @@ impl Progress {
     }
 
     /// A chunk is begun.
-    pub(super) fn began(&mut self) {
-        self.desk.made += 1;
+    pub(super) fn chunk_begun(&mut self) {
+        self.exchange.made += 1;
     }
 
     /// The task has bytes in the current chunk.
-    pub(super) fn put(&mut self, rank: usize) {
-        self.desk.put_until[rank] = self.desk.made;
+    pub(super) fn has_bytes_in_chunk(&mut self, rank: usize) {
+        self.exchange.put_until[rank] = self.exchange.made;
     }
 
     /// The writer has what it needs of a task. The next thread with the writer does not wait for
     /// that task.
-    pub(super) fn went_on(&mut self) {
-        self.desk.at = None;
+    pub(super) fn task_received(&mut self) {
+        self.exchange.at = None;
     }
 
     /// The chunk is written.
-    pub(super) fn landed(&mut self) {
-        self.desk.landed = self.desk.made;
+    pub(super) fn chunk_written(&mut self) {
+        self.exchange.landed = self.exchange.made;
         self.moves += 1;
         if self
-            .desk
+            .exchange
             .put_until
             .iter()
             .zip(&self.tasks)
-            .any(|(until, task)| *until == self.desk.made && task.finished)
+            .any(|(until, task)| *until == self.exchange.made && task.finished)
         {
             self.version += 1;
         }
@@ -194,28 +194,28 @@ impl Progress {
     ///
     /// # Errors
     /// The failure of the collective request.
-    pub(super) fn lent(&self, rank: usize) -> Result<Lent, Failure> {
+    pub(super) fn offer_state(&self, rank: usize) -> Result<OfferState, Failure> {
         if let Some(failure) = &self.failed {
             return Err(failure.clone());
         }
-        match &self.desk.loans[rank] {
-            Some(Loan { returned: true, had, .. }) if !self.tasks[rank].finished => {
-                Ok(Lent::Taken(*had))
+        match &self.exchange.offers[rank] {
+            Some(OfferedPayload { returned: true, had, .. }) if !self.tasks[rank].finished => {
+                Ok(OfferState::Received(*had))
             }
-            Some(Loan { returned: true, had, .. })
-                if self.desk.landed >= self.desk.put_until[rank] =>
+            Some(OfferedPayload { returned: true, had, .. })
+                if self.exchange.landed >= self.exchange.put_until[rank] =>
             {
-                Ok(Lent::Taken(*had))
+                Ok(OfferState::Received(*had))
             }
-            Some(Loan { returned: true, .. }) => Ok(Lent::Landing),
-            _ => Ok(Lent::Wanted),
+            Some(OfferedPayload { returned: true, .. }) => Ok(OfferState::Writing),
+            _ => Ok(OfferState::Receiving),
         }
     }
 
     /// A thread takes its payload back. Returns false while the thread with the writer may be
     /// receiving from it.
-    pub(super) fn take_back(&mut self, rank: usize) -> bool {
-        if self.desk.borrowed == Some(rank) {
+    pub(super) fn reclaim_offer(&mut self, rank: usize) -> bool {
+        if self.exchange.taken == Some(rank) {
             return false;
         }
         self.withdraw(rank);
@@ -225,7 +225,7 @@ impl Progress {
     /// A thread has ended, or no longer needs its offer.
     pub(super) fn withdraw(&mut self, rank: usize) {
         self.tasks[rank].busy = false;
-        if let Some(loan) = self.desk.loans.get_mut(rank) {
+        if let Some(loan) = self.exchange.offers.get_mut(rank) {
             *loan = None;
         }
     }

@@ -23,25 +23,25 @@ use super::{
     Collective,
     chunk::{read_bytes_for, write_bytes_for},
     cursor::Cursor,
-    places::Place,
-    progress::Progress,
+    limits::CollectivePermit,
+    progress::CollectiveProgress,
 };
 use crate::{
     connection::ConnectionState,
-    grant::Grant,
+    verified_capability::VerifiedCapability,
     iod_core::IodCore,
-    ops::{Readable, invalid},
+    ops::{OpenedObjects, invalid},
 };
 
 /// Slices that may be spent to find each task's first byte, or a task's next one. Views that take
 /// longer to search are left to independent calls.
-pub(super) const LOOK_SLICES_MAX: usize = 1024;
+pub(super) const VIEW_SEARCH_SLICES_MAX: usize = 1024;
 
 /// How much more memory a view takes than its formula, at most: a vector in a vector, 14 deep, has
 /// as many patterns, and a search pattern for each level below.
 const VIEW_GROWTH: usize = 12;
 
-pub(crate) fn collect<S: ObjectStore>(
+pub(crate) fn create<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
@@ -76,26 +76,26 @@ fn make<S: ObjectStore>(
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
-            let Readable { objects, ends, file_end, lost } = Readable::open(core, &capability)?;
+            let OpenedObjects { objects, ends, file_end, lost } = OpenedObjects::open(core, &capability)?;
             // It fails for all tasks or for none: an independent read gets what is left.
-            let first = lost.iter().zip(&ends).zip(&capability.places).find_map(
+            let first = lost.iter().zip(&ends).zip(&capability.local_parts).find_map(
                 |((from, end), local_part)| {
-                    from.map(|from| Readable::lost_in(local_part.object, from, end.bytes.0))
+                    from.map(|from| OpenedObjects::lost_range_error(local_part.object, from, end.bytes.0))
                 },
             );
             first.map_or(Ok(()), Err)?;
             (objects, ends, file_end)
         }
-        _ => (vec![None; capability.places.len()], Vec::new(), FILE_BYTES_MAX),
+        _ => (vec![None; capability.local_parts.len()], Vec::new(), FILE_BYTES_MAX),
     };
     let unfolds = unfolds(&capability, &collect.tasks, &permit)?;
-    let sweep = looked(RequestUnion::from_unfolds(unfolds.iter().cloned(), file_end))?;
+    let sweep = with_first_bytes(RequestUnion::from_unfolds(unfolds.iter().cloned(), file_end))?;
     let cursor = |(at, unfold)| sweep.has_more(at).then(|| Box::new(Cursor::new(unfold, file_end)));
     let cursors: Vec<_> = unfolds.into_iter().enumerate().map(cursor).collect();
     let (writes, with_bytes) =
         (collect.kind == CollectiveKind::Write, cursors.iter().flatten().count());
     let chunk_bytes = if writes { write_bytes_for(with_bytes) } else { read_bytes_for(with_bytes) };
-    let progress = Progress::new(sweep, cursors, writes);
+    let progress = CollectiveProgress::new(sweep, cursors, writes);
     Ok(Collective {
         id: collect.collective,
         permit,
@@ -117,7 +117,7 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
 }
 
 /// The tasks' sessions, by rank.
-fn sessions(capability: &Grant, collect: &BeginCollective) -> Result<Vec<SessionId>, Failure> {
+fn sessions(capability: &VerifiedCapability, collect: &BeginCollective) -> Result<Vec<SessionId>, Failure> {
     let tasks = StridedRequests::task_count(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
         let detail =
             format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
@@ -142,9 +142,9 @@ fn view_bytes_max(families: &[StridedRequests]) -> usize {
 
 /// The tasks' unfolded requests, by rank. Requests of one formula share its view.
 fn unfolds(
-    capability: &Grant,
+    capability: &VerifiedCapability,
     families: &[StridedRequests],
-    permit: &Place,
+    permit: &CollectivePermit,
 ) -> Result<Vec<Unfold>, Failure> {
     let (mut unfolds, mut view_bytes) = (Vec::new(), 0);
     for family in families {
@@ -160,13 +160,13 @@ fn unfolds(
             );
         }
     }
-    permit.takes(view_bytes);
+    permit.reduce_view_bytes(view_bytes);
     Ok(unfolds)
 }
 
 /// The union of the requests, after it has found every task's first byte.
-fn looked(mut sweep: RequestUnion) -> Result<RequestUnion, Failure> {
-    for _ in 0..LOOK_SLICES_MAX {
+fn with_first_bytes(mut sweep: RequestUnion) -> Result<RequestUnion, Failure> {
+    for _ in 0..VIEW_SEARCH_SLICES_MAX {
         if sweep.find_next_accesses(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
             return Ok(sweep);
         }

@@ -11,7 +11,7 @@ use braid_wire::{Capability, Rights, Secret, Wire};
 
 /// What a verified capability allows on this daemon.
 #[derive(Debug)]
-pub struct Grant {
+pub struct VerifiedCapability {
     pub(crate) file: FileIndex,
     pub(crate) rights: Rights,
     pub(crate) session: SessionId,
@@ -21,20 +21,20 @@ pub struct Grant {
     /// The file's parts that this daemon holds.
     pub(crate) parts: PartSet,
     /// The same in order, with their objects.
-    pub(crate) places: Vec<Place>,
+    pub(crate) local_parts: Vec<LocalPart>,
     owner: (u64, u64),
     layout: Arc<[u8]>,
 }
 
 /// One part of the file that this daemon holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct LocalPart {
     pub(crate) object: ObjectId,
     /// Whether its absence is a loss (I11).
     pub(crate) recorded: bool,
 }
 
-impl Grant {
+impl VerifiedCapability {
     /// Checks the signature, and whether the layout has parts on `iod`.
     ///
     /// # Errors
@@ -60,14 +60,14 @@ impl Grant {
             size_generation: capability.size_generation,
             map,
             parts: places.iter().map(|local_part| local_part.object.part).collect(),
-            places,
+            local_parts: places,
             owner: capability.owner,
             layout: capability.layout.to_bytes().into(),
         })
     }
 
     /// Refuses what the capability does not allow.
-    pub(crate) fn allow(&self, wanted: Rights) -> Result<(), Failure> {
+    pub(crate) fn check_rights(&self, wanted: Rights) -> Result<(), Failure> {
         if self.rights.allow(wanted) {
             return Ok(());
         }
@@ -79,23 +79,23 @@ impl Grant {
     }
 
     /// Whether both are for the same file, size generation and layout.
-    pub(crate) fn is_of_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_file_and_layout(&self, other: &Self) -> bool {
         self.file == other.file
             && self.size_generation == other.size_generation
             && self.layout == other.layout
     }
 
     /// The position of the part among the local parts.
-    pub(crate) fn slot(&self, part: PartIndex) -> Option<usize> {
-        self.places.binary_search_by_key(&part, |local_part| local_part.object.part).ok()
+    pub(crate) fn local_index(&self, part: PartIndex) -> Option<usize> {
+        self.local_parts.binary_search_by_key(&part, |local_part| local_part.object.part).ok()
     }
 
     /// The local part of an object that the metadata server names.
     ///
     /// # Errors
     /// [`Status::BadCapability`] when the layout does not place this object here.
-    pub(crate) fn place(&self, object: ObjectId) -> Result<&Place, Failure> {
-        let local_part = self.slot(object.part).map(|slot| &self.places[slot]);
+    pub(crate) fn local_part(&self, object: ObjectId) -> Result<&LocalPart, Failure> {
+        let local_part = self.local_index(object.part).map(|slot| &self.local_parts[slot]);
         local_part.filter(|local_part| local_part.object == object).ok_or_else(|| {
             Failure::new(
                 Status::BadCapability,
@@ -124,11 +124,11 @@ impl Grant {
 
     /// Approximate memory in bytes, for the limit of a connection's handles.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.places.len() * size_of::<Place>() + 2 * self.layout.len()
+        size_of::<Self>() + self.local_parts.len() * size_of::<LocalPart>() + 2 * self.layout.len()
     }
 }
 
-fn places(capability: &Capability, iod: IodId) -> impl Iterator<Item = Place> {
+fn places(capability: &Capability, iod: IodId) -> impl Iterator<Item = LocalPart> {
     let Layout { components, .. } = &capability.layout;
     let placements = components.iter().flat_map(|component| &component.parts);
     placements.enumerate().filter(move |(_, placement)| placement.iods.contains(&iod)).map(
@@ -136,7 +136,7 @@ fn places(capability: &Capability, iod: IodId) -> impl Iterator<Item = Place> {
             // `Layout::map` has limited the parts to PARTS_MAX.
             let part = PartIndex(ordinal as u16);
             let object = ObjectId { file: capability.file, part, generation: placement.generation };
-            Place { object, recorded: capability.is_recorded(part) }
+            LocalPart { object, recorded: capability.is_recorded(part) }
         },
     )
 }

@@ -14,41 +14,41 @@ use braid_types::{
 };
 use braid_wire::message::iod::{Reservation, ReservationAccount};
 
-use super::space::EXPIRES;
+use super::free_space::TERM_LIFETIME;
 
 /// Minimum interval between searches for expired terms.
-const LOOKED_THROUGH: Duration = Duration::from_secs(1);
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A session of one of the device's daemons.
 pub(super) type Key = (u32, SessionId);
 
 #[derive(Debug, Default)]
-pub(super) struct Terms {
-    terms: HashMap<Key, Term>,
+pub(super) struct ReservationTerms {
+    terms: HashMap<Key, ReservationTerm>,
     newest: u64,
-    looked_through: Duration,
+    expiry_checked: Duration,
 }
 
 #[derive(Debug)]
-struct Term {
+struct ReservationTerm {
     number: u64,
     granted: u64,
     released: u64,
-    heard: Duration,
+    renewed: Duration,
 }
 
-impl Term {
-    fn kept(&self) -> u64 {
+impl ReservationTerm {
+    fn reserved(&self) -> u64 {
         debug_assert!(self.released <= self.granted, "a session releases only what it has");
         self.granted - self.released
     }
 }
 
-impl Terms {
+impl ReservationTerms {
     /// Applies what a session reports as released. Returns how much less is reserved.
-    pub(super) fn released(&mut self, key: Key, account: &ReservationAccount, now: Duration) -> u64 {
+    pub(super) fn apply_release(&mut self, key: Key, account: &ReservationAccount, now: Duration) -> u64 {
         let Some(term) = self.terms.get_mut(&key) else { return 0 };
-        term.heard = term.heard.max(now);
+        term.renewed = term.renewed.max(now);
         if account.term != term.number {
             return 0;
         }
@@ -58,27 +58,27 @@ impl Terms {
 
     /// Whether a session has this much in the term that it names.
     pub(super) fn covers(&self, key: Key, term: u64, uses: u64) -> bool {
-        self.terms.get(&key).is_some_and(|known| known.number == term && known.kept() >= uses)
+        self.terms.get(&key).is_some_and(|known| known.number == term && known.reserved() >= uses)
     }
 
     /// How much of `wanted` the limits allow a session.
     pub(super) fn allowed(&self, key: Key, wanted: u64) -> u64 {
         match self.terms.get(&key) {
-            Some(term) => wanted.min(RESERVATION_SESSION_BYTES_MAX.saturating_sub(term.kept())),
+            Some(term) => wanted.min(RESERVATION_SESSION_BYTES_MAX.saturating_sub(term.reserved())),
             None if self.terms.len() < RESERVATION_SESSIONS_MAX => wanted.min(RESERVATION_SESSION_BYTES_MAX),
             None => 0,
         }
     }
 
     /// Adds to a session's reservation. Returns what it has now.
-    pub(super) fn granted(&mut self, key: Key, bytes: u64, now: Duration) -> Option<Reservation> {
+    pub(super) fn add_grant(&mut self, key: Key, bytes: u64, now: Duration) -> Option<Reservation> {
         if bytes > 0 && !self.terms.contains_key(&key) {
             // The number is the term's first moment: another process of the daemon had other
             // moments.
             let began = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
             self.newest = began.max(self.newest.saturating_add(1));
             self.terms
-                .insert(key, Term { number: self.newest, granted: 0, released: 0, heard: now });
+                .insert(key, ReservationTerm { number: self.newest, granted: 0, released: 0, renewed: now });
         }
         let term = self.terms.get_mut(&key)?;
         term.granted = term.granted.saturating_add(bytes);
@@ -87,12 +87,12 @@ impl Terms {
 
     /// Ends a session's term. Returns how much less is reserved.
     pub(super) fn end(&mut self, key: Key) -> u64 {
-        self.terms.remove(&key).map_or(0, |term| term.kept())
+        self.terms.remove(&key).map_or(0, |term| term.reserved())
     }
 
     /// Ends a session's empty term.
     pub(super) fn end_empty(&mut self, key: Key) {
-        if self.terms.get(&key).is_some_and(|term| term.kept() == 0) {
+        if self.terms.get(&key).is_some_and(|term| term.reserved() == 0) {
             self.terms.remove(&key);
         }
     }
@@ -110,18 +110,18 @@ impl Terms {
 
     /// Ends the expired terms. Returns how much less is reserved.
     pub(super) fn expire(&mut self, now: Duration) -> u64 {
-        if now < self.looked_through.saturating_add(LOOKED_THROUGH) {
+        if now < self.expiry_checked.saturating_add(EXPIRY_CHECK_INTERVAL) {
             return 0;
         }
-        self.looked_through = now;
-        self.end_where(|_, term| now >= term.heard.saturating_add(EXPIRES))
+        self.expiry_checked = now;
+        self.end_where(|_, term| now >= term.renewed.saturating_add(TERM_LIFETIME))
     }
 
-    fn end_where(&mut self, ends: impl Fn(&Key, &Term) -> bool) -> u64 {
+    fn end_where(&mut self, ends: impl Fn(&Key, &ReservationTerm) -> bool) -> u64 {
         let mut less = 0;
         self.terms.retain(|key, term| {
             let ends = ends(key, term);
-            less += if ends { term.kept() } else { 0 };
+            less += if ends { term.reserved() } else { 0 };
             !ends
         });
         less

@@ -16,7 +16,7 @@
 //! 3. While nothing is reserved, a write costs two additions, and the disk is not asked for its
 //!    space.
 
-mod space;
+mod free_space;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -32,15 +32,15 @@ use braid_types::{Failure, SessionId, Status, limits::RESERVATION_OBJECT_BYTES};
 use braid_wire::message::iod::{Reservation, ReservationAccount};
 
 use self::{
-    space::{Space, blocks},
-    terms::Terms,
+    free_space::{FreeSpace, blocks},
+    terms::ReservationTerms,
 };
 
 /// The disk space that a write is charged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cost(u64);
+pub(crate) struct WriteCost(u64);
 
-impl Cost {
+impl WriteCost {
     /// Bytes at an offset of an object. `first`: also its name, record and block map, which may be
     /// new.
     pub(crate) fn of(offset: u64, bytes: u64, first: bool) -> Self {
@@ -50,50 +50,50 @@ impl Cost {
 
 /// Which space a write may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Claim {
+pub(crate) enum ChargeKind {
     /// Its session's reservation.
-    InRoom,
+    Reserved,
     /// Space that is neither reserved nor in the margin.
     Ordinary,
 }
 
 /// The reservations on one device.
 #[derive(Debug, Default)]
-pub(crate) struct Device {
-    state: Mutex<State>,
+pub(crate) struct DeviceReservations {
+    state: Mutex<DeviceState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    space: Space,
-    terms: Terms,
+struct DeviceState {
+    space: FreeSpace,
+    terms: ReservationTerms,
     members: u32,
 }
 
 /// One daemon's part in the reservations on its device.
 #[derive(Debug)]
-pub(crate) struct Keeper {
-    device: Arc<Device>,
+pub(crate) struct Reservations {
+    device: Arc<DeviceReservations>,
     member: u32,
 }
 
 /// A write in flight. Drop it when the disk has the write or has refused it.
 #[must_use = "the write counts as done when it is dropped"]
 #[derive(Debug)]
-pub(crate) struct Charge<'a> {
-    device: &'a Device,
-    cost: Cost,
+pub(crate) struct WriteCharge<'a> {
+    device: &'a DeviceReservations,
+    cost: WriteCost,
 }
 
-impl Keeper {
+impl Reservations {
     /// On a device that no other daemon of this process uses.
-    pub(crate) fn alone() -> Self {
+    pub(crate) fn of_one_daemon() -> Self {
         Self::of(Arc::default())
     }
 
     /// On a device by its id, together with the other daemons of this process on it.
-    pub(crate) fn on(device: DeviceId) -> Self {
-        static DEVICES: OnceLock<Mutex<HashMap<DeviceId, Weak<Device>>>> = OnceLock::new();
+    pub(crate) fn of_device(device: DeviceId) -> Self {
+        static DEVICES: OnceLock<Mutex<HashMap<DeviceId, Weak<DeviceReservations>>>> = OnceLock::new();
         let mut devices =
             DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         devices.retain(|_, known| known.strong_count() > 0);
@@ -102,7 +102,7 @@ impl Keeper {
         Self::of(found)
     }
 
-    fn of(device: Arc<Device>) -> Self {
+    fn of(device: Arc<DeviceReservations>) -> Self {
         let mut state = device.lock();
         state.members += 1;
         let member = state.members;
@@ -113,7 +113,7 @@ impl Keeper {
     /// A session reports what it released and asks for `wanted` more. Returns what it has now, and
     /// whether `uses` of it covers the request's own bytes. `measure` asks the device for its
     /// space.
-    pub(crate) fn ask(
+    pub(crate) fn update(
         &self,
         session: SessionId,
         account: &ReservationAccount,
@@ -122,38 +122,38 @@ impl Keeper {
         now: Duration,
         measure: impl FnOnce() -> Option<StoreSpace>,
     ) -> (Option<Reservation>, bool) {
-        let State { space, terms, .. } = &mut *self.device.lock();
+        let DeviceState { space, terms, .. } = &mut *self.device.lock();
         let key = (self.member, session);
-        space.let_go(terms.expire(now));
-        space.let_go(terms.released(key, account, now));
+        space.release(terms.expire(now));
+        space.release(terms.apply_release(key, account, now));
         let covered = uses > 0 && terms.covers(key, account.term, uses);
-        let granted = space.grant(terms.allowed(key, wanted), now, measure);
-        (terms.granted(key, granted, now), covered)
+        let granted = space.reserve(terms.allowed(key, wanted), now, measure);
+        (terms.add_grant(key, granted, now), covered)
     }
 
     /// A session returned space. When nothing is left, its term ends.
-    pub(crate) fn take_back(&self, session: SessionId, account: &ReservationAccount, now: Duration) {
-        let State { space, terms, .. } = &mut *self.device.lock();
+    pub(crate) fn release(&self, session: SessionId, account: &ReservationAccount, now: Duration) {
+        let DeviceState { space, terms, .. } = &mut *self.device.lock();
         let key = (self.member, session);
-        space.let_go(terms.released(key, account, now));
+        space.release(terms.apply_release(key, account, now));
         terms.end_empty(key);
     }
 
     /// Ends the reservations of these sessions.
-    pub(crate) fn end(&self, sessions: &[SessionId]) {
-        let State { space, terms, .. } = &mut *self.device.lock();
-        sessions.iter().for_each(|session| space.let_go(terms.end((self.member, *session))));
+    pub(crate) fn end_sessions(&self, sessions: &[SessionId]) {
+        let DeviceState { space, terms, .. } = &mut *self.device.lock();
+        sessions.iter().for_each(|session| space.release(terms.end((self.member, *session))));
     }
 
     /// Ends the reservations of the sessions for which `over` holds.
-    pub(crate) fn end_where(&self, over: impl Fn(SessionId) -> bool) {
-        let State { space, terms, .. } = &mut *self.device.lock();
-        space.let_go(terms.end_sessions(self.member, over));
+    pub(crate) fn end_sessions_where(&self, over: impl Fn(SessionId) -> bool) {
+        let DeviceState { space, terms, .. } = &mut *self.device.lock();
+        space.release(terms.end_sessions(self.member, over));
     }
 
     /// Reserved bytes of the device.
-    pub(crate) fn kept(&self) -> u64 {
-        self.device.lock().space.kept()
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.device.lock().space.reserved()
     }
 
     /// Charges a write before it is done. `in_place` returns whether all of it falls on allocated
@@ -162,57 +162,57 @@ impl Keeper {
     ///
     /// # Errors
     /// [`Status::NoSpace`]: the rest of the disk is reserved.
-    pub(crate) fn begin(
+    pub(crate) fn charge(
         &self,
-        cost: Cost,
+        cost: WriteCost,
         in_room: bool,
         now: Duration,
         measure: impl Fn() -> Option<StoreSpace>,
         in_place: impl FnOnce() -> bool,
-    ) -> Result<Charge<'_>, Failure> {
-        let claim = if in_room { Claim::InRoom } else { Claim::Ordinary };
-        let charge = || Charge { device: &self.device, cost };
+    ) -> Result<WriteCharge<'_>, Failure> {
+        let claim = if in_room { ChargeKind::Reserved } else { ChargeKind::Ordinary };
+        let charge = || WriteCharge { device: &self.device, cost };
         let admit = |claim| {
-            let State { space, terms, .. } = &mut *self.device.lock();
-            if space.admit(cost.0, claim, now, &measure) {
+            let DeviceState { space, terms, .. } = &mut *self.device.lock();
+            if space.try_charge(cost.0, claim, now, &measure) {
                 return true;
             }
-            space.let_go(terms.expire(now));
-            space.admit(cost.0, claim, now, &measure)
+            space.release(terms.expire(now));
+            space.try_charge(cost.0, claim, now, &measure)
         };
         if admit(claim) {
             return Ok(charge());
         }
         // Without the lock, since it may read from the disk.
         if in_place() {
-            self.device.lock().space.count(cost.0);
+            self.device.lock().space.charge(cost.0);
             return Ok(charge());
         }
-        let kept = self.kept();
+        let kept = self.reserved_bytes();
         let detail =
             format!("no space left on the disk except {kept} bytes reserved for buffered writes");
         Err(Failure::new(
             Status::NoSpace,
-            format!("{detail}; try: df, or again in {} s", space::EXPIRES.as_secs()),
+            format!("{detail}; try: df, or again in {} s", free_space::TERM_LIFETIME.as_secs()),
         ))
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Reservations {
     fn drop(&mut self) {
-        let State { space, terms, .. } = &mut *self.device.lock();
-        space.let_go(terms.end_member(self.member));
+        let DeviceState { space, terms, .. } = &mut *self.device.lock();
+        space.release(terms.end_member(self.member));
     }
 }
 
-impl Drop for Charge<'_> {
+impl Drop for WriteCharge<'_> {
     fn drop(&mut self) {
-        self.device.lock().space.done(self.cost.0);
+        self.device.lock().space.complete(self.cost.0);
     }
 }
 
-impl Device {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl DeviceReservations {
+    fn lock(&self) -> MutexGuard<'_, DeviceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,13 +33,13 @@ fn disk() -> Option<StoreSpace> {
 }
 
 fn asked(
-    keeper: &Keeper,
+    keeper: &Reservations,
     session: SessionId,
     account: &ReservationAccount,
     wanted: u64,
     now: Duration,
 ) -> Option<Reservation> {
-    keeper.ask(session, account, wanted, 0, now, disk).0
+    keeper.update(session, account, wanted, 0, now, disk).0
 }
 
 fn account(room: &Reservation, released: u64) -> ReservationAccount {
@@ -48,28 +48,28 @@ fn account(room: &Reservation, released: u64) -> ReservationAccount {
 
 #[test]
 fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
-    let (keeper, free) = (Keeper::alone(), Cell::new(16 * MIB));
+    let (keeper, free) = (Reservations::of_one_daemon(), Cell::new(16 * MIB));
     let measure = || space(256 * MIB, free.get());
-    let (room, _) = keeper.ask(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
+    let (room, _) = keeper.update(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
     assert_eq!(
         room.unwrap().granted.0,
         15 * MIB / RESERVATION_FREE_SPACE_DIVISOR,
         "of what is free beyond the margin"
     );
     let write = |bytes, in_room| {
-        drop(keeper.begin(Cost(bytes), in_room, NOW, measure, || false)?);
+        drop(keeper.charge(WriteCost(bytes), in_room, NOW, measure, || false)?);
         free.set(free.get() - bytes);
         Ok::<_, Failure>(())
     };
     while write(4096, false).is_ok() {}
     assert!(
-        (keeper.kept() + MIB..keeper.kept() + MIB + 4096).contains(&free.get()),
+        (keeper.reserved_bytes() + MIB..keeper.reserved_bytes() + MIB + 4096).contains(&free.get()),
         "{} are free",
         free.get()
     );
     assert_eq!(write(4096, false).unwrap_err().status, Status::NoSpace);
-    write(keeper.kept(), true).unwrap();
-    keeper.end(&[SESSION]);
+    write(keeper.reserved_bytes(), true).unwrap();
+    keeper.end_sessions(&[SESSION]);
     while free.get() >= 4096 {
         write(4096, false).unwrap();
     }
@@ -77,29 +77,29 @@ fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
 
 #[test]
 fn a_write_in_place_goes_on_where_a_new_one_is_refused() {
-    let (keeper, free) = (Keeper::alone(), Cell::new(16 * MIB));
+    let (keeper, free) = (Reservations::of_one_daemon(), Cell::new(16 * MIB));
     let measure = || space(256 * MIB, free.get());
-    keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
-    free.set(keeper.kept() + MIB);
+    keeper.update(SESSION, &NOTHING, MIB, 0, NOW, measure);
+    free.set(keeper.reserved_bytes() + MIB);
     let later = NOW + Duration::from_secs(1);
     let write =
-        |in_place, now| keeper.begin(Cost(4096), false, now, measure, || in_place).map(drop);
+        |in_place, now| keeper.charge(WriteCost(4096), false, now, measure, || in_place).map(drop);
     assert!(write(false, later).is_err() && write(true, later).is_ok());
-    free.set(keeper.kept());
+    free.set(keeper.reserved_bytes());
     assert!(write(true, later + Duration::from_secs(1)).is_ok(), "it takes no block");
 }
 
 #[test]
 fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
-    let (keeper, asked) = (Keeper::alone(), Cell::new(0));
+    let (keeper, asked) = (Reservations::of_one_daemon(), Cell::new(0));
     let measure = || {
         asked.set(asked.get() + 1);
         disk()
     };
-    let write = || drop(keeper.begin(Cost(4096), false, NOW, measure, || false).unwrap());
+    let write = || drop(keeper.charge(WriteCost(4096), false, NOW, measure, || false).unwrap());
     (0..10_000).for_each(|_| write());
     assert_eq!(asked.get(), 0);
-    keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
+    keeper.update(SESSION, &NOTHING, MIB, 0, NOW, measure);
     // 2.5 GiB of overwriting on a disk with 256 MiB free.
     (0..655_360).for_each(|_| write());
     assert!((10..=12).contains(&asked.get()), "asked {} times", asked.get());
@@ -107,57 +107,57 @@ fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
 
 #[test]
 fn a_write_in_flight_when_the_disk_is_measured_counts_as_not_written() {
-    let (keeper, free) = (Keeper::alone(), 17 * MIB);
+    let (keeper, free) = (Reservations::of_one_daemon(), 17 * MIB);
     let measure = || space(256 * MIB, free);
-    let in_flight = keeper.begin(Cost(8 * MIB), false, NOW, measure, || false).unwrap();
-    let (room, _) = keeper.ask(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
+    let in_flight = keeper.charge(WriteCost(8 * MIB), false, NOW, measure, || false).unwrap();
+    let (room, _) = keeper.update(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
     assert_eq!(room.unwrap().granted.0, MIB, "an eighth of 17 - 8 - 1 MiB");
     drop(in_flight);
 }
 
 #[test]
 fn a_session_is_bounded_and_all_of_them_together_are() {
-    let keeper = Keeper::alone();
+    let keeper = Reservations::of_one_daemon();
     let disk = || space(1 << 50, 1 << 50);
-    let ask = |session, wanted| keeper.ask(SessionId(session), &NOTHING, wanted, 0, NOW, disk).0;
+    let ask = |session, wanted| keeper.update(SessionId(session), &NOTHING, wanted, 0, NOW, disk).0;
     assert_eq!(ask(0, u64::MAX).unwrap().granted.0, RESERVATION_SESSION_BYTES_MAX);
     assert_eq!(ask(0, 1).unwrap().granted.0, RESERVATION_SESSION_BYTES_MAX, "not a byte more");
     assert!((1..RESERVATION_SESSIONS_MAX as u64).all(|session| ask(session, 1).is_some()));
     assert_eq!(ask(RESERVATION_SESSIONS_MAX as u64, 1), None);
-    keeper.end(&[SessionId(1)]);
+    keeper.end_sessions(&[SessionId(1)]);
     assert!(ask(RESERVATION_SESSIONS_MAX as u64, 1).is_some());
 }
 
 #[test]
 fn what_was_let_go_is_told_in_any_order_and_again() {
-    let keeper = Keeper::alone();
+    let keeper = Reservations::of_one_daemon();
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
     for released in [30, 10, 30, 20] {
         asked(&keeper, SESSION, &account(&room, released), 0, NOW);
     }
-    assert_eq!(keeper.kept(), 70);
+    assert_eq!(keeper.reserved_bytes(), 70);
     asked(&keeper, SESSION, &account(&room, 1000), 0, NOW);
-    assert_eq!(keeper.kept(), 0, "no more than there was");
-    keeper.take_back(SESSION, &account(&room, 100), NOW);
+    assert_eq!(keeper.reserved_bytes(), 0, "no more than there was");
+    keeper.release(SESSION, &account(&room, 100), NOW);
     let anew = asked(&keeper, SESSION, &account(&room, 100), 100, NOW).unwrap();
     assert!(
         anew.term > room.term && anew.granted.0 == 100,
         "a release in the other term does not count here"
     );
-    keeper.take_back(SESSION, &account(&room, 100), NOW);
-    assert_eq!(keeper.kept(), 100);
+    keeper.release(SESSION, &account(&room, 100), NOW);
+    assert_eq!(keeper.reserved_bytes(), 100);
 }
 
 #[test]
 fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
-    let uses = |keeper: &Keeper, account: &ReservationAccount, uses| {
-        keeper.ask(SESSION, account, 0, uses, NOW, disk).1
+    let uses = |keeper: &Reservations, account: &ReservationAccount, uses| {
+        keeper.update(SESSION, account, 0, uses, NOW, disk).1
     };
-    let keeper = Keeper::alone();
+    let keeper = Reservations::of_one_daemon();
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
     assert!(uses(&keeper, &account(&room, 0), 100) && !uses(&keeper, &account(&room, 0), 101));
     assert!(!uses(&keeper, &NOTHING, 1), "without a term it has no reservation");
-    let restarted = Keeper::alone();
+    let restarted = Reservations::of_one_daemon();
     assert!(!uses(&restarted, &account(&room, 0), 1));
     let anew =
         asked(&restarted, SESSION, &account(&room, 0), 100, NOW + Duration::from_nanos(1)).unwrap();
@@ -166,34 +166,34 @@ fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
 
 #[test]
 fn a_term_of_which_nothing_is_heard_ends_and_not_before() {
-    let keeper = Keeper::alone();
+    let keeper = Reservations::of_one_daemon();
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
-    let other = |now| asked(&keeper, SessionId(8), &NOTHING, 1, now).map(|_| keeper.kept());
-    assert_eq!(other(NOW + space::EXPIRES - Duration::from_millis(1)), Some(101));
+    let other = |now| asked(&keeper, SessionId(8), &NOTHING, 1, now).map(|_| keeper.reserved_bytes());
+    assert_eq!(other(NOW + free_space::TERM_LIFETIME - Duration::from_millis(1)), Some(101));
     let again = asked(
         &keeper,
         SESSION,
         &account(&room, 0),
         0,
-        NOW + space::EXPIRES - Duration::from_millis(1),
+        NOW + free_space::TERM_LIFETIME - Duration::from_millis(1),
     );
     assert_eq!(again.unwrap().term, room.term);
-    assert_eq!(other(NOW + 2 * space::EXPIRES - Duration::from_millis(2)), Some(102));
-    assert_eq!(other(NOW + 2 * space::EXPIRES + Duration::from_secs(1)), Some(3));
+    assert_eq!(other(NOW + 2 * free_space::TERM_LIFETIME - Duration::from_millis(2)), Some(102));
+    assert_eq!(other(NOW + 2 * free_space::TERM_LIFETIME + Duration::from_secs(1)), Some(3));
 }
 
 #[test]
 fn daemons_of_one_device_count_together_and_one_that_stops_leaves_nothing() {
     let device = DeviceId([42; 16]);
     let (one, two, elsewhere) =
-        (Keeper::on(device), Keeper::on(device), Keeper::on(DeviceId([43; 16])));
+        (Reservations::of_device(device), Reservations::of_device(device), Reservations::of_device(DeviceId([43; 16])));
     asked(&one, SESSION, &NOTHING, 100, NOW);
     asked(&two, SESSION, &NOTHING, 10, NOW);
-    assert_eq!((one.kept(), two.kept(), elsewhere.kept()), (110, 110, 0));
-    one.end(&[SESSION]);
-    assert_eq!(two.kept(), 10, "a fence is each daemon's own");
+    assert_eq!((one.reserved_bytes(), two.reserved_bytes(), elsewhere.reserved_bytes()), (110, 110, 0));
+    one.end_sessions(&[SESSION]);
+    assert_eq!(two.reserved_bytes(), 10, "a fence is each daemon's own");
     drop(two);
-    assert_eq!(one.kept(), 0);
+    assert_eq!(one.reserved_bytes(), 0);
 }
 
 /// What a session knows, as the client library keeps it.
@@ -279,7 +279,7 @@ proptest! {
     /// place takes no block.
     #[test]
     fn a_write_within_its_room_never_meets_a_full_disk(steps in steps(), mib in 1..48u64) {
-        let (keeper, free, mut now) = (Keeper::alone(), Cell::new(mib * MIB), NOW);
+        let (keeper, free, mut now) = (Reservations::of_one_daemon(), Cell::new(mib * MIB), NOW);
         let measure = || space(64 * MIB, free.get());
         let mut sessions = [SessionId(1), SessionId(2), SessionId(3)];
         let mut know: [Knows; 3] = Default::default();
@@ -288,13 +288,13 @@ proptest! {
             match step {
                 Step::Write { bytes, in_place } => {
                     let takes = if in_place { 0 } else { bytes };
-                    let cost = Cost::of(0, bytes, true);
-                    let begun = keeper.begin(cost, false, now, measure, || in_place);
+                    let cost = WriteCost::of(0, bytes, true);
+                    let begun = keeper.charge(cost, false, now, measure, || in_place);
                     flying.extend(begun.ok().map(|charge| (charge, takes)));
                 }
                 Step::Fill { bytes } => {
-                    let cost = Cost::of(0, bytes, true);
-                    while let Ok(charge) = keeper.begin(cost, false, now, measure, || false) {
+                    let cost = WriteCost::of(0, bytes, true);
+                    while let Ok(charge) = keeper.charge(cost, false, now, measure, || false) {
                         if bytes > free.get() {
                             break;
                         }
@@ -312,7 +312,7 @@ proptest! {
                 Step::Ask { session, wanted, heard } => {
                     let account = know[session].account();
                     let (room, _) =
-                        keeper.ask(sessions[session], &account, wanted, 0, now, measure);
+                        keeper.update(sessions[session], &account, wanted, 0, now, measure);
                     late.push((sessions[session], know[session].account()));
                     if heard {
                         know[session].heard(room, now);
@@ -321,8 +321,8 @@ proptest! {
                 Step::Hold { session, bytes } => {
                     let knows = &mut know[session];
                     let holds = now < knows.sent + Duration::from_millis(u64::from(RESERVATION_VALID_MS));
-                    if holds && Cost::of(0, bytes, true).0 <= knows.spare() {
-                        knows.holds.push((Cost::of(0, bytes, true).0, now, false));
+                    if holds && WriteCost::of(0, bytes, true).0 <= knows.spare() {
+                        knows.holds.push((WriteCost::of(0, bytes, true).0, now, false));
                     }
                 }
                 Step::Send { session, heard } if !know[session].holds.is_empty() => {
@@ -335,9 +335,9 @@ proptest! {
                     }
                     let account = knows.account();
                     let (room, covered) =
-                        keeper.ask(sessions[session], &account, 0, cost, now, measure);
+                        keeper.update(sessions[session], &account, 0, cost, now, measure);
                     prop_assert!(covered, "{cost} bytes were held");
-                    let charge = keeper.begin(Cost(cost), true, now, measure, || false);
+                    let charge = keeper.charge(WriteCost(cost), true, now, measure, || false);
                     prop_assert!(charge.is_ok());
                     let takes = if written { 0 } else { cost };
                     let is_free = takes <= free.get();
@@ -356,15 +356,15 @@ proptest! {
                     let spare = know[session].spare();
                     know[session].let_go(spare);
                     if arrives {
-                        keeper.take_back(sessions[session], &know[session].account(), now);
+                        keeper.release(sessions[session], &know[session].account(), now);
                     }
                 }
                 Step::Late { which } if !late.is_empty() => {
                     let (session, account) = &late[which % late.len()];
-                    keeper.take_back(*session, account, now);
+                    keeper.release(*session, account, now);
                 }
                 Step::End { session } => {
-                    keeper.end(&[sessions[session]]);
+                    keeper.end_sessions(&[sessions[session]]);
                     know[session] = Knows::default();
                     sessions[session] = SessionId(sessions[session].0 + 3);
                 }

@@ -12,9 +12,9 @@ use braid_store::ObjectStore;
 use braid_types::{Failure, SessionId, Status};
 use braid_wire::message::iod::{ReturnReservation, WriteWithReservation};
 
-use super::write::{self, Reply, WriteJob};
+use super::write::{self, WriteReplyForm, WriteJob};
 use crate::{
-    connection::{ConnectionState, Standing},
+    connection::{ConnectionState, PeerRights},
     iod_core::IodCore,
 };
 
@@ -36,26 +36,26 @@ pub(crate) fn write<S: ObjectStore>(
     job.check(core, now)?;
     let uses = if u64::from(payload_bytes) <= write.reserved_bytes.0 { write.reserved_bytes.0 } else { 0 };
     let (room, in_room) =
-        core.room().ask(session, &write.account, write.wanted.0, uses, now, || core.measured());
-    job.in_room = in_room;
-    job.reply = Reply::WithRoom(room);
+        core.reservations().update(session, &write.account, write.wanted.0, uses, now, || core.free_space());
+    job.uses_reservation = in_room;
+    job.reply = WriteReplyForm::WithReservation(room);
     job.modified = write.modified;
     Ok(job)
 }
 
-pub(crate) fn take_back<S: ObjectStore>(
+pub(crate) fn release<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &ConnectionState,
     now: Duration,
     back: &ReturnReservation,
 ) -> Result<(), Failure> {
-    core.room().take_back(session(connection)?, &back.account, now);
+    core.reservations().release(session(connection)?, &back.account, now);
     Ok(())
 }
 
 fn session(connection: &ConnectionState) -> Result<SessionId, Failure> {
-    match connection.standing() {
-        Standing::Client(session) => Ok(session),
+    match connection.rights() {
+        PeerRights::Client(session) => Ok(session),
         _ => Err(Status::WrongRole.into()),
     }
 }

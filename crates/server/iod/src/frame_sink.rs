@@ -10,7 +10,7 @@ use crate::payload::Payload;
 /// Takes the frames of one call's reply, in order: any number of data frames, then the final one.
 pub trait FrameSink {
     /// Whether the sink sends faster from objects that are mapped into memory.
-    fn sends_mapped(&self) -> bool {
+    fn wants_mappings(&self) -> bool {
         false
     }
 
@@ -32,13 +32,13 @@ pub trait FrameSink {
     ///
     /// # Errors
     /// [`SinkError::Closed`].
-    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError>;
+    fn data_from_memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError>;
 
     /// The final frame, with a last payload in memory.
     ///
     /// # Errors
     /// [`SinkError::Closed`].
-    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError>;
+    fn finish_from_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError>;
 }
 
 /// Why a frame was not sent.
@@ -76,7 +76,7 @@ impl Answer {
 
 /// Collects the frames of a reply in memory, for simulated networks and tests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Gathered {
+pub struct MemorySink {
     /// Payload of all frames.
     pub payload: Vec<u8>,
     /// Payload bytes of each data frame.
@@ -85,7 +85,7 @@ pub struct Gathered {
     pub body: Option<Vec<u8>>,
 }
 
-impl FrameSink for Gathered {
+impl FrameSink for MemorySink {
     fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError> {
         self.data_frames.push(payload.bytes());
         payload.read_into(&mut self.payload).map_err(SinkError::Disk)
@@ -101,14 +101,14 @@ impl FrameSink for Gathered {
         Ok(())
     }
 
-    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+    fn data_from_memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
         let before = self.payload.len();
         pieces.iter().for_each(|piece| self.payload.extend_from_slice(piece));
         self.data_frames.push(self.payload.len() - before);
         Ok(())
     }
 
-    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+    fn finish_from_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
         pieces.iter().for_each(|piece| self.payload.extend_from_slice(piece));
         self.body = Some(body.to_vec());
         Ok(())

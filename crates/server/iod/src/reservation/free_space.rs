@@ -19,73 +19,73 @@ use std::time::Duration;
 use braid_store::StoreSpace;
 use braid_types::limits::{RESERVATION_BLOCK_BYTES, RESERVATION_EXPIRES_MS, RESERVATION_FREE_SPACE_DIVISOR};
 
-use super::Claim;
+use super::ChargeKind;
 
 /// A term ends this long after the last message about it.
-pub(super) const EXPIRES: Duration = Duration::from_millis(RESERVATION_EXPIRES_MS);
+pub(super) const TERM_LIFETIME: Duration = Duration::from_millis(RESERVATION_EXPIRES_MS);
 /// The margin covers what is not counted: block maps of large files, directories, and what other
 /// programs write between two measurements. It is a fraction of the disk within these limits.
 const MARGIN_PART_OF_DISK: u64 = 256;
 const MARGIN_BYTES_MIN: u64 = 1 << 20;
 const MARGIN_BYTES_MAX: u64 = 16 << 20;
 /// Minimum interval between measurements of a full disk, unless something was charged in between.
-const MEASURED_AGAIN: Duration = Duration::from_millis(10);
+const MEASUREMENT_INTERVAL: Duration = Duration::from_millis(10);
 /// While space is reserved, no write or grant relies on an older measurement: it does not include
 /// what other programs wrote since.
-const BELIEVED: Duration = Duration::from_secs(1);
+const MEASUREMENT_VALID: Duration = Duration::from_secs(1);
 
 /// What is known about one device's space, in bytes.
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub(super) struct FreeSpace {
     free: u64,
     /// Charged since the measurement, and in flight at the measurement.
     since: u64,
     in_flight: u64,
     in_flight_when_measured: u64,
-    kept: u64,
+    reserved: u64,
     margin: u64,
     measured: Option<Duration>,
 }
 
-impl Space {
-    pub(super) fn kept(&self) -> u64 {
-        self.kept
+impl FreeSpace {
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved
     }
 
     /// Whether a write may be done now. If so, it is in flight.
-    pub(super) fn admit(
+    pub(super) fn try_charge(
         &mut self,
         cost: u64,
-        claim: Claim,
+        claim: ChargeKind,
         now: Duration,
         measure: impl FnOnce() -> Option<StoreSpace>,
     ) -> bool {
-        if claim != Claim::InRoom && self.kept > 0 {
+        if claim != ChargeKind::Reserved && self.reserved > 0 {
             let is_needed = self.spare() < cost && self.may_measure(now);
-            if is_needed || self.is_older(now, BELIEVED) {
+            if is_needed || self.is_older(now, MEASUREMENT_VALID) {
                 self.measure(now, measure);
             }
             if self.spare() < cost {
                 return false;
             }
         }
-        self.count(cost);
+        self.charge(cost);
         true
     }
 
     /// A write is done whatever is left: it is in flight.
-    pub(super) fn count(&mut self, cost: u64) {
+    pub(super) fn charge(&mut self, cost: u64) {
         self.since = self.since.saturating_add(cost);
         self.in_flight = self.in_flight.saturating_add(cost);
     }
 
     /// The disk has a write that was in flight.
-    pub(super) fn done(&mut self, cost: u64) {
+    pub(super) fn complete(&mut self, cost: u64) {
         self.in_flight = self.in_flight.saturating_sub(cost);
     }
 
     /// Reserves up to `wanted` bytes more. Returns how many.
-    pub(super) fn grant(
+    pub(super) fn reserve(
         &mut self,
         wanted: u64,
         now: Duration,
@@ -95,33 +95,33 @@ impl Space {
             return 0;
         }
         // While nothing was reserved, the count was not watched.
-        if (self.is_older(now, BELIEVED) || self.kept == 0) && !self.measure(now, measure) {
+        if (self.is_older(now, MEASUREMENT_VALID) || self.reserved == 0) && !self.measure(now, measure) {
             return 0;
         }
-        let granted = (self.left().saturating_sub(self.margin) / RESERVATION_FREE_SPACE_DIVISOR)
-            .saturating_sub(self.kept)
+        let granted = (self.free_at_least().saturating_sub(self.margin) / RESERVATION_FREE_SPACE_DIVISOR)
+            .saturating_sub(self.reserved)
             .min(wanted);
-        self.kept += granted;
-        debug_assert!(granted == 0 || self.kept <= self.left(), "reserved space is free");
+        self.reserved += granted;
+        debug_assert!(granted == 0 || self.reserved <= self.free_at_least(), "reserved space is free");
         granted
     }
 
     /// Releases reserved bytes.
-    pub(super) fn let_go(&mut self, bytes: u64) {
-        self.kept = self.kept.saturating_sub(bytes);
+    pub(super) fn release(&mut self, bytes: u64) {
+        self.reserved = self.reserved.saturating_sub(bytes);
     }
 
     /// Free space, at least.
-    fn left(&self) -> u64 {
+    fn free_at_least(&self) -> u64 {
         self.free.saturating_sub(self.since)
     }
 
     fn spare(&self) -> u64 {
-        self.left().saturating_sub(self.kept).saturating_sub(self.margin)
+        self.free_at_least().saturating_sub(self.reserved).saturating_sub(self.margin)
     }
 
     fn may_measure(&self, now: Duration) -> bool {
-        self.since > self.in_flight_when_measured || self.is_older(now, MEASURED_AGAIN)
+        self.since > self.in_flight_when_measured || self.is_older(now, MEASUREMENT_INTERVAL)
     }
 
     fn is_older(&self, now: Duration, age: Duration) -> bool {

@@ -10,7 +10,7 @@ use braid_wire::{
     },
 };
 
-use super::Work;
+use super::BlockingWork;
 use crate::iod_core::IodCore;
 
 /// Objects in one call, so that the reply fits a frame's body.
@@ -29,15 +29,15 @@ pub(super) fn check_count(objects: usize) -> Result<(), Failure> {
     ))
 }
 
-pub(crate) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
-    Work::new("CollectSizes", move |core, _| collect(core, &collect_sizes))
+pub(crate) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> BlockingWork<S> {
+    BlockingWork::new("CollectSizes", move |core, _| collect_sizes(core, &collect_sizes))
 }
 
 /// Without a flush it does not block, and may run on the thread that received it.
 ///
 /// With one, every reported object was on disk before the report. The objects are looked at first
 /// and flushed then, so that an object which is created or grows in between is not reported.
-pub(crate) fn collect<S: ObjectStore>(
+pub(crate) fn collect_sizes<S: ObjectStore>(
     core: &IodCore<S>,
     collect: &CollectSizes,
 ) -> Result<CollectReply, Failure> {
@@ -47,7 +47,7 @@ pub(crate) fn collect<S: ObjectStore>(
     for id in &collect.objects {
         let stat = one(core, *id)?;
         there.extend(stat.map(|stat| (*id, stat)));
-        objects.push(core.info(id.part, stat.as_ref()));
+        objects.push(core.object_info(id.part, stat.as_ref()));
     }
     if collect.flush {
         flush(core, &there, verifier)?;
@@ -58,7 +58,7 @@ pub(crate) fn collect<S: ObjectStore>(
 fn one<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<ObjectStat>, Failure> {
     match core.store().open(id) {
         Err(why) if why.is_no_object() => Ok(None),
-        opened => core.warned(opened.and_then(|object| object.stat())).map(Some),
+        opened => core.logged(opened.and_then(|object| object.stat())).map(Some),
     }
 }
 
@@ -70,7 +70,7 @@ fn flush<S: ObjectStore>(
     before: WriteVerifier,
 ) -> Result<(), Failure> {
     let ids: Vec<ObjectId> = objects.iter().map(|(id, _)| *id).collect();
-    let after = core.warned(core.store().flush_objects(&ids))?;
+    let after = core.logged(core.store().flush_objects(&ids))?;
     if after == before {
         core.store().remember_lengths(objects);
         return Ok(());

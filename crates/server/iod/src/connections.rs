@@ -23,31 +23,31 @@ use braid_types::{ConnectionId, Failure, SessionId, Status};
 
 /// One connection, as its slices present it to the admission check ([`Gate`](crate::gate::Gate)).
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub(crate) struct ConnectionEntry {
     id: ConnectionId,
     /// `None` for the metadata server and for peers that may not touch data.
     session: Option<SessionId>,
     /// See [`Gate::abandon`](crate::gate::Gate::abandon).
     abandoned: AtomicBool,
     /// Slices that run for it.
-    inside: AtomicU32,
+    running_slices: AtomicU32,
     table: Arc<Table>,
 }
 
-type Table = Mutex<HashMap<ConnectionId, Weak<Caller>>>;
+type Table = Mutex<HashMap<ConnectionId, Weak<ConnectionEntry>>>;
 
 /// The table of connections. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Callers(Arc<Table>);
+pub(crate) struct ConnectionTable(Arc<Table>);
 
-impl Callers {
+impl ConnectionTable {
     /// Adds a new connection.
-    pub(crate) fn add(&self, id: ConnectionId, session: Option<SessionId>) -> Arc<Caller> {
-        let caller = Arc::new(Caller {
+    pub(crate) fn add(&self, id: ConnectionId, session: Option<SessionId>) -> Arc<ConnectionEntry> {
+        let caller = Arc::new(ConnectionEntry {
             id,
             session,
             abandoned: AtomicBool::new(false),
-            inside: AtomicU32::new(0),
+            running_slices: AtomicU32::new(0),
             table: self.0.clone(),
         });
         lock(&self.0).insert(id, Arc::downgrade(&caller));
@@ -62,9 +62,9 @@ impl Callers {
         &self,
         ids: &[ConnectionId],
         session: SessionId,
-    ) -> Result<Vec<Arc<Caller>>, Failure> {
+    ) -> Result<Vec<Arc<ConnectionEntry>>, Failure> {
         // Bound before any of them is dropped: the last reference takes the table's lock.
-        let found: Vec<Arc<Caller>> = {
+        let found: Vec<Arc<ConnectionEntry>> = {
             let table = lock(&self.0);
             ids.iter().filter_map(|id| table.get(id).and_then(Weak::upgrade)).collect()
         };
@@ -78,7 +78,7 @@ impl Callers {
     }
 
     /// All connections that have not ended.
-    pub(crate) fn all(&self) -> Vec<Arc<Caller>> {
+    pub(crate) fn all(&self) -> Vec<Arc<ConnectionEntry>> {
         lock(&self.0).values().filter_map(Weak::upgrade).collect()
     }
 
@@ -89,7 +89,7 @@ impl Callers {
     }
 }
 
-impl Caller {
+impl ConnectionEntry {
     pub(crate) fn session(&self) -> Option<SessionId> {
         self.session
     }
@@ -105,30 +105,30 @@ impl Caller {
     }
 
     /// For the admission check only: counts a slice as running, before the rules are read.
-    pub(crate) fn enter(&self) {
-        self.inside.fetch_add(1, SeqCst);
+    pub(crate) fn begin_slice(&self) {
+        self.running_slices.fetch_add(1, SeqCst);
     }
 
     /// For the admission check only: the slice has ended.
-    pub(crate) fn leave(&self) {
-        let before = self.inside.fetch_sub(1, SeqCst);
+    pub(crate) fn end_slice(&self) {
+        let before = self.running_slices.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a slice ends once");
     }
     /// Whether a slice runs, or is about to.
     /// Whether a pass is held for it, or about to be.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.inside.load(SeqCst) > 0
+    pub(crate) fn has_running_slice(&self) -> bool {
+        self.running_slices.load(SeqCst) > 0
     }
 }
 
-impl Drop for Caller {
+impl Drop for ConnectionEntry {
     fn drop(&mut self) {
-        debug_assert_eq!(*self.inside.get_mut(), 0, "1: a running slice holds its connection");
+        debug_assert_eq!(*self.running_slices.get_mut(), 0, "1: a running slice holds its connection");
         lock(&self.table).remove(&self.id);
     }
 }
 
-fn lock(table: &Table) -> MutexGuard<'_, HashMap<ConnectionId, Weak<Caller>>> {
+fn lock(table: &Table) -> MutexGuard<'_, HashMap<ConnectionId, Weak<ConnectionEntry>>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_found_until_its_last_work_is_gone() {
-        let callers = Callers::default();
+        let callers = ConnectionTable::default();
         let connection = callers.add(ConnectionId([1; 16]), Some(SessionId(7)));
         let work = connection.clone();
         drop(connection);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_connection_of_another_session_is_not_given_out() {
-        let callers = Callers::default();
+        let callers = ConnectionTable::default();
         let _other = callers.add(ConnectionId([1; 16]), Some(SessionId(7)));
         let _mds = callers.add(ConnectionId([2; 16]), None);
         for id in [[1; 16], [2; 16]] {

@@ -17,18 +17,18 @@ use crate::connection::User;
 
 /// The permits in use.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    taken: Mutex<Taken>,
+pub(super) struct CollectiveLimits {
+    permits: Mutex<PermitTable>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
-    places: Vec<Held>,
+struct PermitTable {
+    places: Vec<PermitEntry>,
     newest: u64,
 }
 
 #[derive(Debug)]
-struct Held {
+struct PermitEntry {
     number: u64,
     session: SessionId,
     user: Option<User>,
@@ -39,12 +39,12 @@ struct Held {
 /// A permit, until it is released or dropped.
 #[must_use = "the place is free again when it is dropped"]
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct CollectivePermit {
+    places: Arc<CollectiveLimits>,
     number: u64,
 }
 
-impl Places {
+impl CollectiveLimits {
     /// Takes a permit for a request of a session and its user, with this many tasks and view bytes.
     ///
     /// # Errors
@@ -54,13 +54,13 @@ impl Places {
         (session, user): (SessionId, Option<User>),
         tasks: usize,
         bytes: usize,
-    ) -> Result<Place, Failure> {
+    ) -> Result<CollectivePermit, Failure> {
         let mut taken = self.lock();
         let (all, own) = (
-            Sum::of(taken.places.iter()),
-            Sum::of(taken.places.iter().filter(|held| held.session == session)),
+            UsageSum::of(taken.places.iter()),
+            UsageSum::of(taken.places.iter().filter(|held| held.session == session)),
         );
-        let users = Sum::of(taken.places.iter().filter(|held| user.is_some() && held.user == user));
+        let users = UsageSum::of(taken.places.iter().filter(|held| user.is_some() && held.user == user));
         let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
         if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
             return refused(format!(
@@ -80,7 +80,7 @@ impl Places {
                 users.places
             ));
         }
-        let views = |of: &str, sum: &Sum| {
+        let views = |of: &str, sum: &UsageSum| {
             format!(
                 "views of collective requests take {} bytes{of}, and would take {bytes} more",
                 sum.bytes
@@ -97,18 +97,18 @@ impl Places {
         }
         taken.newest += 1;
         let number = taken.newest;
-        taken.places.push(Held { number, session, user, tasks, bytes });
-        Ok(Place { places: Arc::clone(self), number })
+        taken.places.push(PermitEntry { number, session, user, tasks, bytes });
+        Ok(CollectivePermit { places: Arc::clone(self), number })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PermitTable> {
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl CollectivePermit {
     /// Lowers the counted view bytes to the exact number.
-    pub(super) fn takes(&self, bytes: usize) {
+    pub(super) fn reduce_view_bytes(&self, bytes: usize) {
         if let Some(held) =
             self.places.lock().places.iter_mut().find(|held| held.number == self.number)
         {
@@ -117,26 +117,26 @@ impl Place {
     }
 
     /// Releases the permit.
-    pub(super) fn give_back(&self) {
+    pub(super) fn release(&self) {
         self.places.lock().places.retain(|held| held.number != self.number);
     }
 }
 
-impl Drop for Place {
+impl Drop for CollectivePermit {
     fn drop(&mut self) {
-        self.give_back();
+        self.release();
     }
 }
 
 #[derive(Debug, Default)]
-struct Sum {
+struct UsageSum {
     places: usize,
     tasks: usize,
     bytes: usize,
 }
 
-impl Sum {
-    fn of<'a>(places: impl Iterator<Item = &'a Held>) -> Self {
+impl UsageSum {
+    fn of<'a>(places: impl Iterator<Item = &'a PermitEntry>) -> Self {
         places.fold(Self::default(), |sum, held| Self {
             places: sum.places + 1,
             tasks: sum.tasks + held.tasks,
@@ -149,13 +149,13 @@ impl Sum {
 mod tests {
     use super::*;
 
-    fn refused(taken: Result<Place, Failure>) -> bool {
+    fn refused(taken: Result<CollectivePermit, Failure>) -> bool {
         taken.is_err_and(|failure| failure.status == Status::LimitExceeded)
     }
 
     #[test]
     fn a_session_has_a_share_of_the_places_and_all_together_have_all() {
-        let places = Arc::<Places>::default();
+        let places = Arc::<CollectiveLimits>::default();
         let of = |session| places.take((SessionId(session), None), 1, 0);
         let mut taken = Vec::new();
         for session in 0..4 {
@@ -163,7 +163,7 @@ mod tests {
             assert!(refused(of(session)), "the share of session {session}");
         }
         assert!(refused(of(4)), "none is left");
-        taken[0].give_back();
+        taken[0].release();
         drop(taken.pop());
         let more = [of(4).unwrap(), of(5).unwrap()];
         assert!(refused(of(6)), "a place that is given back and dropped is one");
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_user_with_many_sessions_leaves_half_the_places_and_memory_to_others() {
         let user = |uid| Some(User { key: braid_types::KeyId(1), uid });
-        let places = Arc::<Places>::default();
+        let places = Arc::<CollectiveLimits>::default();
         let take = |session, uid, bytes| places.take((SessionId(session), user(uid)), 1, bytes);
         let taken: Vec<_> = (0..COLLECTIVES_OF_USER_MAX as u64)
             .map(|session| take(session, 7, 0).unwrap())
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn tasks_and_memory_of_views_are_bounded_before_there_are_any() {
-        let places = Arc::<Places>::default();
+        let places = Arc::<CollectiveLimits>::default();
         assert!(refused(places.take((SessionId(1), None), COLLECTIVE_TASKS_MAX + 1, 0)));
         assert!(refused(places.take(
             (SessionId(1), None),
@@ -205,7 +205,7 @@ mod tests {
             refused(places.take((SessionId(0), None), 1, 1))
                 && refused(places.take((SessionId(9), None), 1, 1))
         );
-        taken[3].takes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
+        taken[3].reduce_view_bytes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
         assert!(
             places.take((SessionId(9), None), 1, 1).is_ok(),
             "the limit was higher than the exact number"

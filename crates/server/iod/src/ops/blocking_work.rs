@@ -6,40 +6,40 @@ use braid_store::ObjectStore;
 use braid_types::Failure;
 use braid_wire::Wire;
 
-use crate::{iod_core::IodCore, sink::Answer};
+use crate::{iod_core::IodCore, frame_sink::Answer};
 
 type Run<S> = Box<dyn FnOnce(&IodCore<S>, Duration) -> Answer + Send>;
 
 /// An operation that is decoded and admitted, for a thread that may block.
-pub struct Work<S> {
+pub struct BlockingWork<S> {
     name: &'static str,
-    apart: bool,
+    is_long_running: bool,
     run: Run<S>,
 }
 
-impl<S: ObjectStore> Work<S> {
+impl<S: ObjectStore> BlockingWork<S> {
     pub(super) fn new<R: Wire>(
         name: &'static str,
         run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
     ) -> Self {
         Self {
             name,
-            apart: false,
+            is_long_running: false,
             run: Box::new(move |core, now| Answer::from_outcome(run(core, now))),
         }
     }
 
     /// An operation that may take as long as all others together.
-    pub(super) fn apart<R: Wire>(
+    pub(super) fn long_running<R: Wire>(
         name: &'static str,
         run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
     ) -> Self {
-        Self { apart: true, ..Self::new(name, run) }
+        Self { is_long_running: true, ..Self::new(name, run) }
     }
 
     /// Whether it needs its own queue, so that others do not wait for it.
-    pub fn is_apart(&self) -> bool {
-        self.apart
+    pub fn is_long_running(&self) -> bool {
+        self.is_long_running
     }
 
     /// Carries it out.
@@ -51,7 +51,7 @@ impl<S: ObjectStore> Work<S> {
     }
 }
 
-impl<S> fmt::Debug for Work<S> {
+impl<S> fmt::Debug for BlockingWork<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Work").field("name", &self.name).finish_non_exhaustive()
     }

@@ -4,11 +4,11 @@ use braid_types::{Failure, Status, limits::SEARCH_SLICES_MAX};
 
 /// Slices in a row that found no byte.
 #[derive(Debug, Default)]
-pub(crate) struct Search(usize);
+pub(crate) struct SearchLimit(usize);
 
-impl Search {
+impl SearchLimit {
     /// The slice found a byte.
-    pub(crate) fn found(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.0 = 0;
     }
 
@@ -16,12 +16,12 @@ impl Search {
     ///
     /// # Errors
     /// [`Status::LimitExceeded`] after [`SEARCH_SLICES_MAX`].
-    pub(crate) fn found_nothing(&mut self) -> Result<(), Failure> {
-        self.found_nothing_in(SEARCH_SLICES_MAX)
+    pub(crate) fn count_empty_slice(&mut self) -> Result<(), Failure> {
+        self.count_empty_slice_up_to(SEARCH_SLICES_MAX)
     }
 
     /// The same with another limit.
-    pub(crate) fn found_nothing_in(&mut self, slices_max: usize) -> Result<(), Failure> {
+    pub(crate) fn count_empty_slice_up_to(&mut self, slices_max: usize) -> Result<(), Failure> {
         self.0 += 1;
         if self.0 < slices_max {
             return Ok(());

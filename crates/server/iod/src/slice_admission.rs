@@ -32,7 +32,7 @@ use std::{
 
 use braid_types::{Failure, MdsEpoch, RangeMap, SessionId, Status};
 
-use crate::callers::{Caller, Callers};
+use crate::connections::{ConnectionEntry, ConnectionTable};
 
 /// Ranges of fenced sessions, 24 bytes each. The metadata server fences at most one range more than
 /// there are live sessions (131,072), and the ranges that it pushes touch those. Beyond twice as
@@ -42,22 +42,22 @@ pub const FENCED_RANGES_MAX: usize = 262_144;
 
 /// Decides whether a slice of a request may touch objects.
 #[derive(Debug)]
-pub struct Gate {
+pub struct SliceAdmission {
     /// The lock is never held while a thread waits.
-    rules: RwLock<Rules>,
+    rules: RwLock<AdmissionRules>,
     /// In nanoseconds; 0 serves no clients.
     serve_until: AtomicU64,
-    callers: Callers,
+    callers: ConnectionTable,
     /// Callers that the rules refuse and that had running slices at the last look.
-    draining: Mutex<Vec<Arc<Caller>>>,
+    draining: Mutex<Vec<Arc<ConnectionEntry>>>,
     /// A slice has ended for which a thread may wait.
-    left: Condvar,
+    slice_ended: Condvar,
     /// Threads that wait for slices to end.
     waiting: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Rules {
+struct AdmissionRules {
     fenced: RangeMap<()>,
     epoch_min: MdsEpoch,
 }
@@ -65,20 +65,20 @@ struct Rules {
 /// While it lives, no fence or abandonment of its callers is acknowledged. Held for one slice only.
 #[must_use = "a pass that is dropped protects nothing"]
 #[derive(Debug)]
-pub struct Pass<'a> {
-    gate: &'a Gate,
-    inside: Inside,
+pub struct AdmissionGuard<'a> {
+    gate: &'a SliceAdmission,
+    inside: SliceOwner,
 }
 
 /// The callers of a slice: one, or all tasks of a collective write.
 #[derive(Debug)]
-enum Inside {
-    One(Arc<Caller>),
-    All(Vec<Arc<Caller>>),
+enum SliceOwner {
+    One(Arc<ConnectionEntry>),
+    All(Vec<Arc<ConnectionEntry>>),
 }
 
-impl Inside {
-    fn callers(&self) -> &[Arc<Caller>] {
+impl SliceOwner {
+    fn callers(&self) -> &[Arc<ConnectionEntry>] {
         match self {
             Self::One(caller) => std::slice::from_ref(caller),
             Self::All(callers) => callers,
@@ -86,28 +86,28 @@ impl Inside {
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for AdmissionGuard<'_> {
     fn drop(&mut self) {
-        self.inside.callers().iter().for_each(|caller| caller.leave());
+        self.inside.callers().iter().for_each(|caller| caller.end_slice());
         if self.gate.waiting.load(SeqCst) > 0 {
             // A waiting thread has read the counts under this lock, or reads them after it.
             drop(self.gate.draining());
-            self.gate.left.notify_all();
+            self.gate.slice_ended.notify_all();
         }
     }
 }
 
-impl Gate {
+impl SliceAdmission {
     /// Admits no client before the first [`Gate::serve_until`]. It need not remember the fences of
     /// an earlier process: the reply to a registration brings all of them before service begins.
     /// Fences wait for slices of `callers` only.
-    pub(crate) fn closed(callers: Callers) -> Self {
+    pub(crate) fn not_serving(callers: ConnectionTable) -> Self {
         Self {
             rules: RwLock::default(),
             serve_until: AtomicU64::new(0),
             callers,
             draining: Mutex::default(),
-            left: Condvar::new(),
+            slice_ended: Condvar::new(),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -117,14 +117,14 @@ impl Gate {
     ///
     /// # Errors
     /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`], [`Status::Cancelled`].
-    pub(crate) fn pass(
+    pub(crate) fn begin_slice(
         &self,
-        caller: &Arc<Caller>,
+        caller: &Arc<ConnectionEntry>,
         epoch: MdsEpoch,
         now: Duration,
-    ) -> Result<Pass<'_>, Failure> {
-        caller.enter();
-        let pass = Pass { gate: self, inside: Inside::One(caller.clone()) };
+    ) -> Result<AdmissionGuard<'_>, Failure> {
+        caller.begin_slice();
+        let pass = AdmissionGuard { gate: self, inside: SliceOwner::One(caller.clone()) };
         self.check(caller, epoch, now).map(|()| pass)
     }
 
@@ -132,14 +132,14 @@ impl Gate {
     ///
     /// # Errors
     /// As [`Gate::pass`], of the first caller that is refused.
-    pub(crate) fn pass_together<'c>(
+    pub(crate) fn begin_shared_slice<'c>(
         &self,
-        callers: impl Iterator<Item = (&'c Arc<Caller>, MdsEpoch)> + Clone,
+        callers: impl Iterator<Item = (&'c Arc<ConnectionEntry>, MdsEpoch)> + Clone,
         now: Duration,
-    ) -> Result<Pass<'_>, Failure> {
+    ) -> Result<AdmissionGuard<'_>, Failure> {
         let all: Vec<_> = callers.clone().map(|(caller, _)| caller.clone()).collect();
-        all.iter().for_each(|caller| caller.enter());
-        let pass = Pass { gate: self, inside: Inside::All(all) };
+        all.iter().for_each(|caller| caller.begin_slice());
+        let pass = AdmissionGuard { gate: self, inside: SliceOwner::All(all) };
         for (caller, epoch) in callers {
             self.check(caller, epoch, now)?;
         }
@@ -152,7 +152,7 @@ impl Gate {
     /// As [`Gate::pass`].
     pub(crate) fn check(
         &self,
-        caller: &Caller,
+        caller: &ConnectionEntry,
         epoch: MdsEpoch,
         now: Duration,
     ) -> Result<(), Failure> {
@@ -196,7 +196,7 @@ impl Gate {
     ) -> bool {
         self.begin_fence(ranges, epoch_min);
         let mut draining = self.draining();
-        draining.retain(|caller| caller.is_inside());
+        draining.retain(|caller| caller.has_running_slice());
         draining.is_empty()
     }
 
@@ -225,7 +225,7 @@ impl Gate {
         // An older epoch may belong to a slice of any session.
         let is_refused =
             |session| ranges.iter().any(|(first, last)| *first <= session && session <= *last);
-        let inside = self.callers.all().into_iter().filter(|caller| caller.is_inside());
+        let inside = self.callers.all().into_iter().filter(|caller| caller.has_running_slice());
         let refused = inside.filter(|caller| raised || caller.session().is_some_and(is_refused));
         let mut draining = self.draining();
         for caller in refused {
@@ -236,15 +236,15 @@ impl Gate {
     }
 
     /// Waits until `done` holds for the refused callers that still have running slices.
-    fn wait_until(&self, mut done: impl FnMut(&[Arc<Caller>]) -> bool) {
+    fn wait_until(&self, mut done: impl FnMut(&[Arc<ConnectionEntry>]) -> bool) {
         self.waiting.fetch_add(1, SeqCst);
         let mut draining = self.draining();
         loop {
-            draining.retain(|caller| caller.is_inside());
+            draining.retain(|caller| caller.has_running_slice());
             if done(&draining) {
                 break;
             }
-            draining = self.left.wait(draining).unwrap_or_else(PoisonError::into_inner);
+            draining = self.slice_ended.wait(draining).unwrap_or_else(PoisonError::into_inner);
         }
         drop(draining);
         self.waiting.fetch_sub(1, SeqCst);
@@ -254,7 +254,7 @@ impl Gate {
     ///
     /// # Errors
     /// As [`Gate::pass`].
-    pub fn admit(&self, caller: &Caller, now: Duration) -> Result<(), Failure> {
+    pub fn check_without_capability(&self, caller: &ConnectionEntry, now: Duration) -> Result<(), Failure> {
         if caller.is_abandoned() {
             return Err(abandoned());
         }
@@ -262,9 +262,9 @@ impl Gate {
     }
 
     /// Refuses these connections from now on. Waits for their running slices.
-    pub(crate) fn abandon(&self, callers: &[Arc<Caller>]) {
+    pub(crate) fn abandon(&self, callers: &[Arc<ConnectionEntry>]) {
         callers.iter().for_each(|caller| caller.abandon());
-        self.wait_until(|_| !callers.iter().any(|caller| caller.is_inside()));
+        self.wait_until(|_| !callers.iter().any(|caller| caller.has_running_slice()));
     }
 
     /// Serves clients until this moment; `None` stops immediately.
@@ -279,7 +279,7 @@ impl Gate {
 
     fn check_session(
         &self,
-        rules: &Rules,
+        rules: &AdmissionRules,
         session: SessionId,
         now: Duration,
     ) -> Result<(), Failure> {
@@ -295,11 +295,11 @@ impl Gate {
         Ok(())
     }
 
-    fn rules(&self) -> RwLockReadGuard<'_, Rules> {
+    fn rules(&self) -> RwLockReadGuard<'_, AdmissionRules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn draining(&self) -> MutexGuard<'_, Vec<Arc<Caller>>> {
+    fn draining(&self) -> MutexGuard<'_, Vec<Arc<ConnectionEntry>>> {
         self.draining.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -309,7 +309,7 @@ fn nanos(moment: Duration) -> u64 {
     u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Rules {
+impl AdmissionRules {
     fn check_epoch(&self, epoch: MdsEpoch) -> Result<(), Failure> {
         if epoch < self.epoch_min {
             let detail =
@@ -329,32 +329,32 @@ mod tests {
     use braid_types::ConnectionId;
 
     use super::*;
-    use crate::callers::Callers;
+    use crate::connections::ConnectionTable;
 
     const NOW: Duration = Duration::from_secs(100);
 
-    fn open() -> Gate {
-        let gate = Gate::closed(Callers::default());
+    fn open() -> SliceAdmission {
+        let gate = SliceAdmission::not_serving(ConnectionTable::default());
         gate.serve_until(Some(NOW + Duration::from_secs(1)));
         gate
     }
 
-    fn caller(session: Option<u64>) -> Arc<Caller> {
-        Callers::default().add(ConnectionId([9; 16]), session.map(SessionId))
+    fn caller(session: Option<u64>) -> Arc<ConnectionEntry> {
+        ConnectionTable::default().add(ConnectionId([9; 16]), session.map(SessionId))
     }
 
     /// A connection in the gate's table.
-    fn connected(gate: &Gate, id: u8, session: u64) -> Arc<Caller> {
+    fn connected(gate: &SliceAdmission, id: u8, session: u64) -> Arc<ConnectionEntry> {
         gate.callers.add(ConnectionId([id; 16]), Some(SessionId(session)))
     }
 
-    fn refusal(gate: &Gate, session: u64, epoch: u64, now: Duration) -> Option<Status> {
-        gate.pass(&caller(Some(session)), MdsEpoch(epoch), now).err().map(|failure| failure.status)
+    fn refusal(gate: &SliceAdmission, session: u64, epoch: u64, now: Duration) -> Option<Status> {
+        gate.begin_slice(&caller(Some(session)), MdsEpoch(epoch), now).err().map(|failure| failure.status)
     }
 
     #[test]
     fn clients_are_refused_before_the_first_and_after_the_last_heartbeat() {
-        let gate = Gate::closed(Callers::default());
+        let gate = SliceAdmission::not_serving(ConnectionTable::default());
         assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
         gate.serve_until(Some(NOW));
         assert_eq!(refusal(&gate, 1, 1, NOW - Duration::from_nanos(1)), None);
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(refusal(&gate, 7, 2, NOW), Some(Status::Fenced));
         assert_eq!(refusal(&gate, 8, 1, NOW), Some(Status::StaleEpoch));
         assert_eq!(refusal(&gate, 8, 2, NOW), None);
-        assert!(gate.pass(&caller(None), MdsEpoch(2), NOW).is_ok());
+        assert!(gate.begin_slice(&caller(None), MdsEpoch(2), NOW).is_ok());
     }
 
     #[test]
@@ -411,7 +411,7 @@ mod tests {
         let gate = open();
         gate.fence(&[SessionId(7)], MdsEpoch(1));
         let refused =
-            |caller: &Caller, now| gate.admit(caller, now).err().map(|failure| failure.status);
+            |caller: &ConnectionEntry, now| gate.check_without_capability(caller, now).err().map(|failure| failure.status);
         assert_eq!(refused(&caller(Some(7)), NOW), Some(Status::Fenced));
         assert_eq!(refused(&caller(Some(8)), NOW), None);
         assert_eq!(
@@ -434,7 +434,7 @@ mod tests {
         let (started, has_started) = std::sync::mpsc::channel();
         let (fenced, is_fenced) = std::sync::mpsc::channel();
         let writer = connected(&gate, 1, 7);
-        let pass = gate.pass(&writer, MdsEpoch(1), NOW).unwrap();
+        let pass = gate.begin_slice(&writer, MdsEpoch(1), NOW).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 started.send(()).unwrap();
@@ -455,7 +455,7 @@ mod tests {
         let (given_up, other) = (connected(&gate, 1, 7), connected(&gate, 2, 7));
         let (started, has_started) = std::sync::mpsc::channel();
         let (abandoned, is_abandoned) = std::sync::mpsc::channel();
-        let pass = gate.pass(&given_up, MdsEpoch(1), NOW).unwrap();
+        let pass = gate.begin_slice(&given_up, MdsEpoch(1), NOW).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 started.send(()).unwrap();
@@ -467,10 +467,10 @@ mod tests {
             drop(pass);
             is_abandoned.recv().unwrap();
         });
-        let refused = gate.pass(&given_up, MdsEpoch(1), NOW).unwrap_err();
+        let refused = gate.begin_slice(&given_up, MdsEpoch(1), NOW).unwrap_err();
         assert_eq!(refused.status, Status::Cancelled);
         assert!(
-            gate.pass(&other, MdsEpoch(1), NOW).is_ok(),
+            gate.begin_slice(&other, MdsEpoch(1), NOW).is_ok(),
             "the session's other connections continue"
         );
     }
@@ -480,7 +480,7 @@ mod tests {
         let gate = open();
         gate.fence(&[], MdsEpoch(1));
         let (stuck, reader) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
-        let pass = gate.pass(&stuck, MdsEpoch(1), NOW).unwrap();
+        let pass = gate.begin_slice(&stuck, MdsEpoch(1), NOW).unwrap();
         let row = |first, last| std::iter::once((SessionId(first), SessionId(last)));
         // Heartbeats, with and without fences of others, all on this thread: it would wait for
         // itself.
@@ -488,14 +488,14 @@ mod tests {
         assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(1)));
         gate.fence(&[SessionId(9)], MdsEpoch(1));
         assert!(
-            gate.pass(&reader, MdsEpoch(1), NOW).is_ok(),
+            gate.begin_slice(&reader, MdsEpoch(1), NOW).is_ok(),
             "reads and writes of others continue"
         );
         // Its own fence refuses it immediately, and holds when the slice has ended.
         assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
         assert_eq!(gate.check(&stuck, MdsEpoch(1), NOW).unwrap_err().status, Status::Fenced);
         assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)), "asked again while it runs");
-        assert!(gate.pass(&reader, MdsEpoch(1), NOW).is_ok());
+        assert!(gate.begin_slice(&reader, MdsEpoch(1), NOW).is_ok());
         drop(pass);
         assert!(gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
     }
@@ -505,8 +505,8 @@ mod tests {
         let gate = open();
         let (one, two) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
         let passes = [
-            gate.pass(&one, MdsEpoch(1), NOW).unwrap(),
-            gate.pass(&two, MdsEpoch(1), NOW).unwrap(),
+            gate.begin_slice(&one, MdsEpoch(1), NOW).unwrap(),
+            gate.begin_slice(&two, MdsEpoch(1), NOW).unwrap(),
         ];
         for pass in passes {
             assert!(!gate.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
@@ -514,14 +514,14 @@ mod tests {
         }
         assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
         let together = [(&one, MdsEpoch(2)), (&two, MdsEpoch(2))];
-        let both = gate.pass_together(together.into_iter(), NOW).unwrap();
-        assert!(one.is_inside() && two.is_inside());
+        let both = gate.begin_shared_slice(together.into_iter(), NOW).unwrap();
+        assert!(one.has_running_slice() && two.has_running_slice());
         drop(both);
-        assert!(!one.is_inside() && !two.is_inside());
+        assert!(!one.has_running_slice() && !two.has_running_slice());
         assert!(
-            gate.pass_together([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW)
+            gate.begin_shared_slice([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW)
                 .is_err()
         );
-        assert!(!one.is_inside() && !two.is_inside(), "refused: no slice runs");
+        assert!(!one.has_running_slice() && !two.has_running_slice(), "refused: no slice runs");
     }
 }
