@@ -231,7 +231,7 @@ impl<S: ObjectStore> IodCore<S> {
         let new = capability.new_object(local_part.object);
         // An object that is not recorded is usually absent: the first write creates it.
         if !local_part.recorded
-            && let Some(object) = self.logged(self.store.make(&new))?
+            && let Some(object) = self.logged(self.store.create_if_absent(&new))?
         {
             return Ok(object);
         }

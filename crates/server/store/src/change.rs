@@ -62,7 +62,7 @@ impl SizeChange {
 
 impl ObjectRecord {
     /// The record of step 1.
-    pub(crate) fn begun(&self, change: SizeChange, size_generation: SizeGeneration) -> Self {
+    pub(crate) fn with_pending(&self, change: SizeChange, size_generation: SizeGeneration) -> Self {
         let flushed_bytes = match change {
             SizeChange::Truncate { length } => self.flushed_bytes.min(length),
             SizeChange::Punch { .. } => self.flushed_bytes,
@@ -71,7 +71,7 @@ impl ObjectRecord {
     }
 
     /// The record of step 3.
-    pub(crate) fn done(&self) -> Self {
+    pub(crate) fn with_pending_done(&self) -> Self {
         let flushed_bytes = match self.pending {
             Some(SizeChange::Truncate { length }) => length,
             _ => self.flushed_bytes,
@@ -81,7 +81,7 @@ impl ObjectRecord {
 
     /// Whether the pending change applies to a file of `size` bytes: one that has lost its end is
     /// not grown.
-    pub(crate) fn can_be_done_at(&self, size: u64) -> bool {
+    pub(crate) fn can_apply_to(&self, size: u64) -> bool {
         let grows = matches!(self.pending, Some(SizeChange::Truncate { length }) if length > size);
         !(grows && size < self.flushed_bytes)
     }
@@ -89,7 +89,7 @@ impl ObjectRecord {
     /// The record after its pending change was refused (invariant 7). It has the generation before;
     /// that is not older than the last change's, since the metadata server raises it by one each
     /// time.
-    pub(crate) fn taken_back(&self) -> Self {
+    pub(crate) fn with_pending_undone(&self) -> Self {
         let size_generation = SizeGeneration(self.size_generation.0.saturating_sub(1));
         Self { pending: None, size_generation, ..self.clone() }
     }

@@ -10,7 +10,7 @@ pub struct DiskLoad {
     /// Duration of each part, without its last flush.
     pub part: Duration,
     /// Threads that sync, and that read at random offsets.
-    pub at_once: u16,
+    pub threads: u16,
 }
 
 /// The results of a measurement.

@@ -73,13 +73,13 @@ impl Fault {
 #[derive(Debug, Default)]
 pub struct FaultPlan {
     operations: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<PlanState>,
     /// `held` or `waiting` has changed.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PlanState {
     counted: BTreeMap<DiskOp, u64>,
     numbered: Vec<(Option<DiskOp>, u64, Fault)>,
     always: Vec<(DiskOp, Fault)>,
@@ -120,7 +120,7 @@ impl FaultPlan {
     }
 
     /// Waits until a held operation waits.
-    pub fn wait_until_one_is_held(&self) {
+    pub fn wait_for_held_operation(&self) {
         let waits = self.changed.wait_while(self.lock(), |state| state.waiting == 0);
         drop(waits.unwrap_or_else(PoisonError::into_inner));
     }
@@ -139,7 +139,7 @@ impl FaultPlan {
     /// Removes all faults: the disk is repaired, and the process has started again.
     pub fn clear(&self) {
         let mut state = self.lock();
-        *state = State { counted: std::mem::take(&mut state.counted), ..State::default() };
+        *state = PlanState { counted: std::mem::take(&mut state.counted), ..PlanState::default() };
     }
 
     /// Operations so far.
@@ -148,7 +148,7 @@ impl FaultPlan {
     }
 
     /// Asked before each operation.
-    pub(crate) fn before(&self, op: DiskOp) -> Option<Fault> {
+    pub(crate) fn next_fault(&self, op: DiskOp) -> Option<Fault> {
         let mut state = self.lock();
         if state.held == Some(op) {
             state.waiting += 1;
@@ -168,15 +168,15 @@ impl FaultPlan {
 
     /// Asked before each operation that cannot be partial.
     pub(crate) fn check(&self, op: DiskOp) -> io::Result<()> {
-        self.before(op).and_then(Fault::error).map_or(Ok(()), Err)
+        self.next_fault(op).and_then(Fault::error).map_or(Ok(()), Err)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, PlanState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl State {
+impl PlanState {
     fn choose(&mut self, op: DiskOp, total: u64, of_kind: u64) -> Option<Fault> {
         if self.killed {
             return Some(Fault::Killed);

@@ -43,6 +43,6 @@ pub use local::{Host, LocalOptions, LocalStore, OPEN_FILES_DEFAULT};
 pub use mapping::Mapping;
 pub use memory::MemStore;
 pub use object::{
-    DeviceId, NewObject, Object, ObjectPage, ObjectStat, ObjectStore, StoreSpace, order,
+    DeviceId, NewObject, Object, ObjectPage, ObjectStat, ObjectStore, StoreSpace, listing_order,
 };
 pub use record::{LAYOUT_BYTES_MAX, ObjectRecord, RECORD_VERSION, RECORD_XATTR};

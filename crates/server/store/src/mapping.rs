@@ -25,18 +25,18 @@ const BYTES_MIN: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Mapping {
     raw: MmapRaw,
-    room: Taken,
+    charge: AddressSpaceCharge,
 }
 
 impl Mapping {
     /// Maps a file up to `end` at least; the file may end before. `None` when `budget` has no
     /// space, or the system refuses.
-    pub(crate) fn of(file: &File, end: u64, budget: &Arc<AtomicU64>) -> Option<Self> {
+    pub(crate) fn new(file: &File, end: u64, budget: &Arc<AtomicU64>) -> Option<Self> {
         let bytes = end.checked_next_power_of_two()?.max(BYTES_MIN);
-        let room = Taken::of(budget, bytes)?;
+        let room = AddressSpaceCharge::of(budget, bytes)?;
         let raw =
             MmapOptions::new().len(usize::try_from(bytes).ok()?).map_raw_read_only(file).ok()?;
-        Some(Self { raw, room })
+        Some(Self { raw, charge: room })
     }
 
     /// The mapping itself.
@@ -46,18 +46,18 @@ impl Mapping {
 
     /// Length of the mapping; the file may be shorter.
     pub fn bytes(&self) -> u64 {
-        self.room.bytes
+        self.charge.bytes
     }
 }
 
 /// Address space that is counted as used.
 #[derive(Debug)]
-struct Taken {
+struct AddressSpaceCharge {
     budget: Arc<AtomicU64>,
     bytes: u64,
 }
 
-impl Taken {
+impl AddressSpaceCharge {
     fn of(budget: &Arc<AtomicU64>, bytes: u64) -> Option<Self> {
         let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= MAPPED_BYTES_MAX);
         budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
@@ -65,7 +65,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for AddressSpaceCharge {
     fn drop(&mut self) {
         self.budget.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -78,16 +78,16 @@ mod tests {
     #[test]
     fn a_mapping_is_counted_as_long_as_it_lives_and_there_is_an_end() {
         let (file, budget) = (tempfile::tempfile().unwrap(), Arc::new(AtomicU64::new(0)));
-        let small = Mapping::of(&file, 5, &budget).unwrap();
-        let larger = Mapping::of(&file, BYTES_MIN + 1, &budget).unwrap();
+        let small = Mapping::new(&file, 5, &budget).unwrap();
+        let larger = Mapping::new(&file, BYTES_MIN + 1, &budget).unwrap();
         assert_eq!((small.bytes(), larger.bytes()), (BYTES_MIN, 2 * BYTES_MIN));
         assert_eq!(budget.load(Ordering::Relaxed), 3 * BYTES_MIN);
-        assert!(Mapping::of(&file, MAPPED_BYTES_MAX, &budget).is_none(), "the others are counted");
-        assert!(Mapping::of(&file, u64::MAX, &budget).is_none());
+        assert!(Mapping::new(&file, MAPPED_BYTES_MAX, &budget).is_none(), "the others are counted");
+        assert!(Mapping::new(&file, u64::MAX, &budget).is_none());
         drop((small, larger));
         assert_eq!(budget.load(Ordering::Relaxed), 0);
         assert_eq!(
-            Mapping::of(&file, MAPPED_BYTES_MAX, &budget).unwrap().bytes(),
+            Mapping::new(&file, MAPPED_BYTES_MAX, &budget).unwrap().bytes(),
             MAPPED_BYTES_MAX
         );
     }

@@ -37,7 +37,7 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
 
     /// Creates the object; `None` if it exists. For an object that is probably absent this is
     /// cheaper than a lookup.
-    fn make(&self, new: &NewObject) -> Result<Option<Arc<dyn Object>>> {
+    fn create_if_absent(&self, new: &NewObject) -> Result<Option<Arc<dyn Object>>> {
         match self.open(new.id) {
             Ok(_) => Ok(None),
             Err(error) if error.is_no_object() => self.create(new).map(Some),
@@ -242,7 +242,7 @@ pub struct ObjectPage {
     /// Objects, in the order of [`order`].
     pub objects: Vec<ObjectId>,
     /// Paths that are no objects, in the directories that this page began.
-    pub strangers: Vec<String>,
+    pub foreign_files: Vec<String>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<ObjectId>,
 }
@@ -269,6 +269,6 @@ pub struct StoreSpace {
 }
 
 /// The order of listings: by directory, then by file, part, generation.
-pub fn order(id: ObjectId) -> (u64, ObjectId) {
+pub fn listing_order(id: ObjectId) -> (u64, ObjectId) {
     (id.file.0 % limits::OBJECT_DIRECTORIES, id)
 }

@@ -53,7 +53,7 @@ fn run<S: ObjectStore>(
         objects.extend(record(core, id)?);
     }
     let mut bytes = 0;
-    let strangers = page.strangers.into_iter().map(String::into_bytes).take_while(|name| {
+    let strangers = page.foreign_files.into_iter().map(String::into_bytes).take_while(|name| {
         bytes += name.len() + u32::BYTES_MIN;
         bytes <= STRANGER_BYTES_MAX
     });

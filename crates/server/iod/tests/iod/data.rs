@@ -249,7 +249,7 @@ fn a_read_of_what_an_object_has_lost_fails_and_one_of_the_rest_does_not() {
     client.call(&Flush { handle, present }).unwrap();
     // The second object has strips 1 and 3 of the file; its end is lost from the middle of strip 1
     // on.
-    core.store().cut_by_hand(object(1), STRIPE / 2);
+    core.store().truncate_externally(object(1), STRIPE / 2);
     let good = STRIPE + STRIPE / 2;
     assert_eq!(
         client.read(&capability, contiguous(0, good)).unwrap().payload,

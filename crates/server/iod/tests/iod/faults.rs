@@ -85,7 +85,7 @@ fn a_write_that_is_stuck_in_the_disk_holds_up_its_own_fence_alone() {
     faults.hold(DiskOp::Write);
     thread::scope(|scope| {
         let stuck = scope.spawn(|| client(2).write(&capability, contiguous(0, 3), b"xyz"));
-        faults.wait_until_one_is_held();
+        faults.wait_for_held_operation();
         // Also after a failed assertion: the scope waits for the write.
         let _release = Release(&faults);
         // One thread does all of this while the write waits: reads of the same object, heartbeats,

@@ -139,7 +139,7 @@ fn truncate_passes_over_a_lost_object_and_cuts_the_others() {
 #[test]
 fn what_passes_the_disks_longest_file_is_too_large_and_harms_nothing() {
     let core = daemon(1);
-    core.store().limit_objects(1 << 20);
+    core.store().limit_object_bytes(1 << 20);
     let capability = capability(striped([1]));
     let mut client = Client::of_session(&core, SESSION);
     client.write(&capability, contiguous(0, 3), b"abc").unwrap();

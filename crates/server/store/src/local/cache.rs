@@ -8,7 +8,7 @@
 //!    objects in use.
 
 use super::directory::lock;
-use super::dirt::Dirt;
+use super::dirty_state::DirtyState;
 use super::object::LocalObject;
 use braid_types::ObjectId;
 use std::collections::HashMap;
@@ -29,15 +29,15 @@ pub(super) struct Cache {
 
 #[derive(Debug, Default)]
 struct Shard {
-    slot: HashMap<ObjectId, usize>,
-    slots: Vec<Slot>,
+    index: HashMap<ObjectId, usize>,
+    entries: Vec<CacheEntry>,
     hand: usize,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CacheEntry {
     object: Arc<LocalObject>,
-    asked_for: bool,
+    referenced: bool,
 }
 
 impl Cache {
@@ -53,19 +53,19 @@ impl Cache {
 
     pub(super) fn find(&self, id: ObjectId) -> Option<Arc<LocalObject>> {
         let mut shard = lock(self.shard(id));
-        let at = *shard.slot.get(&id)?;
-        let slot = &mut shard.slots[at];
-        slot.asked_for = true;
+        let at = *shard.index.get(&id)?;
+        let slot = &mut shard.entries[at];
+        slot.referenced = true;
         Some(slot.object.clone())
     }
 
     /// The object to use: the one that another thread opened first, or this one.
     pub(super) fn insert(&self, object: Arc<LocalObject>) -> Arc<LocalObject> {
         let mut shard = lock(self.shard(object.id));
-        match shard.slot.get(&object.id) {
-            Some(at) => shard.slots[*at].object.clone(),
+        match shard.index.get(&object.id) {
+            Some(at) => shard.entries[*at].object.clone(),
             None => {
-                shard.place(object.clone(), self.shard_objects_max);
+                shard.insert(object.clone(), self.shard_objects_max);
                 object
             }
         }
@@ -77,16 +77,16 @@ impl Cache {
 
     /// What a sync of the whole file system will cover, for each open object. It does not hold the
     /// objects, so the cache can still evict them.
-    pub(super) fn dirt_seen(&self) -> Vec<(Arc<Dirt>, u64)> {
-        let seen = |slot: &Slot| (slot.object.dirt().clone(), slot.object.dirt().seen());
+    pub(super) fn dirty_snapshot(&self) -> Vec<(Arc<DirtyState>, u64)> {
+        let seen = |slot: &CacheEntry| (slot.object.dirty_state().clone(), slot.object.dirty_state().change_count());
         self.shards
             .iter()
-            .flat_map(|shard| lock(shard).slots.iter().map(seen).collect::<Vec<_>>())
+            .flat_map(|shard| lock(shard).entries.iter().map(seen).collect::<Vec<_>>())
             .collect()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).slots.len()).sum()
+        self.shards.iter().map(|shard| lock(shard).entries.len()).sum()
     }
 
     fn shard(&self, id: ObjectId) -> &Mutex<Shard> {
@@ -95,27 +95,27 @@ impl Cache {
 }
 
 impl Shard {
-    fn place(&mut self, object: Arc<LocalObject>, max: usize) {
-        let (id, slot) = (object.id, Slot { object, asked_for: false });
+    fn insert(&mut self, object: Arc<LocalObject>, max: usize) {
+        let (id, slot) = (object.id, CacheEntry { object, referenced: false });
         // Two for one, so that a shard that had to grow shrinks again.
         for _ in 0..2 {
-            if self.slots.len() >= max
+            if self.entries.len() >= max
                 && let Some(victim) = self.victim()
             {
                 self.remove(victim);
             }
         }
-        self.slot.insert(id, self.slots.len());
-        self.slots.push(slot);
-        debug_assert_eq!(self.slot.len(), self.slots.len(), "1: each object has one entry");
+        self.index.insert(id, self.entries.len());
+        self.entries.push(slot);
+        debug_assert_eq!(self.index.len(), self.entries.len(), "1: each object has one entry");
     }
 
     fn victim(&mut self) -> Option<ObjectId> {
-        for _ in 0..HAND_STEPS_MAX.min(2 * self.slots.len()) {
-            let at = self.hand % self.slots.len();
+        for _ in 0..HAND_STEPS_MAX.min(2 * self.entries.len()) {
+            let at = self.hand % self.entries.len();
             self.hand = at + 1;
-            let slot = &mut self.slots[at];
-            if Arc::strong_count(&slot.object) == 1 && !std::mem::take(&mut slot.asked_for) {
+            let slot = &mut self.entries[at];
+            if Arc::strong_count(&slot.object) == 1 && !std::mem::take(&mut slot.referenced) {
                 return Some(slot.object.id);
             }
         }
@@ -123,11 +123,11 @@ impl Shard {
     }
 
     fn remove(&mut self, id: ObjectId) {
-        let Some(at) = self.slot.remove(&id) else { return };
-        self.slots.swap_remove(at);
-        if let Some(moved) = self.slots.get(at) {
-            self.slot.insert(moved.object.id, at);
+        let Some(at) = self.index.remove(&id) else { return };
+        self.entries.swap_remove(at);
+        if let Some(moved) = self.entries.get(at) {
+            self.index.insert(moved.object.id, at);
         }
-        debug_assert_eq!(self.slot.len(), self.slots.len(), "1: each object has one entry");
+        debug_assert_eq!(self.index.len(), self.entries.len(), "1: each object has one entry");
     }
 }

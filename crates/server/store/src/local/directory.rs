@@ -54,23 +54,23 @@ pub(super) struct Directory {
     pub(super) object_bytes_max: u64,
     faults: Option<Arc<FaultPlan>>,
     verifier: Mutex<WriteVerifier>,
-    names: Vec<Names>,
-    closed: Closed,
+    names: Vec<NameChanges>,
+    closed: ClosedDirty,
     mapped: Arc<AtomicU64>,
 }
 
 /// Objects that were closed with unflushed changes since the file system was last asked for
 /// write-back errors.
 #[derive(Debug)]
-struct Closed {
+struct ClosedDirty {
     /// Locked while a thread asks.
-    asking: Mutex<()>,
-    unasked: Mutex<Unasked>,
+    checking: Mutex<()>,
+    unchecked: Mutex<UncheckedObjects>,
 }
 
 /// The objects since then.
 #[derive(Debug, Default)]
-struct Unasked {
+struct UncheckedObjects {
     /// Whether every object may be one of them: those of the process before are unknown, and more
     /// than [`UNASKED_MAX`] are not remembered.
     any: bool,
@@ -78,17 +78,17 @@ struct Unasked {
 }
 
 /// Objects that are remembered one by one, at most (I9).
-const UNASKED_MAX: usize = 65_536;
+const UNCHECKED_MAX: usize = 65_536;
 
 /// For one object directory: how often its names changed, and up to which change they are durable.
 #[derive(Debug)]
-struct Names {
+struct NameChanges {
     changes: AtomicU64,
     synced: Mutex<u64>,
 }
 
 /// What a sync of the whole file system covers, taken before it begins.
-pub(super) struct NamesSeen(Vec<u64>);
+pub(super) struct NamesSnapshot(Vec<u64>);
 
 impl Directory {
     /// Takes the last daemon's verifier, or makes a new one.
@@ -103,10 +103,10 @@ impl Directory {
         let kept = kept.and_then(|text| verifier::from_text(&text, &host.line()));
         // After a restart the last daemon's unsynced names are unknown, so all count as unsynced
         // (invariant 2).
-        let unknown = |_| Names { changes: AtomicU64::new(1), synced: Mutex::new(0) };
+        let unknown = |_| NameChanges { changes: AtomicU64::new(1), synced: Mutex::new(0) };
         let names = (0..limits::OBJECT_DIRECTORIES).map(unknown).collect();
-        let unasked = Mutex::new(Unasked { any: true, objects: HashSet::new() });
-        let closed = Closed { asking: Mutex::default(), unasked };
+        let unasked = Mutex::new(UncheckedObjects { any: true, objects: HashSet::new() });
+        let closed = ClosedDirty { checking: Mutex::default(), unchecked: unasked };
         let current = kept.unwrap_or_else(verifier::fresh);
         let directory = Self {
             root,
@@ -122,7 +122,7 @@ impl Directory {
         };
         // Written also when it has not changed: on a disk that accepts no writes, the last daemon
         // may have failed to record that its number is no longer valid.
-        if directory.keep_verifier(current).is_err() {
+        if directory.save_verifier(current).is_err() {
             *super::directory::lock(&directory.verifier) = verifier::fresh();
         }
         directory
@@ -163,7 +163,7 @@ impl Directory {
         if error.kind() != io::ErrorKind::NotFound {
             return StoreError::from_io(action, self.object_path(id), error);
         }
-        match self.present(id.file) {
+        match self.expect_directory(id.file) {
             Ok(()) => StoreError::NoObject { object: id, path: self.root.display().to_string() },
             Err(missing) => missing,
         }
@@ -175,7 +175,7 @@ impl Directory {
     /// had made the name durable (I6). The file is moved, not deleted: a file that a person copied
     /// here looks the same.
     pub(super) fn set_aside(&self, id: ObjectId) -> StoreError {
-        let (from, to) = (self.object_path(id), self.lost_name(id));
+        let (from, to) = (self.object_path(id), self.lost_and_found_path(id));
         // Without its record: it has none.
         let moved = self.check(DiskOp::Rename).and_then(|()| std::fs::rename(&from, &to));
         if let Err(error) = moved {
@@ -191,7 +191,7 @@ impl Directory {
     }
 
     /// A free name for the object in lost+found.
-    pub(super) fn lost_name(&self, id: ObjectId) -> PathBuf {
+    pub(super) fn lost_and_found_path(&self, id: ObjectId) -> PathBuf {
         let lost = self.root.join(LOST_AND_FOUND);
         let plain = lost.join(id.to_string());
         let numbered = (1u64..).map(|n| lost.join(format!("{id}.{n}")));
@@ -199,7 +199,7 @@ impl Directory {
     }
 
     /// Fails if the directory of this file's objects does not exist.
-    pub(super) fn present(&self, file: FileIndex) -> Result<()> {
+    pub(super) fn expect_directory(&self, file: FileIndex) -> Result<()> {
         let path = self.object_directory(file);
         if path.is_dir() {
             Ok(())
@@ -214,7 +214,7 @@ impl Directory {
 
     /// For reads and writes, which may be short: how many of `bytes` they may move.
     pub(super) fn allowed(&self, op: DiskOp, bytes: usize) -> io::Result<usize> {
-        match self.faults.as_ref().and_then(|plan| plan.before(op)) {
+        match self.faults.as_ref().and_then(|plan| plan.next_fault(op)) {
             None => Ok(bytes),
             Some(Fault::Short) => Ok(bytes.div_ceil(2)),
             Some(fault) => fault.error().map_or(Ok(bytes), Err),
@@ -223,9 +223,9 @@ impl Directory {
 
     /// An object was closed with unflushed changes.
     pub(super) fn closed_dirty(&self, object: ObjectId) {
-        let mut unasked = lock(&self.closed.unasked);
-        if unasked.objects.len() == UNASKED_MAX {
-            *unasked = Unasked { any: true, objects: HashSet::new() };
+        let mut unasked = lock(&self.closed.unchecked);
+        if unasked.objects.len() == UNCHECKED_MAX {
+            *unasked = UncheckedObjects { any: true, objects: HashSet::new() };
         }
         if !unasked.any {
             unasked.objects.insert(object);
@@ -236,9 +236,9 @@ impl Directory {
     /// from before its open only while the system still has the file in memory. The file system's
     /// descriptor reports every one (`syncfs`, Linux 5.8). This costs nothing unless the object was
     /// closed with unflushed changes since the last time.
-    pub(super) fn ask_of_closed(&self, object: ObjectId) -> Result<()> {
-        let one = lock(&self.closed.asking);
-        let unasked = lock(&self.closed.unasked);
+    pub(super) fn check_closed_objects(&self, object: ObjectId) -> Result<()> {
+        let one = lock(&self.closed.checking);
+        let unasked = lock(&self.closed.unchecked);
         let must_ask = unasked.any || unasked.objects.contains(&object);
         drop(unasked);
         if must_ask { self.sync_file_system_as(&one).map(drop) } else { Ok(()) }
@@ -246,20 +246,20 @@ impl Directory {
 
     /// Syncs the whole file system; `false` where there is no such call.
     pub(super) fn sync_file_system(&self) -> Result<bool> {
-        self.sync_file_system_as(&lock(&self.closed.asking))
+        self.sync_file_system_as(&lock(&self.closed.checking))
     }
 
     /// One at a time: the system reports a failed write-back once, and a second caller must see the
     /// new verifier.
     fn sync_file_system_as(&self, _one: &MutexGuard<'_, ()>) -> Result<bool> {
         // Objects that are closed from now on are for the next call.
-        *lock(&self.closed.unasked) = Unasked::default();
+        *lock(&self.closed.unchecked) = UncheckedObjects::default();
         let sync = || {
             self.check(DiskOp::Sync)?;
             platform::sync_file_system(&self.lock)
         };
         sync().map_err(|error| {
-            lock(&self.closed.unasked).any = true;
+            lock(&self.closed.unchecked).any = true;
             self.sync_failed(&self.root, error)
         })
     }
@@ -296,19 +296,19 @@ impl Directory {
     }
 
     /// Before a sync of the whole file system.
-    pub(super) fn names_seen(&self) -> NamesSeen {
-        NamesSeen(self.names.iter().map(|names| names.changes.load(Ordering::SeqCst)).collect())
+    pub(super) fn names_snapshot(&self) -> NamesSnapshot {
+        NamesSnapshot(self.names.iter().map(|names| names.changes.load(Ordering::SeqCst)).collect())
     }
 
     /// A sync of the whole file system has succeeded that began when `seen` was taken.
-    pub(super) fn names_synced(&self, seen: &NamesSeen) {
+    pub(super) fn names_synced(&self, seen: &NamesSnapshot) {
         for (names, seen) in self.names.iter().zip(&seen.0) {
             let mut synced = lock(&names.synced);
             *synced = (*synced).max(*seen);
         }
     }
 
-    fn names_of(&self, file: FileIndex) -> &Names {
+    fn names_of(&self, file: FileIndex) -> &NameChanges {
         &self.names[Self::number_of(file) as usize]
     }
 
@@ -320,7 +320,7 @@ impl Directory {
     pub(super) fn sync_failed(&self, path: &Path, error: io::Error) -> StoreError {
         let mut current = lock(&self.verifier);
         *current = verifier::fresh();
-        if self.keep_verifier(*current).is_err() {
+        if self.save_verifier(*current).is_err() {
             // Without the file the next daemon makes a new verifier too. It also does if the file
             // cannot be removed, because then it cannot write the file either (see `open`).
             let _ = std::fs::remove_file(self.root.join(VERIFIER_FILE));
@@ -328,7 +328,7 @@ impl Directory {
         StoreError::from_io("make durable", path, error)
     }
 
-    fn keep_verifier(&self, verifier: WriteVerifier) -> Result<()> {
+    fn save_verifier(&self, verifier: WriteVerifier) -> Result<()> {
         replace_file(&self.root, VERIFIER_FILE, &verifier::to_text(&self.host.line(), verifier))
     }
 }

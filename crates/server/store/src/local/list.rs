@@ -2,7 +2,7 @@
 
 use super::directory::{Directory, OBJECTS, parse_name};
 use super::platform;
-use crate::{ObjectPage, Result, StoreError, order};
+use crate::{ObjectPage, Result, StoreError, listing_order};
 use braid_types::{ObjectId, limits};
 use std::path::Path;
 
@@ -13,16 +13,16 @@ pub(super) fn page(
     limit: usize,
 ) -> Result<ObjectPage> {
     let limit = limit.max(1);
-    let first = cursor.map_or(0, |id| order(id).0);
+    let first = cursor.map_or(0, |id| listing_order(id).0);
     let mut page = ObjectPage::default();
     for number in first..limits::OBJECT_DIRECTORIES {
         let path = directory.root.join(OBJECTS).join(format!("{number:03x}"));
         let (mut objects, strangers) = read(&path, number)?;
-        let goes_on = cursor.filter(|id| order(*id).0 == number);
+        let goes_on = cursor.filter(|id| listing_order(*id).0 == number);
         if let Some(cursor) = goes_on {
             objects.retain(|id| *id > cursor);
         } else {
-            page.strangers.extend(strangers);
+            page.foreign_files.extend(strangers);
         }
         page.objects.append(&mut objects);
         if page.objects.len() > limit {
@@ -46,7 +46,7 @@ fn read(path: &Path, number: u64) -> Result<(Vec<ObjectId>, Vec<String>)> {
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
-        match name.to_str().and_then(parse_name).filter(|id| order(*id).0 == number) {
+        match name.to_str().and_then(parse_name).filter(|id| listing_order(*id).0 == number) {
             Some(id) => objects.push(id),
             None if name.to_str().is_some_and(platform::is_side_file) => {}
             None => strangers.push(entry.path().display().to_string()),

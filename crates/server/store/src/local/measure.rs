@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const REQUEST_BYTES: u64 = 1 << 20;
 /// After this many bytes the filling checks the time: a slow disk gets a shorter file.
-const FILLED_AT_ONCE_BYTES: u64 = 8 << 20;
+const FILL_STEP_BYTES: u64 = 8 << 20;
 const PAGE_BYTES: u64 = 4096;
 /// Pages written at random offsets before a flush: enough that the disk may sort them.
 const RANDOM_WRITES_FLUSHED: u64 = 256;
@@ -62,7 +62,7 @@ impl Scratch {
         let (began, request) = (Instant::now(), request());
         while self.bytes < load.bytes && (self.bytes == 0 || began.elapsed() < load.part) {
             let end =
-                load.bytes.min(self.bytes + FILLED_AT_ONCE_BYTES).next_multiple_of(REQUEST_BYTES);
+                load.bytes.min(self.bytes + FILL_STEP_BYTES).next_multiple_of(REQUEST_BYTES);
             while self.bytes < end {
                 write_all(&self.file, &request, self.bytes)?;
                 self.bytes += REQUEST_BYTES;
@@ -96,7 +96,7 @@ impl Scratch {
         let mut amount = 0;
         while amount == 0 || began.elapsed() < part {
             for _ in 0..RANDOM_WRITES_FLUSHED {
-                write_all(&self.file, &page, self.place(amount))?;
+                write_all(&self.file, &page, self.page_offset(amount))?;
                 amount += 1;
             }
             self.file.sync_data()?;
@@ -106,8 +106,8 @@ impl Scratch {
 
     fn sync_at_random(&self, load: DiskLoad) -> io::Result<DiskWork> {
         let began = Instant::now();
-        let amount = at_once(load.at_once, u64::MAX, began + load.part, |page, number| {
-            write_all(&self.file, page, self.place(number))?;
+        let amount = run_threads(load.threads, u64::MAX, began + load.part, |page, number| {
+            write_all(&self.file, page, self.page_offset(number))?;
             self.file.sync_data()
         })?;
         Ok(DiskWork { amount, time: began.elapsed() })
@@ -119,11 +119,11 @@ impl Scratch {
         // be all that is left.
         let (pages, mut work) = (self.pages() / 2, DiskWork::default());
         while work.time < load.part {
-            self.forget()?;
+            self.drop_cached_pages()?;
             let began = Instant::now();
             let until = began + (load.part - work.time);
-            work.amount += at_once(load.at_once, pages, until, |page, number| {
-                read_all(&self.file, page, self.place(number))
+            work.amount += run_threads(load.threads, pages, until, |page, number| {
+                read_all(&self.file, page, self.page_offset(number))
             })?;
             work.time += began.elapsed();
         }
@@ -134,7 +134,7 @@ impl Scratch {
         platform::advise_sequential(&self.file)?;
         let (mut request, mut work) = (request(), DiskWork::default());
         while work.time < part {
-            self.forget()?;
+            self.drop_cached_pages()?;
             let (began, mut at) = (Instant::now(), 0);
             while at < self.bytes && (at == 0 || work.time + began.elapsed() < part) {
                 read_all(&self.file, &mut request, at)?;
@@ -147,7 +147,7 @@ impl Scratch {
     }
 
     /// Drops the file's pages from the page cache, where the system can.
-    fn forget(&self) -> io::Result<()> {
+    fn drop_cached_pages(&self) -> io::Result<()> {
         self.file.sync_data()?;
         platform::drop_cached_pages(&self.file)
     }
@@ -157,7 +157,7 @@ impl Scratch {
         1 << (self.bytes / PAGE_BYTES).ilog2()
     }
 
-    fn place(&self, number: u64) -> u64 {
+    fn page_offset(&self, number: u64) -> u64 {
         scattered(number, self.pages().ilog2()) * PAGE_BYTES
     }
 }
@@ -174,7 +174,7 @@ fn scattered(number: u64, bits: u32) -> u64 {
 
 /// Runs steps on this many threads until `until`, at most `count` in all. Each thread makes at
 /// least one, if there are enough. Returns the number of steps.
-fn at_once(
+fn run_threads(
     threads: u16,
     count: u64,
     until: Instant,
@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    const LOAD: DiskLoad = DiskLoad { bytes: 3 << 20, part: Duration::from_millis(1), at_once: 3 };
+    const LOAD: DiskLoad = DiskLoad { bytes: 3 << 20, part: Duration::from_millis(1), threads: 3 };
 
     #[test]
     fn no_two_numbers_have_one_place_and_neighbours_lie_apart() {

@@ -20,7 +20,7 @@
 
 mod cache;
 mod directory;
-mod dirt;
+mod dirty_state;
 mod init;
 mod list;
 mod measure;

@@ -1,7 +1,7 @@
 //! One open object: reads, writes, size changes, flush.
 
 use super::directory::{Directory, lock};
-use super::dirt::Dirt;
+use super::dirty_state::DirtyState;
 use super::{platform, private};
 use crate::change::check_generation;
 use crate::fault::DiskOp;
@@ -32,12 +32,12 @@ pub(super) struct LocalObject {
     /// the system reports a failed write-back to only one of two flushes, and the other one must
     /// see the new verifier.
     record_unsynced: Mutex<bool>,
-    dirt: Arc<Dirt>,
+    dirty_state: Arc<DirtyState>,
     /// The longest mapping so far.
     mapping: RwLock<Option<Arc<Mapping>>>,
     /// Whether earlier writes went through another descriptor, which may have missed a write-back
     /// error.
-    opened_anew: bool,
+    was_reopened: bool,
 }
 
 impl LocalObject {
@@ -60,10 +60,10 @@ impl LocalObject {
             return Err(corrupted("its object record is another object's"));
         }
         let mut object = Self::new(directory, record, file, path);
-        (object.writable, object.opened_anew) = (writable, true);
+        (object.writable, object.was_reopened) = (writable, true);
         // Before anything is written: whether the object has lost its end.
         object.stat()?;
-        object.settle()?;
+        object.finish_pending()?;
         Ok(object)
     }
 
@@ -84,17 +84,17 @@ impl LocalObject {
             cut_short: AtomicBool::new(false),
             record: RwLock::new(record),
             record_unsynced: Mutex::new(true),
-            dirt: Arc::new(Dirt::unknown()),
+            dirty_state: Arc::new(DirtyState::unknown()),
             mapping: RwLock::default(),
-            opened_anew: false,
+            was_reopened: false,
         }
     }
 
-    fn shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
+    fn record_shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
         self.record.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn alone(&self) -> RwLockWriteGuard<'_, ObjectRecord> {
+    fn record_exclusive(&self) -> RwLockWriteGuard<'_, ObjectRecord> {
         self.record.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,13 +105,13 @@ impl LocalObject {
     }
 
     /// Which changes no flush has covered.
-    pub(super) fn dirt(&self) -> &Arc<Dirt> {
-        &self.dirt
+    pub(super) fn dirty_state(&self) -> &Arc<DirtyState> {
+        &self.dirty_state
     }
 
     /// Whether a flush has something to do: data, record or name.
     pub(super) fn is_dirty(&self) -> bool {
-        self.dirt.is_dirty() || self.directory.names_are_dirty(self.id.file)
+        self.dirty_state.is_dirty() || self.directory.names_are_dirty(self.id.file)
     }
 
     fn expect_writable(&self) -> Result<()> {
@@ -127,12 +127,12 @@ impl LocalObject {
     }
 
     /// Finishes a pending size change, if there is one.
-    fn settle(&self) -> Result<()> {
-        if self.shared().pending.is_some() { self.settle_in(&mut self.alone()) } else { Ok(()) }
+    fn finish_pending(&self) -> Result<()> {
+        if self.record_shared().pending.is_some() { self.finish_pending_of(&mut self.record_exclusive()) } else { Ok(()) }
     }
 
     /// The same, with the record locked. A refused change is undone: its caller asks again.
-    fn settle_in(&self, record: &mut ObjectRecord) -> Result<()> {
+    fn finish_pending_of(&self, record: &mut ObjectRecord) -> Result<()> {
         match self.finish(record) {
             Err(error) if error.is_refusal() && record.pending.is_none() => {
                 tracing::warn!(object = %self.id, %error, "a refused size change was undone");
@@ -144,11 +144,11 @@ impl LocalObject {
 
     /// The record for a caller of this generation, locked against size changes, with nothing
     /// pending.
-    fn admitted(&self, generation: SizeGeneration) -> Result<RwLockReadGuard<'_, ObjectRecord>> {
+    fn record_for_change(&self, generation: SizeGeneration) -> Result<RwLockReadGuard<'_, ObjectRecord>> {
         self.expect_writable()?;
         loop {
-            self.settle()?;
-            let record = self.shared();
+            self.finish_pending()?;
+            let record = self.record_shared();
             check_generation(&record, generation)?;
             if record.pending.is_none() {
                 return Ok(record);
@@ -163,11 +163,11 @@ impl LocalObject {
         change: SizeChange,
         generation: SizeGeneration,
     ) -> Result<()> {
-        let next = self.with_flushed(record).begun(change, generation);
+        let next = self.with_flushed(record).with_pending(change, generation);
         self.write_record(&next)?;
         // From here on memory refuses older generations too: the state of the record on disk is
         // unknown.
-        self.put(record, next);
+        self.replace_record(record, next);
         self.sync(true)
     }
 
@@ -177,7 +177,7 @@ impl LocalObject {
     }
 
     /// Replaces the record, which is locked exclusively.
-    fn put(&self, record: &mut ObjectRecord, next: ObjectRecord) {
+    fn replace_record(&self, record: &mut ObjectRecord, next: ObjectRecord) {
         self.flushed_bytes.store(next.flushed_bytes, Ordering::Release);
         *record = next;
     }
@@ -199,31 +199,31 @@ impl LocalObject {
         };
         let can_be_done = !self.cut_short.load(Ordering::Acquire) || {
             let size = platform::file_stat(&self.file).map_err(self.failed("stat"))?.size;
-            self.with_flushed(record).can_be_done_at(size)
+            self.with_flushed(record).can_apply_to(size)
         };
-        let changing = self.dirt.changing();
+        let changing = self.dirty_state.begin_change();
         let change =
             || if can_be_done { platform::apply_change(&self.file, change) } else { Ok(()) };
         let changed = self.directory.check(op).and_then(|()| change());
         drop(changing);
         if let Err(error) = changed.map_err(self.failed(action)) {
             if error.is_refusal() {
-                self.take_back(record)?;
+                self.undo_pending(record)?;
             }
             return Err(error);
         }
         self.sync(true)?;
-        let next = self.with_flushed(record).done();
+        let next = self.with_flushed(record).with_pending_done();
         self.write_record(&next)?;
-        self.put(record, next);
+        self.replace_record(record, next);
         Ok(())
     }
 
     /// After a refused step 2: nothing is pending, durably.
-    fn take_back(&self, record: &mut ObjectRecord) -> Result<()> {
-        let before = self.with_flushed(record).taken_back();
+    fn undo_pending(&self, record: &mut ObjectRecord) -> Result<()> {
+        let before = self.with_flushed(record).with_pending_undone();
         self.write_record(&before)?;
-        self.put(record, before);
+        self.replace_record(record, before);
         self.sync(true)
     }
 
@@ -232,7 +232,7 @@ impl LocalObject {
     ///
     /// Only after the flush: the record may reach the disk before the data that it promises.
     pub(super) fn remember_length(&self, size: u64, generation: SizeGeneration) {
-        let record = self.shared();
+        let record = self.record_shared();
         let is_newer = || size > self.flushed_bytes.load(Ordering::Acquire);
         if record.pending.is_some()
             || record.size_generation != generation
@@ -259,12 +259,12 @@ impl LocalObject {
             return Ok(());
         }
         match self.stat()?.lost_from {
-            Some(found) if offset > found => Err(self.is_cut_short(found)),
+            Some(found) if offset > found => Err(self.cut_short_error(found)),
             _ => Ok(()),
         }
     }
 
-    fn is_cut_short(&self, found: u64) -> StoreError {
+    fn cut_short_error(&self, found: u64) -> StoreError {
         let (object, flushed) = (self.id, self.flushed_bytes.load(Ordering::Acquire));
         StoreError::CutShort {
             object,
@@ -279,7 +279,7 @@ impl LocalObject {
         // and nobody would sync the record that is written after it.
         let mut unsynced = lock(&self.record_unsynced);
         *unsynced = true;
-        let _changing = self.dirt.changing();
+        let _changing = self.dirty_state.begin_change();
         self.directory
             .check(DiskOp::SetRecord)
             .and_then(|()| platform::write_record(&self.file, &self.path, &record.encode()))
@@ -289,14 +289,14 @@ impl LocalObject {
     /// Makes the data durable, and also the record if it has changed or `whole` is set.
     fn sync(&self, whole: bool) -> Result<()> {
         let mut unsynced = lock(&self.record_unsynced);
-        let seen = self.dirt.seen();
+        let seen = self.dirty_state.change_count();
         let sync = || {
             self.directory.check(DiskOp::Sync)?;
             if whole || *unsynced { self.file.sync_all() } else { self.file.sync_data() }
         };
         sync().map_err(|error| self.directory.sync_failed(&self.path, error))?;
         *unsynced = false;
-        self.dirt.flushed(seen);
+        self.dirty_state.mark_flushed(seen);
         Ok(())
     }
 
@@ -324,7 +324,7 @@ impl Object for LocalObject {
     }
 
     fn record(&self) -> ObjectRecord {
-        self.with_flushed(&self.shared())
+        self.with_flushed(&self.record_shared())
     }
 
     fn read_at(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<usize> {
@@ -358,7 +358,7 @@ impl Object for LocalObject {
         let mut longest = self.mapping.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been faster.
         if known(&longest).is_none() {
-            *longest = Some(Arc::new(Mapping::of(&self.file, end, self.directory.mapped())?));
+            *longest = Some(Arc::new(Mapping::new(&self.file, end, self.directory.mapped())?));
         }
         longest.clone()
     }
@@ -370,9 +370,9 @@ impl Object for LocalObject {
         generation: SizeGeneration,
     ) -> Result<()> {
         self.end(offset, data.len() as u64)?;
-        let _record = self.admitted(generation)?;
+        let _record = self.record_for_change(generation)?;
         self.expect_end_at(offset.0)?;
-        let _changing = self.dirt.changing();
+        let _changing = self.dirty_state.begin_change();
         let mut written = 0;
         while written < data.len() {
             match self.write_some(&data[written..], offset.0 + written as u64) {
@@ -386,8 +386,8 @@ impl Object for LocalObject {
     }
 
     fn set_modified(&self, modified: Timestamp, generation: SizeGeneration) -> Result<()> {
-        let _record = self.admitted(generation)?;
-        let _changing = self.dirt.changing();
+        let _record = self.record_for_change(generation)?;
+        let _changing = self.dirty_state.begin_change();
         platform::set_modified(&self.file, modified).map_err(self.failed("set the time of"))
     }
 
@@ -401,9 +401,9 @@ impl Object for LocalObject {
     ) -> Result<Option<u64>> {
         self.end(to, bytes)?;
         let Some(source) = source.file() else { return Ok(None) };
-        let _record = self.admitted(generation)?;
+        let _record = self.record_for_change(generation)?;
         self.expect_end_at(to.0)?;
-        let _changing = self.dirt.changing();
+        let _changing = self.dirty_state.begin_change();
         let copy = || {
             let allowed = self
                 .directory
@@ -424,12 +424,12 @@ impl Object for LocalObject {
         generation: SizeGeneration,
     ) -> Result<()> {
         self.end(offset, length)?;
-        let _record = self.admitted(generation)?;
+        let _record = self.record_for_change(generation)?;
         if length == 0 {
             return Ok(());
         }
         self.expect_end_at(offset.0.saturating_add(length))?;
-        let _changing = self.dirt.changing();
+        let _changing = self.dirty_state.begin_change();
         self.directory
             .check(DiskOp::Allocate)
             .and_then(|()| platform::allocate(&self.file, offset.0, length))
@@ -440,10 +440,10 @@ impl Object for LocalObject {
         if !change.fits_in(self.directory.object_bytes_max) {
             return Err(StoreError::TooLarge { object: self.id });
         }
-        let mut record = self.alone();
+        let mut record = self.record_exclusive();
         check_generation(&record, generation)?;
         self.expect_writable()?;
-        self.settle_in(&mut record)?;
+        self.finish_pending_of(&mut record)?;
         if record.size_generation != generation {
             self.begin(&mut record, change, generation)?;
             self.finish(&mut record)?;
@@ -454,9 +454,9 @@ impl Object for LocalObject {
     }
 
     fn flush(&self) -> Result<WriteVerifier> {
-        if self.dirt.is_dirty() {
-            if self.opened_anew {
-                self.directory.ask_of_closed(self.id)?;
+        if self.dirty_state.is_dirty() {
+            if self.was_reopened {
+                self.directory.check_closed_objects(self.id)?;
             }
             let seen = self.stat()?;
             self.sync(false)?;
@@ -469,7 +469,7 @@ impl Object for LocalObject {
     fn stat(&self) -> Result<ObjectStat> {
         // In this order: nobody truncates the object while its record is shared. So it is not
         // shorter than its flushed length was before the look.
-        let record = self.shared();
+        let record = self.record_shared();
         let flushed = self.flushed_bytes.load(Ordering::Acquire);
         let platform::ObjectFileStat { size, allocated_bytes, mtime } =
             platform::file_stat(&self.file).map_err(self.failed("stat"))?;
@@ -477,7 +477,7 @@ impl Object for LocalObject {
         if self.cut_short.load(Ordering::Relaxed) != lost_from.is_some() {
             self.cut_short.store(lost_from.is_some(), Ordering::Release);
             if let Some(found) = lost_from {
-                tracing::error!(error = %self.is_cut_short(found), "an object has lost its end");
+                tracing::error!(error = %self.cut_short_error(found), "an object has lost its end");
             }
         }
         let size = size.max(flushed);
@@ -491,7 +491,7 @@ impl Object for LocalObject {
     }
 
     fn next_data(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        let found = sought(from, |from| platform::next_data(&self.file, from))
+        let found = seek_within_limit(from, |from| platform::next_data(&self.file, from))
             .map_err(self.failed("seek data in"))?;
         let lost =
             if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
@@ -499,7 +499,7 @@ impl Object for LocalObject {
     }
 
     fn next_hole(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        let found = sought(from, |from| platform::next_hole(&self.file, from))
+        let found = seek_within_limit(from, |from| platform::next_hole(&self.file, from))
             .map_err(self.failed("seek a hole in"))?;
         let lost =
             if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
@@ -509,7 +509,7 @@ impl Object for LocalObject {
 
 impl Drop for LocalObject {
     fn drop(&mut self) {
-        if self.dirt.is_changed() {
+        if self.dirty_state.has_known_changes() {
             self.directory.closed_dirty(self.id);
         }
     }
@@ -531,7 +531,7 @@ fn open_file(path: &Path) -> io::Result<(File, bool)> {
 }
 
 /// Offsets past the largest file are past the end, not an invalid argument.
-fn sought(
+fn seek_within_limit(
     from: ObjectOffset,
     seek: impl Fn(u64) -> io::Result<Option<u64>>,
 ) -> io::Result<Option<ObjectOffset>> {

@@ -69,7 +69,7 @@ pub struct LocalStore {
 }
 
 /// The result of creating an object.
-enum Made {
+enum MakeResult {
     New(File),
     /// It exists.
     Taken,
@@ -145,19 +145,19 @@ impl LocalStore {
         }
         // Under the creation lock, so that each open object has one `LocalObject` and one record in
         // memory.
-        let _opening = lock(self.creation_of(id));
+        let _opening = lock(self.creation_lock(id));
         match self.cache.find(id) {
             Some(object) => Ok(object),
-            None => Ok(self.keep(LocalObject::open(&self.directory, id)?)),
+            None => Ok(self.cache_object(LocalObject::open(&self.directory, id)?)),
         }
     }
 
-    fn keep(&self, object: LocalObject) -> Arc<LocalObject> {
+    fn cache_object(&self, object: LocalObject) -> Arc<LocalObject> {
         let object = Arc::new(object);
         if object.is_writable() { self.cache.insert(object) } else { object }
     }
 
-    fn creation_of(&self, id: ObjectId) -> &Mutex<()> {
+    fn creation_lock(&self, id: ObjectId) -> &Mutex<()> {
         &self.creation[(id.file.0 ^ u64::from(id.part.0)) as usize % CREATION_LOCKS]
     }
 
@@ -166,15 +166,15 @@ impl LocalStore {
         let record = ObjectRecord::new(new)?;
         let path = self.directory.object_path(new.id);
         let made = match self.make_nameless(&record, &path) {
-            Ok(Made::Unsupported) => self.make_in_temporary(&record)?,
+            Ok(MakeResult::Unsupported) => self.make_in_temporary(&record)?,
             made => made,
         };
         let file = match made {
-            Ok(Made::New(file)) => file,
+            Ok(MakeResult::New(file)) => file,
             Ok(_) => return Ok(None),
             Err(error) => {
                 if error.kind() == io::ErrorKind::NotFound {
-                    self.directory.present(new.id.file)?;
+                    self.directory.expect_directory(new.id.file)?;
                 }
                 return Err(StoreError::from_io("make", path, error));
             }
@@ -187,28 +187,28 @@ impl LocalStore {
     /// The file is created in its final directory. A file system that keeps a directory's files
     /// together then spreads objects as it spreads directories, and need not search one place for
     /// all that are created and deleted (ext4: 0.7 ms each after 9,000 deletions).
-    fn make_nameless(&self, record: &ObjectRecord, path: &Path) -> io::Result<Made> {
+    fn make_nameless(&self, record: &ObjectRecord, path: &Path) -> io::Result<MakeResult> {
         self.directory.check(DiskOp::Create)?;
         let directory = path.parent().unwrap_or(&self.directory.root);
         let Some(file) = platform::create_unnamed(directory)? else {
-            return Ok(Made::Unsupported);
+            return Ok(MakeResult::Unsupported);
         };
         self.directory.check(DiskOp::SetRecord)?;
         platform::write_record(&file, path, &record.encode())?;
         self.directory.check(DiskOp::Rename)?;
         match platform::link_name(&file, path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Taken),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(MakeResult::Taken),
             // Without /proc it cannot be linked. If the directory is missing, the other way finds
             // that out.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Made::Unsupported),
-            named => named.map(|()| Made::New(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(MakeResult::Unsupported),
+            named => named.map(|()| MakeResult::New(file)),
         }
     }
 
     /// Where a file system has no unnamed files: creates it under another name first.
-    fn make_in_temporary(&self, record: &ObjectRecord) -> Result<io::Result<Made>> {
+    fn make_in_temporary(&self, record: &ObjectRecord) -> Result<io::Result<MakeResult>> {
         match LocalObject::open(&self.directory, record.id) {
-            Ok(_) => return Ok(Ok(Made::Taken)),
+            Ok(_) => return Ok(Ok(MakeResult::Taken)),
             Err(error) if error.is_no_object() => {}
             Err(error) => return Err(error),
         }
@@ -222,7 +222,7 @@ impl LocalStore {
             platform::write_record(&file, &temporary, &record.encode())?;
             self.directory.check(DiskOp::Rename)?;
             platform::rename_with_record(&temporary, &self.directory.object_path(record.id))?;
-            Ok(Made::New(file))
+            Ok(MakeResult::New(file))
         };
         Ok(make().inspect_err(|_| {
             // If this fails too, the next open of the store removes it.
@@ -233,11 +233,11 @@ impl LocalStore {
     /// Syncs the whole file system; `false` where there is no such call.
     fn flush_file_system(&self) -> Result<bool> {
         let directory = &self.directory;
-        let (names, objects) = (directory.names_seen(), self.cache.dirt_seen());
+        let (names, objects) = (directory.names_snapshot(), self.cache.dirty_snapshot());
         let synced = directory.sync_file_system()?;
         if synced {
             directory.names_synced(&names);
-            objects.iter().for_each(|(dirt, seen)| dirt.flushed(*seen));
+            objects.iter().for_each(|(dirt, seen)| dirt.mark_flushed(*seen));
         }
         Ok(synced)
     }
@@ -306,7 +306,7 @@ impl ObjectStore for LocalStore {
         if let Some(object) = self.cache.find(new.id) {
             return Ok(object);
         }
-        let _creating = lock(self.creation_of(new.id));
+        let _creating = lock(self.creation_lock(new.id));
         if let Some(object) = self.cache.find(new.id) {
             return Ok(object);
         }
@@ -317,16 +317,16 @@ impl ObjectStore for LocalStore {
             match LocalObject::open(&self.directory, new.id) {
                 // The file with its name was no object, and is moved away now.
                 Err(error) if error.is_no_object() => {}
-                opened => return Ok(self.keep(opened?)),
+                opened => return Ok(self.cache_object(opened?)),
             }
         }
     }
 
-    fn make(&self, new: &NewObject) -> Result<Option<Arc<dyn Object>>> {
+    fn create_if_absent(&self, new: &NewObject) -> Result<Option<Arc<dyn Object>>> {
         if self.cache.find(new.id).is_some() {
             return Ok(None);
         }
-        let _creating = lock(self.creation_of(new.id));
+        let _creating = lock(self.creation_lock(new.id));
         // If it was opened or created in between, it has its name, so nothing is created.
         Ok(self.make_new(new)?.map(|object| object as Arc<dyn Object>))
     }
@@ -355,7 +355,7 @@ impl ObjectStore for LocalStore {
     }
 
     fn delete(&self, id: ObjectId) -> Result<bool> {
-        let _deleting = lock(self.creation_of(id));
+        let _deleting = lock(self.creation_lock(id));
         let object = self.cache.find(id);
         self.cache.remove(id);
         let remove = || {
@@ -366,7 +366,7 @@ impl ObjectStore for LocalStore {
             Ok(()) => {
                 self.directory.name_changed(id.file);
                 // Nobody needs the unflushed changes.
-                object.inspect(|object| object.dirt().flushed(object.dirt().seen()));
+                object.inspect(|object| object.dirty_state().mark_flushed(object.dirty_state().change_count()));
                 Ok(true)
             }
             Err(error) if error.is_no_object() => Ok(false),
@@ -391,9 +391,9 @@ impl ObjectStore for LocalStore {
     }
 
     fn move_to_lost_and_found(&self, id: ObjectId) -> Result<String> {
-        let _moving = lock(self.creation_of(id));
+        let _moving = lock(self.creation_lock(id));
         self.cache.remove(id);
-        let to = self.directory.lost_name(id);
+        let to = self.directory.lost_and_found_path(id);
         let rename = || {
             self.directory.check(DiskOp::Rename)?;
             platform::rename_with_record(&self.directory.object_path(id), &to)
@@ -443,8 +443,8 @@ mod tests {
         let new =
             NewObject { id, size_generation: SizeGeneration(0), uid: 1, gid: 2, layout: [].into() };
         let record = ObjectRecord::new(&new).unwrap();
-        assert!(matches!(store.make_in_temporary(&record), Ok(Ok(Made::New(_)))));
-        assert!(matches!(store.make_in_temporary(&record), Ok(Ok(Made::Taken))));
+        assert!(matches!(store.make_in_temporary(&record), Ok(Ok(MakeResult::New(_)))));
+        assert!(matches!(store.make_in_temporary(&record), Ok(Ok(MakeResult::Taken))));
         assert_eq!(std::fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
         assert_eq!(store.create(&new).unwrap().record(), record);
     }
@@ -456,7 +456,7 @@ mod tests {
         LocalStore::init(dir.path(), cluster, None).unwrap();
         let store = LocalStore::open(dir.path(), cluster, LocalOptions::default()).unwrap();
         let load =
-            DiskLoad { bytes: 1 << 20, part: std::time::Duration::from_millis(1), at_once: 2 };
+            DiskLoad { bytes: 1 << 20, part: std::time::Duration::from_millis(1), threads: 2 };
         let measuring = lock(&store.measuring);
         let busy = store.measure_disk(load).unwrap_err();
         assert_eq!(busy.status(), braid_types::Status::Busy, "{busy}");

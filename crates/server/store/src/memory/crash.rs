@@ -9,7 +9,7 @@ const SECTOR_BYTES: usize = 512;
 
 /// A change that a loss of power can undo.
 #[derive(Clone, Debug)]
-pub(super) enum Unsynced {
+pub(super) enum UnsyncedChange {
     Write { offset: u64, data: Vec<u8> },
     Allocate { offset: u64, length: u64 },
     Change(SizeChange),
@@ -18,31 +18,31 @@ pub(super) enum Unsynced {
 
 /// The contents and record of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Durable {
+pub(super) struct ObjectImage {
     pub(super) content: Content,
     pub(super) record: ObjectRecord,
 }
 
-impl Durable {
-    pub(super) fn apply(&mut self, change: Unsynced) {
+impl ObjectImage {
+    pub(super) fn apply(&mut self, change: UnsyncedChange) {
         match change {
-            Unsynced::Write { offset, data } => self.content.write(&data, offset),
-            Unsynced::Allocate { offset, length } => self.content.allocate(offset, length),
-            Unsynced::Change(change) => self.content.change(change),
-            Unsynced::Record(record) => self.record = record,
+            UnsyncedChange::Write { offset, data } => self.content.write(&data, offset),
+            UnsyncedChange::Allocate { offset, length } => self.content.allocate(offset, length),
+            UnsyncedChange::Change(change) => self.content.change(change),
+            UnsyncedChange::Record(record) => self.record = record,
         }
     }
 
     /// Applies any subset of the changes in any order, each write whole or in some of its sectors.
-    pub(super) fn lose_power(&mut self, unsynced: Vec<Unsynced>, random: &mut Random) {
-        let mut kept: Vec<Unsynced> =
+    pub(super) fn lose_power(&mut self, unsynced: Vec<UnsyncedChange>, random: &mut Random) {
+        let mut kept: Vec<UnsyncedChange> =
             unsynced.into_iter().filter(|_| random.below(2) == 0).collect();
         for last in (1..kept.len()).rev() {
             kept.swap(last, random.below(last as u64 + 1) as usize);
         }
         for change in kept {
             match change {
-                Unsynced::Write { offset, data } if random.below(4) == 0 => {
+                UnsyncedChange::Write { offset, data } if random.below(4) == 0 => {
                     self.tear(offset, &data, random)
                 }
                 change => self.apply(change),

@@ -1,7 +1,7 @@
 //! One open object of the store in memory.
 
-use super::crash::Unsynced;
-use super::store::{Entry, Inner, Shared};
+use super::crash::UnsyncedChange;
+use super::store::{ObjectEntry, StoreState, SharedStore};
 use crate::change::check_generation;
 use crate::fault::{DiskOp, Fault};
 use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
@@ -17,14 +17,14 @@ pub(super) struct MemObject {
     /// The number of the entry: an object that is deleted and created again is another entry.
     pub(super) entry: u64,
     pub(super) life: u64,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedStore>,
 }
 
 impl MemObject {
     fn with<T>(
         &self,
         action: &'static str,
-        act: impl FnOnce(&mut Inner, &mut Entry) -> Result<T>,
+        act: impl FnOnce(&mut StoreState, &mut ObjectEntry) -> Result<T>,
     ) -> Result<T> {
         let mut inner = self.shared.lock();
         if inner.life != self.life {
@@ -54,7 +54,7 @@ impl MemObject {
     /// Short reads and writes continue; each piece is one more disk operation.
     fn pieces(&self, action: &'static str, op: DiskOp, mut bytes: usize) -> Result<()> {
         while bytes > 0 {
-            match self.shared.faults.before(op) {
+            match self.shared.faults.next_fault(op) {
                 None => return Ok(()),
                 Some(Fault::Short) => bytes -= bytes.div_ceil(2),
                 Some(fault) => {
@@ -73,7 +73,7 @@ impl MemObject {
     }
 
     /// Refuses a change at `offset` that would hide the lost end of the object.
-    fn expect_end_at(&self, entry: &Entry, offset: u64) -> Result<()> {
+    fn expect_end_at(&self, entry: &ObjectEntry, offset: u64) -> Result<()> {
         match entry.stat().lost_from {
             Some(found) if offset > found => {
                 let (object, flushed) = (self.id, entry.live.record.flushed_bytes);
@@ -83,19 +83,19 @@ impl MemObject {
         }
     }
 
-    fn set_record(&self, entry: &mut Entry, record: ObjectRecord) -> Result<()> {
+    fn set_record(&self, entry: &mut ObjectEntry, record: ObjectRecord) -> Result<()> {
         self.check("write the object record of", DiskOp::SetRecord)?;
-        entry.do_unsynced(Unsynced::Record(record));
+        entry.apply_unsynced(UnsyncedChange::Record(record));
         Ok(())
     }
 
-    fn sync(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+    fn sync(&self, inner: &mut StoreState, entry: &mut ObjectEntry) -> Result<()> {
         self.check("make durable", DiskOp::Sync).inspect_err(|_| inner.sync_failed(entry))?;
         entry.sync();
         Ok(())
     }
 
-    fn sync_name(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+    fn sync_name(&self, inner: &mut StoreState, entry: &mut ObjectEntry) -> Result<()> {
         if !entry.name_durable {
             self.check("make durable", DiskOp::SyncDirectory)
                 .inspect_err(|_| inner.new_verifier())?;
@@ -105,7 +105,7 @@ impl MemObject {
     }
 
     /// Steps 2 and 3 of a size change, in `change.rs`.
-    pub(super) fn finish(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+    pub(super) fn finish(&self, inner: &mut StoreState, entry: &mut ObjectEntry) -> Result<()> {
         let Some(change) = entry.live.record.pending else { return Ok(()) };
         if entry.durable.record != entry.live.record {
             // Step 1 failed, or the daemon died in it. Only a durable record may be followed by
@@ -119,25 +119,25 @@ impl MemObject {
         };
         if let Err(error) = self.check(action, op) {
             if error.is_refusal() {
-                self.set_record(entry, entry.live.record.taken_back())?;
+                self.set_record(entry, entry.live.record.with_pending_undone())?;
                 self.sync(inner, entry)?;
             }
             return Err(error);
         }
-        if entry.live.record.can_be_done_at(entry.live.content.size) {
-            entry.do_unsynced(Unsynced::Change(change));
+        if entry.live.record.can_apply_to(entry.live.content.size) {
+            entry.apply_unsynced(UnsyncedChange::Change(change));
         }
         self.sync(inner, entry)?;
-        self.set_record(entry, entry.live.record.done())
+        self.set_record(entry, entry.live.record.with_pending_done())
     }
 
     /// Finishes a change that a crash left pending.
-    pub(super) fn settle(&self) -> Result<()> {
-        self.with("open", |inner, entry| self.settle_in(inner, entry))
+    pub(super) fn finish_pending(&self) -> Result<()> {
+        self.with("open", |inner, entry| self.finish_pending_of(inner, entry))
     }
 
     /// The same; a refused change is undone.
-    fn settle_in(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+    fn finish_pending_of(&self, inner: &mut StoreState, entry: &mut ObjectEntry) -> Result<()> {
         match self.finish(inner, entry) {
             Err(error) if error.is_refusal() && entry.live.record.pending.is_none() => Ok(()),
             finished => finished,
@@ -182,12 +182,12 @@ impl Object for MemObject {
         self.end(offset, data.len() as u64)?;
         self.with("write", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.settle_in(inner, entry)?;
+            self.finish_pending_of(inner, entry)?;
             self.expect_end_at(entry, offset.0)?;
             self.pieces("write", DiskOp::Write, data.len())?;
             inner.take_space(data.len() as u64).map_err(|error| self.failed("write", error))?;
             if !data.is_empty() {
-                entry.do_unsynced(Unsynced::Write { offset: offset.0, data: data.to_vec() });
+                entry.apply_unsynced(UnsyncedChange::Write { offset: offset.0, data: data.to_vec() });
             }
             Ok(())
         })
@@ -210,14 +210,14 @@ impl Object for MemObject {
         self.end(offset, length)?;
         self.with("reserve space for", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.settle_in(inner, entry)?;
+            self.finish_pending_of(inner, entry)?;
             if length > 0 {
                 self.expect_end_at(entry, offset.0.saturating_add(length))?;
                 self.check("reserve space for", DiskOp::Allocate)?;
                 inner
                     .take_space(length)
                     .map_err(|error| self.failed("reserve space for", error))?;
-                entry.do_unsynced(Unsynced::Allocate { offset: offset.0, length });
+                entry.apply_unsynced(UnsyncedChange::Allocate { offset: offset.0, length });
             }
             Ok(())
         })
@@ -229,9 +229,9 @@ impl Object for MemObject {
         }
         self.with("change the size of", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.settle_in(inner, entry)?;
+            self.finish_pending_of(inner, entry)?;
             if entry.live.record.size_generation != generation {
-                self.set_record(entry, entry.live.record.begun(change, generation))?;
+                self.set_record(entry, entry.live.record.with_pending(change, generation))?;
                 self.sync(inner, entry)?;
                 self.finish(inner, entry)?;
             }

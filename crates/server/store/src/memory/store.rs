@@ -1,13 +1,13 @@
 //! The store in memory: objects by id, restart, loss of power.
 
 use super::content::Content;
-use super::crash::{Durable, Unsynced};
+use super::crash::{ObjectImage, UnsyncedChange};
 use super::object::MemObject;
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::Identity;
 use crate::{
     DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result,
-    SizeChange, StoreError, StoreSpace, order,
+    SizeChange, StoreError, StoreSpace, listing_order,
 };
 use braid_types::{ClusterUuid, IodId, ObjectId, Random, Timestamp, WriteVerifier, limits};
 use std::collections::BTreeMap;
@@ -42,29 +42,29 @@ const FLUSH_EACH_MAX: usize = 3;
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedStore {
     pub(super) name: String,
     pub(super) faults: Arc<FaultPlan>,
     object_bytes_max: AtomicU64,
-    inner: Mutex<Inner>,
+    inner: Mutex<StoreState>,
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct StoreState {
     identity: Identity,
     pub(super) verifier: WriteVerifier,
     pub(super) life: u64,
     random: Random,
     device: DeviceId,
     next_entry: u64,
-    entries: BTreeMap<(u64, ObjectId), Entry>,
+    entries: BTreeMap<(u64, ObjectId), ObjectEntry>,
     /// Deleted objects whose names a loss of power may bring back.
-    deleted: BTreeMap<(u64, ObjectId), Durable>,
-    lost_and_found: BTreeMap<String, Entry>,
+    deleted: BTreeMap<(u64, ObjectId), ObjectImage>,
+    lost_and_found: BTreeMap<String, ObjectEntry>,
     total_bytes: u64,
     /// Bytes written or allocated, with rewrites counted again: the disk fills up at some time, but
     /// not exactly.
@@ -73,11 +73,11 @@ pub(super) struct Inner {
 
 /// One object.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ObjectEntry {
     number: u64,
-    pub(super) live: Durable,
-    pub(super) durable: Durable,
-    unsynced: Vec<Unsynced>,
+    pub(super) live: ObjectImage,
+    pub(super) durable: ObjectImage,
+    unsynced: Vec<UnsyncedChange>,
     /// Whether a flush has something to do: what the directory store would know, not the real
     /// state.
     pub(super) dirty: bool,
@@ -94,7 +94,7 @@ impl MemStore {
         let mut random = Random::new(seed);
         let mut device = [0; 16];
         device[..8].copy_from_slice(&random.next_u64().to_le_bytes());
-        let inner = Inner {
+        let inner = StoreState {
             identity: Identity { cluster, iod },
             verifier: WriteVerifier(random.next_u64().max(1)),
             life: 0,
@@ -110,7 +110,7 @@ impl MemStore {
         let name = format!("memory:{seed}");
         let object_bytes_max = AtomicU64::new(limits::FILE_BYTES_MAX);
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedStore {
                 name,
                 faults: Arc::default(),
                 object_bytes_max,
@@ -131,8 +131,8 @@ impl MemStore {
     }
 
     /// Truncates an object's file without the daemon, as a person may do.
-    pub fn cut_by_hand(&self, id: ObjectId, bytes: u64) {
-        if let Some(entry) = self.shared.lock().entries.get_mut(&order(id)) {
+    pub fn truncate_externally(&self, id: ObjectId, bytes: u64) {
+        if let Some(entry) = self.shared.lock().entries.get_mut(&listing_order(id)) {
             let cut = SizeChange::Truncate { length: bytes };
             entry.live.content.change(cut);
             entry.durable.content.change(cut);
@@ -140,7 +140,7 @@ impl MemStore {
     }
 
     /// Sets the length of the longest possible object.
-    pub fn limit_objects(&self, bytes: u64) {
+    pub fn limit_object_bytes(&self, bytes: u64) {
         self.shared.object_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
@@ -162,8 +162,8 @@ impl MemStore {
         self.restart();
     }
 
-    fn open_entry(&self, inner: &Inner, id: ObjectId) -> Option<MemObject> {
-        let entry = inner.entries.get(&order(id))?.number;
+    fn open_entry(&self, inner: &StoreState, id: ObjectId) -> Option<MemObject> {
+        let entry = inner.entries.get(&listing_order(id))?.number;
         Some(MemObject { id, entry, life: inner.life, shared: self.shared.clone() })
     }
 
@@ -176,8 +176,8 @@ impl MemStore {
     }
 }
 
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+impl SharedStore {
+    pub(super) fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -190,18 +190,18 @@ impl Shared {
     }
 }
 
-impl Inner {
-    pub(super) fn take(&mut self, id: ObjectId, number: u64) -> Option<Entry> {
-        let key = order(id);
+impl StoreState {
+    pub(super) fn take(&mut self, id: ObjectId, number: u64) -> Option<ObjectEntry> {
+        let key = listing_order(id);
         if self.entries.get(&key)?.number == number { self.entries.remove(&key) } else { None }
     }
 
-    pub(super) fn put_back(&mut self, id: ObjectId, entry: Entry) {
-        self.entries.insert(order(id), entry);
+    pub(super) fn put_back(&mut self, id: ObjectId, entry: ObjectEntry) {
+        self.entries.insert(listing_order(id), entry);
     }
 
     pub(super) fn record(&self, id: ObjectId) -> Option<ObjectRecord> {
-        self.entries.get(&order(id)).map(|entry| entry.live.record.clone())
+        self.entries.get(&listing_order(id)).map(|entry| entry.live.record.clone())
     }
 
     pub(super) fn take_space(&mut self, bytes: u64) -> io::Result<()> {
@@ -218,7 +218,7 @@ impl Inner {
     }
 
     /// The system forgets the changes that it could not write (invariant 1).
-    pub(super) fn sync_failed(&mut self, entry: &mut Entry) {
+    pub(super) fn sync_failed(&mut self, entry: &mut ObjectEntry) {
         entry.unsynced.clear();
         self.new_verifier();
     }
@@ -233,17 +233,17 @@ impl Inner {
         }
         for (key, durable) in std::mem::take(&mut self.deleted) {
             if self.random.below(2) == 0 && !self.entries.contains_key(&key) {
-                let entry = Entry::new(self.next_entry, durable);
+                let entry = ObjectEntry::new(self.next_entry, durable);
                 self.next_entry += 1;
-                self.entries.insert(key, Entry { name_durable: true, ..entry });
+                self.entries.insert(key, ObjectEntry { name_durable: true, ..entry });
             }
         }
         self.new_verifier();
     }
 }
 
-impl Entry {
-    fn new(number: u64, durable: Durable) -> Self {
+impl ObjectEntry {
+    fn new(number: u64, durable: ObjectImage) -> Self {
         let (live, unsynced) = (durable.clone(), Vec::new());
         Self {
             number,
@@ -258,7 +258,7 @@ impl Entry {
     }
 
     /// Everyone sees the change, and a loss of power can undo it.
-    pub(super) fn do_unsynced(&mut self, change: Unsynced) {
+    pub(super) fn apply_unsynced(&mut self, change: UnsyncedChange) {
         self.changes += 1;
         self.modified = None;
         self.dirty = true;
@@ -293,7 +293,7 @@ impl Entry {
         if size > self.live.record.flushed_bytes && self.live.record.pending.is_none() {
             let record = ObjectRecord { flushed_bytes: size, ..self.live.record.clone() };
             self.live.record = record.clone();
-            self.unsynced.push(Unsynced::Record(record));
+            self.unsynced.push(UnsyncedChange::Record(record));
         }
     }
 }
@@ -331,7 +331,7 @@ impl ObjectStore for MemStore {
         let object = self.open_entry(&self.shared.lock(), id);
         let object = object
             .ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
-        object.settle()?;
+        object.finish_pending()?;
         Ok(Arc::new(object))
     }
 
@@ -347,8 +347,8 @@ impl ObjectStore for MemStore {
         let mut inner = self.shared.lock();
         let number = inner.next_entry;
         inner.next_entry += 1;
-        let made = Entry::new(number, Durable { content: Content::default(), record });
-        inner.entries.entry(order(new.id)).or_insert(made);
+        let made = ObjectEntry::new(number, ObjectImage { content: Content::default(), record });
+        inner.entries.entry(listing_order(new.id)).or_insert(made);
         let object = self.open_entry(&inner, new.id);
         drop(inner);
         Ok(Arc::new(object.ok_or_else(|| StoreError::NoObject {
@@ -377,7 +377,7 @@ impl ObjectStore for MemStore {
         let dirty: Vec<ObjectId> = {
             let inner = self.shared.lock();
             let is_dirty =
-                |id: &ObjectId| inner.entries.get(&order(*id)).is_some_and(Entry::is_dirty);
+                |id: &ObjectId| inner.entries.get(&listing_order(*id)).is_some_and(ObjectEntry::is_dirty);
             ids.iter().copied().filter(is_dirty).collect()
         };
         if dirty.len() > FLUSH_EACH_MAX {
@@ -395,7 +395,7 @@ impl ObjectStore for MemStore {
     fn remember_lengths(&self, seen: &[(ObjectId, ObjectStat)]) {
         let mut inner = self.shared.lock();
         for (id, stat) in seen {
-            if let Some(entry) = inner.entries.get_mut(&order(*id))
+            if let Some(entry) = inner.entries.get_mut(&listing_order(*id))
                 && entry.live.record.size_generation == stat.size_generation
             {
                 entry.remember_length(stat.size);
@@ -406,15 +406,15 @@ impl ObjectStore for MemStore {
     fn delete(&self, id: ObjectId) -> Result<bool> {
         self.check("delete", id, DiskOp::Remove)?;
         let mut inner = self.shared.lock();
-        let Some(entry) = inner.entries.remove(&order(id)) else { return Ok(false) };
+        let Some(entry) = inner.entries.remove(&listing_order(id)) else { return Ok(false) };
         if entry.name_durable {
-            inner.deleted.insert(order(id), entry.durable);
+            inner.deleted.insert(listing_order(id), entry.durable);
         }
         Ok(true)
     }
 
     fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
-        let keys = || ids.iter().map(|id| order(*id));
+        let keys = || ids.iter().map(|id| listing_order(*id));
         let mut inner = self.shared.lock();
         let is_dirty = |key| {
             inner.deleted.contains_key(&key)
@@ -439,18 +439,18 @@ impl ObjectStore for MemStore {
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {
         let inner = self.shared.lock();
         let from =
-            cursor.map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(order(id)));
+            cursor.map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(listing_order(id)));
         let mut after =
             inner.entries.range((from, std::ops::Bound::Unbounded)).map(|((_, id), _)| *id);
         let objects: Vec<ObjectId> = after.by_ref().take(limit.max(1)).collect();
         let next = after.next().and(objects.last().copied());
-        Ok(ObjectPage { objects, strangers: Vec::new(), next })
+        Ok(ObjectPage { objects, foreign_files: Vec::new(), next })
     }
 
     fn move_to_lost_and_found(&self, id: ObjectId) -> Result<String> {
         self.check("move to lost+found", id, DiskOp::Rename)?;
         let mut inner = self.shared.lock();
-        let entry = inner.entries.remove(&order(id));
+        let entry = inner.entries.remove(&listing_order(id));
         let entry = entry
             .ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
         let to = format!("{}/lost+found/{id}.{}", self.shared.name, entry.number);

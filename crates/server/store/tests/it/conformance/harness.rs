@@ -70,7 +70,7 @@ impl Harness {
                     .set_len(bytes)
                     .expect("cut");
             }
-            Self::Memory(store) => store.cut_by_hand(id, bytes),
+            Self::Memory(store) => store.truncate_externally(id, bytes),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The guarantees of a store while nothing fails.
 
 use crate::conformance::harness::{Harness, bytes, id, new, object};
-use braid_store::{LAYOUT_BYTES_MAX, NewObject, SizeChange, StoreError, order};
+use braid_store::{LAYOUT_BYTES_MAX, NewObject, SizeChange, StoreError, listing_order};
 use braid_types::{IodId, ObjectId, ObjectOffset, SizeGeneration, Status, limits};
 
 const AT: fn(u64) -> ObjectOffset = ObjectOffset;
@@ -14,13 +14,13 @@ pub fn an_absent_object_is_an_error_not_zeros(h: &mut Harness) {
 }
 
 pub fn an_object_is_made_once(h: &mut Harness) {
-    let made = h.store().make(&new(id(1, 0))).unwrap().expect("it was not there");
+    let made = h.store().create_if_absent(&new(id(1, 0))).unwrap().expect("it was not there");
     made.write_at(b"first", AT(0), GEN(1)).unwrap();
-    assert!(h.store().make(&new(id(1, 0))).unwrap().is_none(), "it is there, and open");
+    assert!(h.store().create_if_absent(&new(id(1, 0))).unwrap().is_none(), "it is there, and open");
     drop(made);
     h.store().flush_all().unwrap();
     h.restart();
-    assert!(h.store().make(&new(id(1, 0))).unwrap().is_none(), "it is there, and not open");
+    assert!(h.store().create_if_absent(&new(id(1, 0))).unwrap().is_none(), "it is there, and not open");
     assert_eq!(bytes(&*h.store().open(id(1, 0)).unwrap()), b"first");
 }
 
@@ -192,13 +192,13 @@ pub fn listing_resumes_at_every_page_size(h: &mut Harness) {
     for id in &want {
         h.store().create(&new(*id)).unwrap();
     }
-    want.sort_by_key(|id| order(*id));
+    want.sort_by_key(|id| listing_order(*id));
     for limit in [0, 1, 2, 3, 17, 18, 19, 1000] {
         let (mut found, mut cursor) = (Vec::new(), None);
         loop {
             let page = h.store().list(cursor, limit).unwrap();
             assert!(page.objects.len() <= limit.max(1));
-            assert!(page.strangers.is_empty());
+            assert!(page.foreign_files.is_empty());
             found.extend(page.objects);
             cursor = page.next;
             if cursor.is_none() {

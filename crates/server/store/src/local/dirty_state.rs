@@ -15,61 +15,61 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The count of changes of an object that was just opened.
-const UNKNOWN: u64 = 1;
+const UNKNOWN_CHANGES: u64 = 1;
 
 #[derive(Debug)]
-pub(super) struct Dirt {
-    under_way: AtomicU64,
+pub(super) struct DirtyState {
+    changes_in_progress: AtomicU64,
     changes: AtomicU64,
     flushed: AtomicU64,
 }
 
 /// A change in progress. It ends when this is dropped, also after a failure.
-pub(super) struct Changing<'a>(&'a Dirt);
+pub(super) struct ChangeGuard<'a>(&'a DirtyState);
 
-impl Dirt {
+impl DirtyState {
     /// For an object that was just opened.
     pub(super) fn unknown() -> Self {
         Self {
-            under_way: AtomicU64::new(0),
-            changes: AtomicU64::new(UNKNOWN),
+            changes_in_progress: AtomicU64::new(0),
+            changes: AtomicU64::new(UNKNOWN_CHANGES),
             flushed: AtomicU64::new(0),
         }
     }
 
     /// Before a change.
-    pub(super) fn changing(&self) -> Changing<'_> {
-        self.under_way.fetch_add(1, SeqCst);
-        Changing(self)
+    pub(super) fn begin_change(&self) -> ChangeGuard<'_> {
+        self.changes_in_progress.fetch_add(1, SeqCst);
+        ChangeGuard(self)
     }
 
     /// Before a sync: what it will cover.
-    pub(super) fn seen(&self) -> u64 {
+    pub(super) fn change_count(&self) -> u64 {
         self.changes.load(SeqCst)
     }
 
     /// A sync has succeeded that began when `seen` was taken.
-    pub(super) fn flushed(&self, seen: u64) {
+    pub(super) fn mark_flushed(&self, seen: u64) {
         debug_assert!(seen <= self.changes.load(SeqCst), "1: a flush covers changes that ended");
         self.flushed.fetch_max(seen, SeqCst);
     }
 
     /// Whether this process made changes that no flush has covered.
-    pub(super) fn is_changed(&self) -> bool {
-        self.seen() > UNKNOWN && self.is_dirty()
+    pub(super) fn has_known_changes(&self) -> bool {
+        self.change_count() > UNKNOWN_CHANGES && self.is_dirty()
     }
 
     /// Whether a flush has something to do.
     pub(super) fn is_dirty(&self) -> bool {
         // In this order: a change that is no longer in progress has been counted.
-        self.under_way.load(SeqCst) > 0 || self.changes.load(SeqCst) != self.flushed.load(SeqCst)
+        self.changes_in_progress.load(SeqCst) > 0 || self.changes.load(SeqCst) != self.flushed.load(SeqCst)
     }
 }
 
-impl Drop for Changing<'_> {
+impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
         self.0.changes.fetch_add(1, SeqCst);
-        let before = self.0.under_way.fetch_sub(1, SeqCst);
+        let before = self.0.changes_in_progress.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "1: a change in progress is counted");
     }
 }
@@ -80,19 +80,19 @@ mod tests {
 
     #[test]
     fn a_flush_that_began_before_a_change_ended_does_not_cover_it() {
-        let dirt = Dirt::unknown();
+        let dirt = DirtyState::unknown();
         assert!(dirt.is_dirty(), "not known");
-        let seen = dirt.seen();
-        dirt.flushed(seen);
+        let seen = dirt.change_count();
+        dirt.mark_flushed(seen);
         assert!(!dirt.is_dirty());
-        let change = dirt.changing();
+        let change = dirt.begin_change();
         assert!(dirt.is_dirty(), "in progress");
-        let seen = dirt.seen();
-        dirt.flushed(seen);
+        let seen = dirt.change_count();
+        dirt.mark_flushed(seen);
         assert!(dirt.is_dirty(), "still in progress");
         drop(change);
         assert!(dirt.is_dirty(), "the flush began before it ended");
-        dirt.flushed(dirt.seen());
+        dirt.mark_flushed(dirt.change_count());
         assert!(!dirt.is_dirty());
     }
 }
