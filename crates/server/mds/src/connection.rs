@@ -114,7 +114,7 @@ impl Connection {
             Credential::Client(key) => (Owner { key: *key, user: None }, None),
             Credential::Ticket(t) => {
                 let user =
-                    Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone(), checked: false };
+                    Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone(), permissions_checked: false };
                 (Owner { key: t.key, user: Some(t.uid) }, Some(user))
             }
             _ => (Owner { key: KeyId(0), user: None }, None),
@@ -266,7 +266,7 @@ fn already_bound() -> Failure {
 /// A squashing key maps all users, root too, to one user, whose permissions the server checks.
 fn squashed(identity: Identity, rights: &KeyRights) -> Identity {
     match rights.squash {
-        Some((uid, gid)) => Identity { uid, gid, groups: Vec::new(), checked: false },
+        Some((uid, gid)) => Identity { uid, gid, groups: Vec::new(), permissions_checked: false },
         None => identity,
     }
 }

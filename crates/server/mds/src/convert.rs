@@ -124,11 +124,11 @@ pub(crate) fn mode(mode: u32, umask: u32) -> NewMode {
 
 pub(crate) fn stored_identity(identity: &Identity) -> braid_meta::Identity {
     let Identity { uid, gid, groups, checked } = identity.clone();
-    braid_meta::Identity { uid, gid, groups, checked }
+    braid_meta::Identity { uid, gid, groups, permissions_checked: checked }
 }
 
 pub(crate) fn wire_identity(identity: &braid_meta::Identity) -> Identity {
-    let braid_meta::Identity { uid, gid, groups, checked } = identity.clone();
+    let braid_meta::Identity { uid, gid, groups, permissions_checked: checked } = identity.clone();
     Identity { uid, gid, groups, checked }
 }
 

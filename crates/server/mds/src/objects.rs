@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use braid_layout::Layout;
-use braid_meta::{Fetch, Inode, Parts};
+use braid_meta::{ObjectSummary, Inode, Parts};
 use braid_types::{
     Failure, FileIndex, IodId, ObjectId, PartIndex, Status, Timestamp, WriteVerifier,
 };
@@ -60,7 +60,7 @@ pub(crate) struct Answer {
 /// The size and time of a file by its objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    pub(crate) fetch: Fetch,
+    pub(crate) fetch: ObjectSummary,
     pub(crate) bytes_used: u64,
     /// The verifier of each daemon that has an object of the file: while it is the same, the daemon
     /// has lost nothing.
@@ -124,7 +124,7 @@ pub(crate) fn combine(
     if lost {
         size = size.max(inode.size);
     }
-    let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime, change };
+    let fetch = ObjectSummary { generation: inode.size_generation, size, parts: there, mtime, change };
     Ok(Found { fetch, bytes_used, verifiers, empty, lost })
 }
 

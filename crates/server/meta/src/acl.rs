@@ -32,7 +32,7 @@ pub(crate) const DEFAULT_NAME: &[u8] = b"system.posix_acl_default";
 
 /// The rights of a named user or group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Named {
+pub struct NamedEntry {
     /// User or group id.
     pub id: u64,
     /// The bits 4, 2 and 1.
@@ -45,14 +45,14 @@ pub struct AccessList {
     /// Rights of the file's group; the mode's group bits are the mask.
     pub group: u8,
     /// Named users.
-    pub users: Vec<Named>,
+    pub users: Vec<NamedEntry>,
     /// Named groups.
-    pub groups: Vec<Named>,
+    pub groups: Vec<NamedEntry>,
 }
 
 /// A complete list, as a directory's default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct List {
+pub struct AclList {
     /// Rights of the owner.
     pub user: u8,
     /// Rights of the group.
@@ -62,9 +62,9 @@ pub struct List {
     /// The upper bound for named users and all groups; present if anybody is named.
     pub mask: Option<u8>,
     /// Named users.
-    pub users: Vec<Named>,
+    pub users: Vec<NamedEntry>,
     /// Named groups.
-    pub groups: Vec<Named>,
+    pub groups: Vec<NamedEntry>,
 }
 
 /// The lists of an inode.
@@ -73,7 +73,7 @@ pub struct Acl {
     /// The access list.
     pub access: Option<AccessList>,
     /// The default list, for files and directories created in this directory.
-    pub default: Option<List>,
+    pub default: Option<AclList>,
 }
 
 /// Permission bits of a new file, before a default list or the umask.
@@ -94,7 +94,7 @@ impl From<u16> for NewMode {
 
 impl Acl {
     /// As an inode stores it: nothing instead of an empty one.
-    pub(crate) fn kept(self) -> Option<std::sync::Arc<Self>> {
+    pub(crate) fn non_empty(self) -> Option<std::sync::Arc<Self>> {
         debug_assert!(self.is_sorted(), "4: ids ascend, each once");
         (self.access.is_some() || self.default.is_some()).then(|| std::sync::Arc::new(self))
     }
@@ -130,8 +130,8 @@ impl AccessList {
     }
 
     /// The complete list, with the entries from the mode.
-    pub(crate) fn whole(&self, mode: u16) -> List {
-        List {
+    pub(crate) fn whole(&self, mode: u16) -> AclList {
+        AclList {
             user: (mode >> 6 & 7) as u8,
             group: self.group,
             other: (mode & 7) as u8,
@@ -142,7 +142,7 @@ impl AccessList {
     }
 }
 
-impl List {
+impl AclList {
     /// Mode bits, and the rest as an inode stores it. A list that equals the mode leaves no rest.
     pub(crate) fn split(self) -> (u16, Option<AccessList>) {
         let Self { user, group, other, mask, users, groups } = self;
@@ -167,12 +167,12 @@ impl List {
 
 /// The two lists of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Which {
+pub(crate) enum AclKind {
     Access,
     Default,
 }
 
-impl Which {
+impl AclKind {
     /// The list that an extended attribute shows; `None` for another attribute.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
         match name {
@@ -184,21 +184,21 @@ impl Which {
 }
 
 /// One of an inode's lists, complete.
-pub(crate) fn list_of(inode: &Inode, which: Which) -> Option<List> {
+pub(crate) fn list_of(inode: &Inode, which: AclKind) -> Option<AclList> {
     let acl = inode.acl.as_ref()?;
     match which {
-        Which::Access => acl.access.as_ref().map(|access| access.whole(inode.mode)),
-        Which::Default => acl.default.clone(),
+        AclKind::Access => acl.access.as_ref().map(|access| access.whole(inode.mode)),
+        AclKind::Default => acl.default.clone(),
     }
 }
 
 /// Sets or removes a list. The mode follows the access list. If the list is removed, the mode keeps
 /// its group bits as the mask left them, as on Linux.
-pub(crate) fn set(inode: &mut Inode, which: Which, list: Option<List>) {
+pub(crate) fn set(inode: &mut Inode, which: AclKind, list: Option<AclList>) {
     let mut acl = inode.acl.as_deref().cloned().unwrap_or_default();
     match which {
-        Which::Default => acl.default = list,
-        Which::Access => {
+        AclKind::Default => acl.default = list,
+        AclKind::Access => {
             acl.access = None;
             if let Some(list) = list {
                 let (mode, access) = list.split();
@@ -207,15 +207,15 @@ pub(crate) fn set(inode: &mut Inode, which: Which, list: Option<List>) {
             }
         }
     }
-    inode.acl = acl.kept();
+    inode.acl = acl.non_empty();
 }
 
 /// Whether a kind of file may have a list.
-pub(crate) fn check_kind(inode: &Inode, which: Which, removes: bool) -> Result<(), Failure> {
+pub(crate) fn check_kind(inode: &Inode, which: AclKind, removes: bool) -> Result<(), Failure> {
     match which {
         // Linux: a symbolic link has no list, and only a directory has a default list.
         _ if inode.kind == crate::record::FileKind::Symlink => Err(Status::Unsupported.into()),
-        Which::Default if !inode.is_directory() && !removes => Err(Status::PermissionDenied.into()),
+        AclKind::Default if !inode.is_directory() && !removes => Err(Status::PermissionDenied.into()),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,7 @@
 
 use braid_types::{Failure, Status};
 
-use crate::acl::{ACL_ENTRIES_MAX, List, Named};
+use crate::acl::{ACL_ENTRIES_MAX, AclList, NamedEntry};
 
 const VERSION: u32 = 2;
 const ENTRY_BYTES: usize = 8;
@@ -21,14 +21,14 @@ const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
 /// The bytes of a list. An id that Linux cannot represent is left out: no user there has it.
-pub(crate) fn encode(list: &List) -> Vec<u8> {
+pub(crate) fn encode(list: &AclList) -> Vec<u8> {
     let mut out = VERSION.to_le_bytes().to_vec();
     let mut entry = |tag: u16, bits: u8, id: u32| {
         out.extend(tag.to_le_bytes());
         out.extend(u16::from(bits).to_le_bytes());
         out.extend(id.to_le_bytes());
     };
-    let known = |named: &Named| {
+    let known = |named: &NamedEntry| {
         u32::try_from(named.id).ok().filter(|id| *id != NO_ID).map(|id| (named.bits, id))
     };
     entry(USER_OBJ, list.user, NO_ID);
@@ -41,7 +41,7 @@ pub(crate) fn encode(list: &List) -> Vec<u8> {
 }
 
 /// The list in some bytes. `None` for a list without entries, which removes the existing one.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Option<List>, Failure> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Option<AclList>, Failure> {
     let invalid = || Failure::new(Status::Invalid, "not an access control list");
     let (version, entries) = bytes.split_first_chunk::<4>().ok_or_else(invalid)?;
     if u32::from_le_bytes(*version) != VERSION {
@@ -65,15 +65,15 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<List>, Failure> {
 
 /// Draft 17, 23.1.2: the three entries of the mode exactly once, each named entry once, and a mask
 /// if there is a named entry. They come in the order of their tags, as Linux requires.
-fn read(entries: &[u8]) -> Option<List> {
+fn read(entries: &[u8]) -> Option<AclList> {
     let (mut user, mut group, mut other) = (None, None, None);
-    let mut list = List::default();
+    let mut list = AclList::default();
     let mut last = 0;
     for entry in entries.chunks_exact(ENTRY_BYTES) {
         let half = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
         let (tag, bits) = (half(0), u8::try_from(half(2)).ok().filter(|bits| *bits <= 7)?);
         let id = u32::from_le_bytes(entry[4..].try_into().ok()?);
-        let named = || (id != NO_ID).then_some(Named { id: u64::from(id), bits });
+        let named = || (id != NO_ID).then_some(NamedEntry { id: u64::from(id), bits });
         if tag < last {
             return None;
         }
@@ -91,14 +91,14 @@ fn read(entries: &[u8]) -> Option<List> {
     sort(&mut list.users)?;
     sort(&mut list.groups)?;
     let unmasked = list.mask.is_none() && !(list.users.is_empty() && list.groups.is_empty());
-    if unmasked { None } else { Some(List { user: user?, group: group?, other: other?, ..list }) }
+    if unmasked { None } else { Some(AclList { user: user?, group: group?, other: other?, ..list }) }
 }
 
 fn once(slot: &mut Option<u8>, bits: u8) -> Option<()> {
     slot.replace(bits).is_none().then_some(())
 }
 
-fn sort(named: &mut [Named]) -> Option<()> {
+fn sort(named: &mut [NamedEntry]) -> Option<()> {
     named.sort_unstable_by_key(|named| named.id);
     named.windows(2).all(|pair| pair[0].id != pair[1].id).then_some(())
 }

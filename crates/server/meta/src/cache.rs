@@ -41,7 +41,7 @@ pub(crate) struct InodeCache {
 
 /// The number of changes at a miss; a reader shows it to add what it read.
 #[derive(Clone, Copy)]
-pub(crate) struct Missed(u64);
+pub(crate) struct MissToken(u64);
 
 impl InodeCache {
     /// A cache of at most `inodes`, rounded up to one per slice.
@@ -55,19 +55,19 @@ impl InodeCache {
         self.slices[mixed as usize % SLICES].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, file: FileIndex) -> Result<Arc<Inode>, Missed> {
+    pub(crate) fn get(&self, file: FileIndex) -> Result<Arc<Inode>, MissToken> {
         let slice = self.slice(file);
         match slice.map.get(&file) {
             Some(slot) => {
                 slot.used.store(true, Ordering::Relaxed);
                 Ok(slot.inode.clone())
             }
-            None => Err(Missed(slice.writes)),
+            None => Err(MissToken(slice.writes)),
         }
     }
 
     /// For a reader: adds what it read from the store after a miss.
-    pub(crate) fn add(&self, inode: Arc<Inode>, missed: Missed) {
+    pub(crate) fn add(&self, inode: Arc<Inode>, missed: MissToken) {
         let mut slice = self.slice(inode.file);
         if slice.writes == missed.0 {
             self.insert(&mut slice, inode);

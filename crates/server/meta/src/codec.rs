@@ -18,12 +18,12 @@ impl Encoder {
     }
 
     /// Appends to existing bytes.
-    pub(crate) fn after(bytes: Vec<u8>) -> Self {
+    pub(crate) fn append_to(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
     /// Appends a copy of a range of its own bytes.
-    pub(crate) fn again(&mut self, bytes: Range<usize>) {
+    pub(crate) fn repeat(&mut self, bytes: Range<usize>) {
         self.0.extend_from_within(bytes);
     }
 

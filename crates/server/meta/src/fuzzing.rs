@@ -5,7 +5,7 @@ use braid_types::{FileIndex, IodId, KeyId, SessionId};
 use crate::acl_xattr;
 use crate::record::{
     ClientKey, ClusterIdentity, Deletion, DirectoryDefault, Inode, Intent, IodRecord, Quota,
-    Recorded, SessionRecord, Usage, decode_cookie, decode_entry, decode_modes, encode_modes,
+    ReplayRecord, SessionRecord, Usage, decode_cookie, decode_entry, decode_modes, encode_modes,
 };
 pub use crate::store::engine::fuzzing::*;
 
@@ -32,7 +32,7 @@ pub fn read_records(bytes: &[u8]) {
         Quota, Quota::decode;
         Usage, Usage::decode;
     );
-    let _ = (Recorded::decode(bytes), decode_entry(bytes), decode_cookie(1, bytes));
+    let _ = (ReplayRecord::decode(bytes), decode_entry(bytes), decode_cookie(1, bytes));
     if let Ok(modes) = decode_modes(bytes) {
         assert_eq!(decode_modes(&encode_modes(&modes)), Ok(modes));
     }

@@ -15,7 +15,7 @@ pub struct Identity {
     pub groups: Vec<u64>,
     /// The kernel of a mount has checked the permissions already. Everything that root may do is
     /// allowed; new files still belong to this user.
-    pub checked: bool,
+    pub permissions_checked: bool,
 }
 
 impl Identity {
@@ -30,8 +30,8 @@ impl Identity {
     }
 
     /// Whether permissions are not checked for it.
-    pub fn is_unheld(&self) -> bool {
-        self.is_root() || self.checked
+    pub fn bypasses_permissions(&self) -> bool {
+        self.is_root() || self.permissions_checked
     }
 
     /// Whether it is in a group.
@@ -97,7 +97,7 @@ impl Want {
 /// POSIX.
 pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> {
     if let Some(access) = inode.acl.as_ref().and_then(|acl| acl.access.as_ref())
-        && !who.is_unheld()
+        && !who.bypasses_permissions()
         && !who.owns(inode)
     {
         return if access.permits(who, inode, want) {
@@ -113,7 +113,7 @@ pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> 
     } else {
         inode.mode
     };
-    let granted = if who.is_unheld() { root_bits(inode) } else { (class & 7) as u8 };
+    let granted = if who.bypasses_permissions() { root_bits(inode) } else { (class & 7) as u8 };
     if want.0 & !granted == 0 { Ok(()) } else { Err(Status::PermissionDenied.into()) }
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn permit_sticky(
     target: &Inode,
 ) -> Result<(), Failure> {
     let free =
-        directory.mode & 0o1000 == 0 || who.is_unheld() || who.owns(directory) || who.owns(target);
+        directory.mode & 0o1000 == 0 || who.bypasses_permissions() || who.owns(directory) || who.owns(target);
     // POSIX unlink(): EPERM or EACCES; Linux returns EPERM.
     if free { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }

@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Cookie = b'C',
     Default = b'D',
     Entry = b'E',
-    FsckMark = b'F',
+    NeedsFsck = b'F',
     Iod = b'G',
     Boot = b'H',
     Inode = b'I',
@@ -170,8 +170,8 @@ pub(crate) fn iod(id: IodId) -> Key {
 }
 
 /// The needs-fsck flag: why `fsck` must check the file system.
-pub(crate) fn fsck_mark() -> Key {
-    key(CLUSTER_SHARD, Kind::FsckMark, &[])
+pub(crate) fn needs_fsck() -> Key {
+    key(CLUSTER_SHARD, Kind::NeedsFsck, &[])
 }
 
 pub(crate) fn cluster() -> Key {

@@ -29,15 +29,15 @@
 mod acl;
 mod acl_xattr;
 mod cache;
-mod changes;
+mod change_counter;
 mod codec;
 #[doc(hidden)]
 pub mod fuzzing;
 mod identity;
 mod key;
-mod layouts;
+mod layout_table;
 pub mod lease;
-mod names;
+mod directory_name_cache;
 mod namespace;
 mod opens;
 mod ops;
@@ -49,22 +49,22 @@ mod store;
 mod tests;
 mod tx;
 
-pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, List, Named, NewMode};
+pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, AclList, NamedEntry, NewMode};
 pub use identity::{Call, Identity, Replay, Want, permit};
 pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    CAPABILITY_XATTR, Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot,
-    NodeArgs, OpenArgs, QuotaState, RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
+    CAPABILITY_XATTR, AttributeChanges, CreateArgs, Created, DirectoryPage, ObjectSummary, ListedEntry, NameSlot,
+    NodeArgs, OpenArgs, QuotaState, RenameMode, SetTime, QuotaWalkPage, UsageDifference, XattrMode,
 };
-pub use quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
+pub use quota::{GROWTH_GRANT_MAX, GROWTH_GRANT_FIRST};
 pub use record::{
-    Bound, ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry,
+    QuotaLimit, ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry,
     FileKind, Inode, Intent, IntentKind, IodRecord, IodState, KeyRights, Parts, Placement,
     Principal, PrincipalKind, Quota, QuotaOwner, RecordError, SessionRecord, Usage,
 };
 pub use store::{
-    Batch, Change, Cut, Dumped, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore,
-    MetaStore, Sequence, StoreError, Taken, View, Visit, dump,
+    Batch, Change, TornTail, DumpSummary, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore,
+    MetaStore, Sequence, StoreError, SalvagedRecords, Snapshot, Visit, dump,
 };

@@ -15,18 +15,18 @@ use braid_types::{
 };
 
 use crate::cache::InodeCache;
-use crate::changes::Changes;
+use crate::change_counter::ChangeCounter;
 use crate::identity::{Call, Replay};
 use crate::key::{self, Kind};
-use crate::layouts::Layouts;
-use crate::names::DirectoryNames;
-use crate::opens::{OpenFile, Opens};
-use crate::quota::{self, Ledger, Recount};
+use crate::layout_table::LayoutTable;
+use crate::directory_name_cache::DirectoryNameCache;
+use crate::opens::{OpenFile, OpenTable};
+use crate::quota::{self, UsageTable, Recount};
 use crate::record::{
-    ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, RecordError, Recorded,
+    ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, RecordError, ReplayRecord,
     decode_modes,
 };
-use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
+use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot};
 use crate::tx::{Op, Tx, encode_counter};
 
 /// Limits and settings of the namespace.
@@ -51,17 +51,17 @@ impl Default for Options {
 pub struct Namespace {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) cache: InodeCache,
-    pub(crate) directory_names: DirectoryNames,
-    pub(crate) layouts: Layouts,
+    pub(crate) directory_names: DirectoryNameCache,
+    pub(crate) layouts: LayoutTable,
     pub(crate) fence: Fence,
     pub(crate) shards: u16,
     /// Whether any owner has a quota. If not, opens pass without the writer's lock.
-    pub(crate) limited: AtomicBool,
+    pub(crate) has_quotas: AtomicBool,
     /// As [`Opens::denying`]. If it is 0, calls pass without the writer's lock.
     pub(crate) denying: AtomicUsize,
     /// Files whose objects wait for deletion.
     pub(crate) deletions: AtomicU64,
-    changes: Changes,
+    changes: ChangeCounter,
     writer: Mutex<Writer>,
 }
 
@@ -69,14 +69,14 @@ pub struct Namespace {
 pub(crate) struct Writer {
     pub(crate) counters: HashMap<ShardId, Counter, IdHashBuilder>,
     pub(crate) next_shard: u16,
-    pub(crate) opens: Opens,
+    pub(crate) opens: OpenTable,
     /// See [`Namespace::keep_orphans`].
     pub(crate) keep_orphans: bool,
     /// The newest sequence of each slot seen since the start. A newer one needs no lookup in the
     /// store.
     pub(crate) replays: HashMap<(SessionId, u32), u64, IdHashBuilder>,
     pub(crate) cluster: ClusterIdentity,
-    pub(crate) ledger: Ledger,
+    pub(crate) usage: UsageTable,
     /// A recount by fsck that is in progress.
     pub(crate) recount: Option<Recount>,
 }
@@ -126,9 +126,9 @@ impl Namespace {
         let root = Arc::new(root(now));
         batch.put(key::inode(FileIndex::ROOT), root.encode());
         let mut deltas = Vec::new();
-        quota::note(&mut deltas, None, Some(&root));
+        quota::add_usage_deltas(&mut deltas, None, Some(&root));
         for delta in deltas {
-            let usage = Ledger::default().usage_after(FileIndex::ROOT.shard(), &delta);
+            let usage = UsageTable::default().usage_after(FileIndex::ROOT.shard(), &delta);
             batch.put(key::usage(FileIndex::ROOT.shard(), delta.owner), usage.encode());
         }
         let sequence = store.commit(batch, store.fence())?;
@@ -148,11 +148,11 @@ impl Namespace {
         let fence = Fence(cluster.epoch.0);
         let mut batch = Batch::new();
         batch.put(key::cluster(), cluster.encode());
-        let changes = Changes::begin(&*store, &mut batch, cluster.epoch, options.boot)?;
+        let changes = ChangeCounter::begin(&*store, &mut batch, cluster.epoch, options.boot)?;
         let sequence = store.commit(batch, fence)?;
         store.sync(sequence)?;
         let opens = load_opens(&*store, cluster.shards)?;
-        let ledger = load_ledger(&*store, cluster.shards)?;
+        let ledger = load_usage(&*store, cluster.shards)?;
         let limited = AtomicBool::new(ledger.has_limits());
         let denying = AtomicUsize::new(opens.denying());
         let deletions = AtomicU64::new(count_deletions(&*store, cluster.shards)?);
@@ -164,18 +164,18 @@ impl Namespace {
             keep_orphans: false,
             replays,
             cluster,
-            ledger,
+            usage: ledger,
             recount: None,
         };
         let cache = InodeCache::new(options.cached_inodes_max);
         Ok(Self {
             store,
             cache,
-            directory_names: DirectoryNames::new(),
-            layouts: Layouts::default(),
+            directory_names: DirectoryNameCache::new(),
+            layouts: LayoutTable::default(),
             fence,
             shards: cluster.shards,
-            limited,
+            has_quotas: limited,
             denying,
             deletions,
             changes,
@@ -302,7 +302,7 @@ impl Namespace {
         let Some(bytes) = self.store.get(&key::replay(home, replay.session, replay.slot))? else {
             return if known.is_some() { Err(reused(replay)) } else { Ok(None) };
         };
-        let recorded = Recorded::decode(&bytes)?;
+        let recorded = ReplayRecord::decode(&bytes)?;
         let is_it = recorded.op == op as u8
             && recorded.request.is_none_or(|request| request == replay.request);
         match recorded.sequence {
@@ -315,7 +315,7 @@ impl Namespace {
     /// Whether this server created the file, so that nothing of it can have been lost with the
     /// power. Every index that an earlier epoch may have given out is below the first one of this
     /// epoch in its shard.
-    pub fn is_of_this_run(&self, file: FileIndex) -> bool {
+    pub fn is_created_in_this_epoch(&self, file: FileIndex) -> bool {
         let first = self.writer().counters.get(&file.shard()).map(|counter| counter.first);
         first.is_some_and(|first| file.counter() >= first)
     }
@@ -328,7 +328,7 @@ impl Namespace {
     /// As `find_inode`, for a caller with a snapshot: a thread takes no second one.
     pub(crate) fn find_inode_in(
         &self,
-        view: &dyn View,
+        view: &dyn Snapshot,
         file: FileIndex,
     ) -> Result<Option<Arc<Inode>>, Failure> {
         self.find_inode_by(file, |key| view.get(key))
@@ -345,7 +345,7 @@ impl Namespace {
         };
         let Some(bytes) = read(&key::inode(file))? else { return Ok(None) };
         let mut inode = self.decode(file, &bytes)?;
-        inode.layout = inode.layout.map(|layout| self.layouts.share(layout));
+        inode.layout = inode.layout.map(|layout| self.layouts.intern(layout));
         let inode = Arc::new(inode);
         self.cache.add(inode.clone(), missed);
         Ok(Some(inode))
@@ -403,7 +403,7 @@ pub(crate) fn root(now: Timestamp) -> Inode {
         change: 1,
         flags: 0,
         parent: FileIndex::ROOT,
-        tree: FileIndex(0),
+        quota_directory: FileIndex(0),
         next_cookie: COOKIE_FIRST,
         has_default: false,
         has_xattrs: false,
@@ -412,9 +412,9 @@ pub(crate) fn root(now: Timestamp) -> Inode {
     }
 }
 
-fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
-    let mut opens = Opens::default();
-    let view = store.view()?;
+fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<OpenTable, Failure> {
+    let mut opens = OpenTable::default();
+    let view = store.snapshot()?;
     for shard in 0..shards {
         let mut broken = false;
         let mut load = |kind, take: &mut dyn FnMut(OpenFile, &[u8]) -> Option<OpenFile>| {
@@ -434,7 +434,7 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
             let writers = value.strip_prefix(&[1])?;
             Some(OpenFile { writers: u32::from_le_bytes(writers.try_into().ok()?), ..open })
         })?;
-        load(Kind::Modes, &mut |open, value| open.denying_too(decode_modes(value).ok()?))?;
+        load(Kind::Modes, &mut |open, value| open.with_denying(decode_modes(value).ok()?))?;
         if broken {
             return Err(StoreError::Corrupted("a record of an open file is invalid".into()).into());
         }
@@ -442,15 +442,15 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
     Ok(opens)
 }
 
-fn load_ledger(store: &dyn MetaStore, shards: u16) -> Result<Ledger, Failure> {
-    let mut ledger = Ledger::default();
-    let view = store.view()?;
+fn load_usage(store: &dyn MetaStore, shards: u16) -> Result<UsageTable, Failure> {
+    let mut ledger = UsageTable::default();
+    let view = store.snapshot()?;
     (0..shards).try_for_each(|shard| ledger.load(&*view, ShardId(shard)))?;
     Ok(ledger)
 }
 
 fn count_deletions(store: &dyn MetaStore, shards: u16) -> Result<u64, Failure> {
-    let (mut count, view) = (0, store.view()?);
+    let (mut count, view) = (0, store.snapshot()?);
     for shard in 0..shards {
         let range = key::all(ShardId(shard), Kind::Deletion);
         view.scan(&range.from, &range.end, &mut |_, _| {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use braid_types::{FileIndex, IdHashBuilder, SessionId, Status};
 
-use crate::lease::modes::{self, Counted, Deny, OpenMode};
+use crate::lease::modes::{self, ModeCounts, Deny, OpenMode};
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,13 +40,13 @@ pub struct OpenFile {
     /// Of these, those without read access.
     pub write_only: u32,
     /// Of all opens, those that deny something.
-    pub denying: Counted,
+    pub denying: ModeCounts,
 }
 
 impl OpenFile {
     /// No opens.
     pub fn none(file: FileIndex, session: SessionId) -> Self {
-        Self { file, session, readers: 0, writers: 0, write_only: 0, denying: Counted::default() }
+        Self { file, session, readers: 0, writers: 0, write_only: 0, denying: ModeCounts::default() }
     }
 
     /// Adds one open.
@@ -77,7 +77,7 @@ impl OpenFile {
 
     /// Combines the record of the opens that write with the record of those that deny something.
     /// `None` if they disagree.
-    pub(crate) fn denying_too(self, denying: Counted) -> Option<Self> {
+    pub(crate) fn with_denying(self, denying: ModeCounts) -> Option<Self> {
         let readers = denying.count(|access| !access.write);
         let write_only = denying.count(|access| !access.read);
         let agree = denying.count(|access| access.write) <= self.writers;
@@ -91,7 +91,7 @@ impl OpenFile {
 
     /// All opens, counted by mode. Those that deny nothing are counted as readers, writers, and
     /// writers that do not read.
-    pub fn modes(&self) -> Counted {
+    pub fn modes(&self) -> ModeCounts {
         let mut all = self.denying.clone();
         let readers = self.denying.count(|access| !access.write);
         let write_only = self.denying.count(|access| !access.read);
@@ -141,7 +141,7 @@ impl OpenFile {
 /// 2. A file has at most one entry for each session, and no entry without an open. `set` asserts
 ///    it.
 #[derive(Default)]
-pub(crate) struct Opens {
+pub(crate) struct OpenTable {
     files: HashMap<FileIndex, Vec<OpenFile>, IdHashBuilder>,
     sessions: HashMap<SessionId, HashSet<FileIndex, IdHashBuilder>, IdHashBuilder>,
     /// How many entries have a writer.
@@ -150,7 +150,7 @@ pub(crate) struct Opens {
     denying: usize,
 }
 
-impl Opens {
+impl OpenTable {
     pub(crate) fn of(&self, file: FileIndex, session: SessionId) -> OpenFile {
         let held = self
             .files
@@ -253,7 +253,7 @@ mod tests {
     }
 
     /// Compares the table's counts and index with a full search.
-    fn check(opens: &Opens) {
+    fn check(opens: &OpenTable) {
         let all = opens.all();
         assert_eq!(opens.writing(), all.iter().filter(|open| open.writers > 0).count());
         for session in 0..4 {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_session_index_and_the_writer_count_follow_every_change() {
-        let mut opens = Opens::default();
+        let mut opens = OpenTable::default();
         let mut seed = 1_u64;
         for _ in 0..2000 {
             seed = seed

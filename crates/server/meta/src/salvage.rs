@@ -30,7 +30,7 @@ use crate::namespace::{COOKIE_FIRST, root};
 use crate::record::{
     ClusterIdentity, Entry, FileKind, Inode, decode_cookie, decode_entry, write_cookie, write_entry,
 };
-use crate::store::engine::{self, Dumped, Taken};
+use crate::store::engine::{self, DumpSummary, SalvagedRecords};
 use crate::store::{Batch, Engine, EngineOptions, Fence, MetaStore, StoreError};
 use crate::tx::{decode_counter, encode_counter};
 
@@ -56,7 +56,7 @@ const DAMAGED: &str = "damaged-";
 /// The result of a salvage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum SalvageOutcome {
     /// Nothing is damaged; nothing was done.
     Whole,
     /// An earlier salvage had been interrupted and was finished. The damaged files are in this
@@ -72,11 +72,11 @@ pub struct Salvaged {
     /// Why the store did not start.
     pub damage: String,
     /// What was copied and what is lost.
-    pub taken: Taken,
+    pub salvaged: SalvagedRecords,
     /// What was repaired.
     pub repaired: Repaired,
     /// Where the damaged files are, unchanged.
-    pub kept: PathBuf,
+    pub damaged_directory: PathBuf,
 }
 
 /// What was corrected in the records themselves. The rest is for `braid fsck`.
@@ -104,7 +104,7 @@ pub fn salvage(
     directory: &Path,
     uuid: Option<ClusterUuid>,
     now: Timestamp,
-) -> Result<Outcome, Failure> {
+) -> Result<SalvageOutcome, Failure> {
     let fail = |what| move |error| Failure::from(StoreError::disk(what, error));
     if !directory.is_dir()
         || !(engine::holds_anything(directory)? || directory.join(BUILT).exists())
@@ -113,11 +113,11 @@ pub fn salvage(
     }
     let _lock = engine::lock(directory)?;
     if directory.join(BUILT).is_dir() {
-        return Ok(Outcome::Ended(install(directory)?));
+        return Ok(SalvageOutcome::Ended(install(directory)?));
     }
     engine::refuse_other_format(directory)?;
     let damage = match engine::check(directory) {
-        Ok(()) => return Ok(Outcome::Whole),
+        Ok(()) => return Ok(SalvageOutcome::Whole),
         Err(error) => error.to_string(),
     };
     let building = directory.join(BUILDING);
@@ -133,7 +133,7 @@ pub fn salvage(
     std::fs::rename(&building, directory.join(BUILT)).map_err(fail("name the salvaged store"))?;
     engine::sync_directory(directory)?;
     let kept = install(directory)?;
-    Ok(Outcome::Done(Box::new(Salvaged { damage, taken, repaired, kept })))
+    Ok(SalvageOutcome::Done(Box::new(Salvaged { damage, salvaged: taken, repaired, damaged_directory: kept })))
 }
 
 /// Builds a complete store in `building` from what is readable in `directory`.
@@ -143,9 +143,9 @@ fn build(
     damage: &str,
     uuid: Option<ClusterUuid>,
     now: Timestamp,
-) -> Result<(Taken, Repaired), Failure> {
+) -> Result<(SalvagedRecords, Repaired), Failure> {
     let store = Engine::create(building, EngineOptions::default())?;
-    let taken = engine::take(directory, &mut |batch| match batch.is_empty() {
+    let taken = engine::salvage_records(directory, &mut |batch| match batch.is_empty() {
         true => Ok(()),
         false => store.commit(batch, store.fence()).map(drop),
     })?;
@@ -173,7 +173,7 @@ fn install(directory: &Path) -> Result<PathBuf, Failure> {
     engine::sync_directory(&aside)?;
     engine::sync_directory(directory)?;
     // Until the first new file is in place, everything there belongs to the old store.
-    if engine::base_of(&built).exists() {
+    if engine::base_directory(&built).exists() {
         for name in engine::files(directory)? {
             std::fs::rename(directory.join(&name), aside.join(&name)).map_err(fail)?;
             engine::sync_directory(directory)?;
@@ -196,7 +196,7 @@ fn install(directory: &Path) -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// [`Status::Exists`]; [`Status::Corrupted`] for an incomplete dump. Nothing is created then.
-pub fn load(directory: &Path, from: &mut dyn Read, now: Timestamp) -> Result<Dumped, Failure> {
+pub fn load(directory: &Path, from: &mut dyn Read, now: Timestamp) -> Result<DumpSummary, Failure> {
     let (store, dumped) = engine::load(directory, from)?;
     let loaded = restore(&store, "loaded from a dump", None, Fence(0), now).and_then(|_| {
         store.sync(store.committed())?;
@@ -211,7 +211,7 @@ pub fn load(directory: &Path, from: &mut dyn Read, now: Timestamp) -> Result<Dum
 
 /// What a pass over every record finds.
 #[derive(Default)]
-struct Survey {
+struct RecordSurvey {
     repaired: Repaired,
     fixes: Batch,
     /// The next file counter of each shard.
@@ -237,7 +237,7 @@ fn restore(
     fence: Fence,
     now: Timestamp,
 ) -> Result<Repaired, Failure> {
-    let mut survey = look(store)?;
+    let mut survey = survey_records(store)?;
     let bytes = store.get(&key::cluster())?;
     let known = bytes.and_then(|bytes| ClusterIdentity::decode(&bytes).ok());
     survey.repaired.cluster = known.is_none();
@@ -278,7 +278,7 @@ fn restore(
         let root = Inode { size: survey.root_entries, next_cookie: last + COOKIE_GAP, ..root(now) };
         fixes.put(key::inode(FileIndex::ROOT), root.encode());
     }
-    fixes.put(key::fsck_mark(), [&[1], why.as_bytes()].concat());
+    fixes.put(key::needs_fsck(), [&[1], why.as_bytes()].concat());
     let mut batch = Batch::new();
     for change in fixes.changes() {
         let value = change.value.unwrap_or_default();
@@ -295,9 +295,9 @@ fn restore(
     Ok(survey.repaired)
 }
 
-fn look(store: &Engine) -> Result<Survey, Failure> {
-    let mut survey = Survey::default();
-    let view = store.view()?;
+fn survey_records(store: &Engine) -> Result<RecordSurvey, Failure> {
+    let mut survey = RecordSurvey::default();
+    let view = store.snapshot()?;
     let mut outcome = Ok(());
     view.scan(b"", &[0xff; 16], &mut |key, value| {
         outcome = survey.record(&*view, key, value);
@@ -307,10 +307,10 @@ fn look(store: &Engine) -> Result<Survey, Failure> {
     Ok(survey)
 }
 
-impl Survey {
+impl RecordSurvey {
     fn record(
         &mut self,
-        view: &dyn crate::store::View,
+        view: &dyn crate::store::Snapshot,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), StoreError> {
@@ -344,7 +344,7 @@ impl Survey {
 
     fn by_cookie(
         &mut self,
-        view: &dyn crate::store::View,
+        view: &dyn crate::store::Snapshot,
         directory: FileIndex,
         key: &[u8],
         value: &[u8],
@@ -367,7 +367,7 @@ impl Survey {
 
     fn by_name(
         &mut self,
-        view: &dyn crate::store::View,
+        view: &dyn crate::store::Snapshot,
         directory: FileIndex,
         key: &[u8],
         value: &[u8],
@@ -393,13 +393,13 @@ impl Survey {
         if entry.kind == FileKind::Directory {
             self.directories.insert(entry.file, (directory, name.to_vec()));
         }
-        self.given_out(entry.file);
+        self.note_used_index(entry.file);
     }
 
     /// An inode. The entries of its shard have been visited already: their keys come first.
     fn inode(&mut self, shard: u16, file: FileIndex, value: &[u8]) {
         self.counters.entry(shard).or_default();
-        self.given_out(file);
+        self.note_used_index(file);
         self.has_root |= file == FileIndex::ROOT;
         let Ok(inode) = Inode::decode(file, value) else { return };
         let last = self.cookies.get(&file).copied().unwrap_or_default();
@@ -409,7 +409,7 @@ impl Survey {
         }
     }
 
-    fn given_out(&mut self, file: FileIndex) {
+    fn note_used_index(&mut self, file: FileIndex) {
         let counter = self.counters.entry(file.shard().0).or_default();
         *counter = (*counter).max((file.0 & ((1 << 48) - 1)) + 1);
     }

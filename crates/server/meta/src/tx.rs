@@ -20,12 +20,12 @@ use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
 
 use crate::identity::Replay;
 use crate::key;
-use crate::lease::modes::{self, Beside, OpenMode};
+use crate::lease::modes::{self, IgnoredOpens, OpenMode};
 use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
 use crate::opens::OpenFile;
-use crate::quota::{Delta, Mark, note};
+use crate::quota::{UsageDelta, GrantChange, add_usage_deltas};
 use crate::record::{
-    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, Recorded, Usage,
+    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, ReplayRecord, Usage,
     decode_entry, write_cookie, write_entry,
 };
 use crate::store::Batch;
@@ -49,7 +49,7 @@ pub(crate) enum Op {
     Close = 13,
     BeginIntent = 14,
     FinishIntent = 15,
-    Collect = 16,
+    RecordSize = 16,
     SetDefault = 17,
     SetLayout = 18,
     Sessions = 19,
@@ -58,7 +58,7 @@ pub(crate) enum Op {
     Mend = 22,
     CreateUnnamed = 23,
     SetQuota = 24,
-    AssignTree = 25,
+    AssignQuotaDirectory = 25,
 }
 
 impl Op {
@@ -73,7 +73,7 @@ impl Op {
     /// records what has happened at the daemons or at clients.
     pub(crate) fn may_use_reserve(self) -> bool {
         use Op::{
-            BeginIntent, Close, Cluster, Collect, FinishIntent, Mend, Reap, RemoveXattr, Rmdir,
+            BeginIntent, Close, Cluster, RecordSize, FinishIntent, Mend, Reap, RemoveXattr, Rmdir,
             Sessions, Unlink,
         };
         matches!(
@@ -83,7 +83,7 @@ impl Op {
                 | Close
                 | BeginIntent
                 | FinishIntent
-                | Collect
+                | RecordSize
                 | Sessions
                 | Cluster
                 | Reap
@@ -105,11 +105,11 @@ pub(crate) struct Tx<'a> {
     opens: Vec<OpenFile>,
     cluster: Option<ClusterIdentity>,
     /// Names that may have led to a directory and no longer do.
-    forgotten: Vec<(FileIndex, Box<[u8]>)>,
+    stale_names: Vec<(FileIndex, Box<[u8]>)>,
     /// Files that this transaction created: they have no earlier version in the store.
-    made: Vec<FileIndex>,
+    new_files: Vec<FileIndex>,
     /// Further changes of growth grants.
-    marks: Vec<Mark>,
+    grant_changes: Vec<GrantChange>,
     quotas: Vec<(QuotaOwner, Option<Quota>)>,
     /// How many deletions it adds to the queue.
     deletions: u64,
@@ -126,9 +126,9 @@ impl<'a> Tx<'a> {
             counters: Vec::new(),
             opens: Vec::new(),
             cluster: None,
-            forgotten: Vec::new(),
-            made: Vec::new(),
-            marks: Vec::new(),
+            stale_names: Vec::new(),
+            new_files: Vec::new(),
+            grant_changes: Vec::new(),
             quotas: Vec::new(),
             deletions: 0,
         }
@@ -170,12 +170,12 @@ impl<'a> Tx<'a> {
     /// Changes an inode. It gets the newest number of the change counter.
     pub(crate) fn put_inode(&mut self, mut inode: Inode) -> Arc<Inode> {
         inode.change = inode.change.max(self.ns.next_change());
-        self.put_as_found(inode)
+        self.put_inode_keeping_change(inode)
     }
 
     /// Changes an inode and leaves its change counter: the counter is set already, or nothing
     /// changes that it stands for.
-    pub(crate) fn put_as_found(&mut self, inode: Inode) -> Arc<Inode> {
+    pub(crate) fn put_inode_keeping_change(&mut self, inode: Inode) -> Arc<Inode> {
         let inode = Arc::new(inode);
         self.set_dirty(inode.file, Some(inode.clone()));
         inode
@@ -189,10 +189,10 @@ impl<'a> Tx<'a> {
     }
 
     /// The one shared copy of a layout in memory.
-    pub(crate) fn share_layout(&self, layout: Arc<Layout>) -> Arc<Layout> {
+    pub(crate) fn intern_layout(&self, layout: Arc<Layout>) -> Arc<Layout> {
         // The placement keeps its own copy of a layout and hands it out again: it is shared
         // already.
-        if Arc::strong_count(&layout) > 1 { layout } else { self.ns.layouts.share(layout) }
+        if Arc::strong_count(&layout) > 1 { layout } else { self.ns.layouts.intern(layout) }
     }
 
     /// Reads a key as it was before this transaction.
@@ -210,7 +210,7 @@ impl<'a> Tx<'a> {
 
     /// Makes an existing name lead to another file.
     pub(crate) fn replace_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
-        self.forgotten.push((directory, name.into()));
+        self.stale_names.push((directory, name.into()));
         self.put_entry(directory, name, entry);
     }
 
@@ -223,7 +223,7 @@ impl<'a> Tx<'a> {
 
     pub(crate) fn remove_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
         if entry.kind == record::FileKind::Directory {
-            self.forgotten.push((directory, name.into()));
+            self.stale_names.push((directory, name.into()));
         }
         self.batch.remove(key::entry(directory, name));
         self.batch.remove(key::cookie(directory, entry.cookie));
@@ -244,7 +244,7 @@ impl<'a> Tx<'a> {
         let file = file.ok_or_else(|| {
             Failure::new(Status::NoSpace, format!("shard {shard} has no file index left"))
         })?;
-        self.made.push(file);
+        self.new_files.push(file);
         Ok(file)
     }
 
@@ -272,7 +272,7 @@ impl<'a> Tx<'a> {
     }
 
     /// The shard of a new directory: round robin.
-    pub(crate) fn pick_shard(&mut self) -> ShardId {
+    pub(crate) fn next_shard(&mut self) -> ShardId {
         let shard = self.writer.next_shard % self.ns.shards;
         self.writer.next_shard = (shard + 1) % self.ns.shards;
         ShardId(shard)
@@ -308,12 +308,12 @@ impl<'a> Tx<'a> {
         &self,
         file: FileIndex,
         mode: OpenMode,
-        beside: Beside,
+        beside: IgnoredOpens,
     ) -> Result<(), Failure> {
         if mode.deny.is_none() && self.writer.opens.denying() == 0 {
             return Ok(());
         }
-        modes::excluded(mode, self.writer.opens.of_file(file), beside)
+        modes::find_conflict(mode, self.writer.opens.of_file(file), beside)
             .map_or(Ok(()), |excluded| Err(excluded.into()))
     }
 
@@ -366,8 +366,8 @@ impl<'a> Tx<'a> {
         if intent {
             self.batch.remove(key::intent(file));
         }
-        if inode.tree == file {
-            self.set_quota(QuotaOwner::Tree(file), None);
+        if inode.quota_directory == file {
+            self.set_quota(QuotaOwner::Directory(file), None);
         }
         self.set_dirty(file, None);
         Ok(())
@@ -394,13 +394,13 @@ impl<'a> Tx<'a> {
                 continue;
             };
             let record = self.batch.put_with(key::inode(*file), |out| inode.write(out));
-            if outcome.tells(inode) {
+            if outcome.returns(inode) {
                 encoded = Some(record);
             }
         }
         if !self.batch.is_empty() || (replay.is_some() && !self.opens.is_empty()) {
             if let Some(Replay { session, slot, sequence, request }) = replay {
-                let recorded = Recorded {
+                let recorded = ReplayRecord {
                     sequence,
                     op: op as u8,
                     request: Some(request),
@@ -434,7 +434,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Makes the committed changes visible in memory.
-    fn publish(mut self, changed: Accounts) {
+    fn publish(mut self, changed: UsageChanges) {
         assert!(self.batch.is_empty(), "1: the batch is committed before memory changes");
         self.publish_quotas(changed);
         self.ns.deletions.fetch_add(self.deletions, Ordering::Relaxed);
@@ -444,7 +444,7 @@ impl<'a> Tx<'a> {
                 None => self.ns.cache.remove(file),
             }
         }
-        self.forgotten
+        self.stale_names
             .iter()
             .for_each(|(directory, name)| self.ns.directory_names.forget(*directory, name));
         self.writer.counters.extend(self.counters);
@@ -460,7 +460,7 @@ impl<'a> Tx<'a> {
 
 /// How a batch changes usage.
 #[derive(Default)]
-pub(crate) struct Accounts {
+pub(crate) struct UsageChanges {
     /// Each changed inode as it was before.
     before: Vec<Option<Arc<Inode>>>,
     usage: Vec<(ShardId, QuotaOwner, Usage)>,
@@ -479,32 +479,32 @@ impl Tx<'_> {
     /// An owner's limits, with this transaction's changes.
     pub(crate) fn quota(&self, owner: QuotaOwner) -> Option<Quota> {
         let mine = self.quotas.iter().rfind(|(of, _)| *of == owner);
-        mine.map_or_else(|| self.writer.ledger.quota(owner), |(_, quota)| *quota)
+        mine.map_or_else(|| self.writer.usage.quota(owner), |(_, quota)| *quota)
     }
 
-    pub(crate) fn mark(&mut self, mark: Mark) {
-        self.marks.push(mark);
+    pub(crate) fn note_grant_change(&mut self, mark: GrantChange) {
+        self.grant_changes.push(mark);
     }
 
     /// Adds the new usage of each owner to the batch. With `bounded`, refuses usage above a limit.
-    fn account(&mut self, bounded: bool) -> Result<Accounts, Failure> {
-        let mut accounts = Accounts::default();
-        let mut shards: Vec<(ShardId, Vec<Delta>)> = Vec::new();
+    fn account(&mut self, bounded: bool) -> Result<UsageChanges, Failure> {
+        let mut accounts = UsageChanges::default();
+        let mut shards: Vec<(ShardId, Vec<UsageDelta>)> = Vec::new();
         let mut all = Vec::new();
         for (file, new) in &self.dirty {
-            let old = if self.made.contains(file) { None } else { self.ns.find_inode(*file)? };
+            let old = if self.new_files.contains(file) { None } else { self.ns.find_inode(*file)? };
             let mut deltas = Vec::new();
-            note(&mut deltas, old.as_ref(), new.as_ref());
+            add_usage_deltas(&mut deltas, old.as_ref(), new.as_ref());
             if !deltas.is_empty() {
-                note(&mut all, old.as_ref(), new.as_ref());
+                add_usage_deltas(&mut all, old.as_ref(), new.as_ref());
                 match shards.iter_mut().find(|(shard, _)| *shard == file.shard()) {
-                    Some((_, shard)) => note(shard, old.as_ref(), new.as_ref()),
+                    Some((_, shard)) => add_usage_deltas(shard, old.as_ref(), new.as_ref()),
                     None => shards.push((file.shard(), deltas)),
                 }
             }
             accounts.before.push(old);
         }
-        let ledger = &self.writer.ledger;
+        let ledger = &self.writer.usage;
         for delta in all.iter().filter(|_| bounded) {
             ledger.check(delta, self.now)?;
         }
@@ -526,45 +526,45 @@ impl Tx<'_> {
     }
 
     /// The start of the time above a soft limit changes together with the usage.
-    fn update_grace_start(&mut self, delta: &Delta) {
+    fn update_grace_start(&mut self, delta: &UsageDelta) {
         let untouched = !self.quotas.iter().any(|(owner, _)| *owner == delta.owner);
         if let Some(after) =
-            self.writer.ledger.quota_after(delta.owner, delta, self.now).filter(|_| untouched)
+            self.writer.usage.quota_after(delta.owner, delta, self.now).filter(|_| untouched)
         {
             self.set_quota(delta.owner, Some(after));
         }
     }
 
-    fn publish_quotas(&mut self, accounts: Accounts) {
+    fn publish_quotas(&mut self, accounts: UsageChanges) {
         let leaving = self.leaving();
-        let Writer { ledger, recount, .. } = &mut *self.writer;
+        let Writer { usage: ledger, recount, .. } = &mut *self.writer;
         accounts
             .usage
             .into_iter()
             .for_each(|(shard, owner, usage)| ledger.set_usage(shard, owner, usage));
         for (owner, quota) in self.quotas.drain(..) {
             ledger.set_quota(owner, quota);
-            self.ns.limited.store(ledger.has_limits(), Ordering::Release);
+            self.ns.has_quotas.store(ledger.has_limits(), Ordering::Release);
         }
         for ((file, new), old) in self.dirty.iter().zip(&accounts.before) {
             if let Some(recount) = recount {
-                recount.follow(*file, old.as_ref(), new.as_ref());
+                recount.inode_changed(*file, old.as_ref(), new.as_ref());
             }
             if let Some(inode) = new {
-                let of_inode = |mark: &&Mark| {
-                    let (Mark::Begun { file, .. } | Mark::Done { file, .. }) = mark;
+                let of_inode = |mark: &&GrantChange| {
+                    let (GrantChange::SizeChangeBegun { file, .. } | GrantChange::SizeChangeDone { file, .. }) = mark;
                     *file == inode.file
                 };
-                self.marks.iter().filter(of_inode).for_each(|mark| ledger.mark(inode, *mark));
+                self.grant_changes.iter().filter(of_inode).for_each(|mark| ledger.apply_grant_change(inode, *mark));
             }
-            ledger.follow(*file, new.as_deref());
+            ledger.update_file(*file, new.as_deref());
         }
-        leaving.into_iter().for_each(|(inode, session)| ledger.leave(&inode, session));
+        leaving.into_iter().for_each(|(inode, session)| ledger.end_writer(&inode, session));
     }
 
     /// Sessions that no longer have a file open for writing while other sessions do.
     fn leaving(&self) -> Vec<(Arc<Inode>, SessionId)> {
-        if !self.ns.limited.load(Ordering::Acquire) {
+        if !self.ns.has_quotas.load(Ordering::Acquire) {
             return Vec::new();
         }
         let others = |open: &&OpenFile| {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use braid_client::lease::LeaseOf as Held;
-use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf, PendingRecall, Table};
+use braid_meta::lease::{AskOutcome, ClaimId, LeaseMode as Mode, LeaseOf, PendingRecall, LeaseTable};
 use braid_types::{
     MdsEpoch, SessionId,
     limits::{LEASE_EXPIRES_MS, RECALL_MS},
@@ -33,7 +33,7 @@ pub struct Pending {
 pub struct Server {
     pub epoch: u64,
     pub clock: Duration,
-    pub table: Table,
+    pub table: LeaseTable,
     /// Calls that wait or are being carried out, by number.
     pub pending: BTreeMap<u32, Pending>,
     /// Completed changes: a retry is answered and does not run again (I7).
@@ -57,7 +57,7 @@ impl Server {
         Self {
             epoch: 1,
             clock: START,
-            table: Table::new(MdsEpoch(1)),
+            table: LeaseTable::new(MdsEpoch(1)),
             pending: BTreeMap::new(),
             done: BTreeSet::new(),
             sessions: (1..=CLIENTS as u64).map(|session| (session, START)).collect(),
@@ -94,11 +94,11 @@ impl World {
         server.epoch += 1;
         server.pending.clear();
         server.awaiting.clear();
-        server.table = Table::new(MdsEpoch(server.epoch));
+        server.table = LeaseTable::new(MdsEpoch(server.epoch));
         if variant != Variant::NoGrace {
             let until = server.clock + Duration::from_millis(LEASE_EXPIRES_MS);
             let recorded = server.sessions.keys().chain(server.broken.keys());
-            server.table.restarted(recorded.map(|id| SessionId(*id)).collect(), until);
+            server.table.set_unreclaimed(recorded.map(|id| SessionId(*id)).collect(), until);
         }
         // The epoch fences the sessions whose fence was pending.
         let fencing = std::mem::take(&mut server.fencing);
@@ -115,7 +115,7 @@ impl World {
             Message::Await { client, session, epoch, seen, sent }
                 if self.is_heard(client, session) && epoch == self.server.epoch =>
             {
-                self.server.table.let_go(SessionId(session));
+                self.server.table.session_released(SessionId(session));
                 self.server.awaiting.insert(session, (client, seen, sent));
             }
             Message::Return { session, lease } if self.is_heard(usize::MAX, session) => {
@@ -126,7 +126,7 @@ impl World {
                     LeaseKind::Layout => LeaseOf::Layout(file),
                     _ => LeaseOf::Data(file),
                 };
-                self.server.table.returned(SessionId(session), of, number, stored(keep));
+                self.server.table.return_lease(SessionId(session), of, number, stored(keep));
             }
             _ => {}
         }
@@ -202,8 +202,8 @@ impl World {
             }
             Want::Data(mode) => {
                 let wish = (stored(mode), false);
-                let asked = self.server.table.ask_data(claim, id, LeaseOf::Data(FILE), wish, clock);
-                if let Asked::Granted(mode, grant) = asked {
+                let asked = self.server.table.request_data(claim, id, LeaseOf::Data(FILE), wish, clock);
+                if let AskOutcome::Granted(mode, grant) = asked {
                     self.server.pending.remove(&number);
                     let grant = LeaseGrant { mode: told(mode), number: grant, ..LeaseGrant::NONE };
                     self.answer(pending.client, pending.session, number, Answer::Grant(grant));
@@ -234,7 +234,7 @@ impl World {
         let fencing = std::mem::take(&mut self.server.fencing);
         let sessions: Vec<SessionId> = fencing.iter().map(|id| SessionId(*id)).collect();
         self.server.fenced.extend(fencing);
-        self.server.table.fenced(&sessions);
+        self.server.table.sessions_fenced(&sessions);
         self.age(variant);
     }
 
@@ -250,7 +250,7 @@ impl World {
                     Variant::OneClock => self.server.clock,
                     _ => heard + Duration::from_millis(LEASE_EXPIRES_MS),
                 };
-                self.server.table.break_session(SessionId(session), until);
+                self.server.table.end_session_later(SessionId(session), until);
                 self.server.fencing.insert(session);
                 self.server.broken.insert(session, until);
                 self.server.awaiting.remove(&session);
@@ -269,11 +269,11 @@ impl World {
     }
 
     fn age(&mut self, variant: Variant) {
-        let before: Vec<SessionId> = self.server.table.unknown().collect();
-        self.server.table.age(self.server.clock);
+        let before: Vec<SessionId> = self.server.table.unreclaimed_sessions().collect();
+        self.server.table.expire(self.server.clock);
         let (fencing, clock) = (self.server.fencing.clone(), self.server.clock);
         self.server.broken.retain(|session, until| fencing.contains(session) || clock < *until);
-        if self.server.table.unknown().next().is_none() {
+        if self.server.table.unreclaimed_sessions().next().is_none() {
             // By now every daemon knows this epoch, or has stopped: sessions that did not reclaim
             // are refused.
             self.server.fenced.extend(before.iter().map(|id| id.0));
@@ -290,7 +290,7 @@ impl World {
                 numbers.into_iter().for_each(|number| self.try_again(number, variant));
             }
         }
-        self.server.table.take_told();
+        self.server.table.take_recalled_sessions();
         let waiting: Vec<u64> = self.server.awaiting.keys().copied().collect();
         waiting.into_iter().for_each(|session| self.tell(session, false));
     }

@@ -126,7 +126,7 @@ impl Mds {
             |failure| StartError::Directory { directory: config.directory.clone(), failure };
         let store = Engine::open(&config.directory, EngineOptions::default())
             .map_err(|error| explain(error.into()))?;
-        if let Some(cut) = store.cut() {
+        if let Some(cut) = store.torn_tail() {
             let (file, offset, first) = (cut.path.display(), cut.offset, cut.first_lost.0);
             tracing::warn!(
                 "the torn end of {file} was cut at byte {offset}: \
@@ -144,7 +144,7 @@ impl Mds {
         let mut made = CoreConfig::new(config.server_key.clone());
         made.namespace.boot = boot();
         let core = MdsCore::open(store, made, env).map_err(explain)?;
-        if let Some(mark) = core.names.fsck_mark().map_err(explain)? {
+        if let Some(mark) = core.names.needs_fsck().map_err(explain)? {
             tracing::warn!("the file system must be checked: {mark}; try: braid fsck --mend");
         }
         link.set_cluster(core.cluster());

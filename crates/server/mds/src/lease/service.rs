@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::lease::{Asked, ClaimId, LeaseMode, LeaseOf, Table, Wait};
+use braid_meta::lease::{AskOutcome, ClaimId, LeaseMode, LeaseOf, LeaseTable, Wait};
 use braid_types::{
     FileIndex, MdsEpoch, SessionId,
     limits::{AWAIT_RECALLS_MS, LEASE_EXPIRES_MS, RECALL_DATA_MS, RECALL_MS, RECALLS_MAX},
@@ -43,7 +43,7 @@ pub(crate) struct Leases {
 
 #[derive(Debug)]
 pub(super) struct Board {
-    table: Table,
+    table: LeaseTable,
     next_claim: u64,
     /// Calls that wait until a session holds less of an item.
     waiting: BTreeMap<Wait, VecDeque<Waiting>>,
@@ -162,8 +162,8 @@ impl Leases {
     /// The leases of a server that has just started. `unknown` are the sessions of before that hold
     /// some.
     pub(crate) fn new(epoch: MdsEpoch, unknown: BTreeSet<SessionId>, now: Duration) -> Self {
-        let mut table = Table::new(epoch);
-        table.restarted(unknown.clone(), now + Duration::from_millis(LEASE_EXPIRES_MS));
+        let mut table = LeaseTable::new(epoch);
+        table.set_unreclaimed(unknown.clone(), now + Duration::from_millis(LEASE_EXPIRES_MS));
         let board = Board {
             table,
             next_claim: 0,
@@ -181,7 +181,7 @@ impl Leases {
     pub(super) fn change<T>(&self, work: impl FnOnce(&mut Board) -> T) -> (T, After) {
         let mut board = self.lock();
         let done = work(&mut board);
-        self.writing.store(board.table.writing(), Ordering::Release);
+        self.writing.store(board.table.write_count(), Ordering::Release);
         (done, board.follow())
     }
 
@@ -228,7 +228,7 @@ impl Board {
             }
         }
         let told =
-            self.table.take_told().into_iter().filter_map(|session| self.tell(session)).collect();
+            self.table.take_recalled_sessions().into_iter().filter_map(|session| self.tell(session)).collect();
         let drains = !self.ready.is_empty() && !std::mem::replace(&mut self.draining, true);
         After { told, drains }
     }
@@ -280,7 +280,7 @@ impl Board {
 
     /// Whether another session holds an item, or may.
     pub(super) fn is_leased(&self, session: SessionId, of: LeaseOf) -> bool {
-        self.table.is_unsure(session) || self.table.holders(of).any(|(holder, _)| holder != session)
+        self.table.must_wait_for_reclaim(session) || self.table.holders(of).any(|(holder, _)| holder != session)
     }
 
     /// Whether another session may have buffered writes of a file.
@@ -332,10 +332,10 @@ impl Board {
         if !self.is_user(session) {
             return (hold, DataGrant::Ended);
         }
-        let granted = match self.table.ask_data(hold.id, session, of, wish, now) {
-            Asked::Granted(mode, number) => DataGrant::Granted(mode, number),
-            Asked::Waits(by) => DataGrant::Waits(Blocked { by, freed: self.freed }),
-            Asked::Full => DataGrant::Full,
+        let granted = match self.table.request_data(hold.id, session, of, wish, now) {
+            AskOutcome::Granted(mode, number) => DataGrant::Granted(mode, number),
+            AskOutcome::Waits(by) => DataGrant::Waits(Blocked { by, freed: self.freed }),
+            AskOutcome::Full => DataGrant::Full,
         };
         (hold, granted)
     }
@@ -358,12 +358,12 @@ impl Board {
         if may_use || !self.is_user(session) {
             return None;
         }
-        self.table.try_data(session, of, wish, now)
+        self.table.try_grant_data(session, of, wish, now)
     }
 
     /// Lessens a data lease to the shared mode.
     pub(super) fn lessen(&mut self, file: FileIndex, session: SessionId) {
-        self.table.lessen(LeaseOf::Data(file), session, LeaseMode::Shared);
+        self.table.reduce_grant(LeaseOf::Data(file), session, LeaseMode::Shared);
     }
 
     /// Suspends a session's question for recalls, or returns the answer: to this call, or to the
@@ -374,7 +374,7 @@ impl Board {
         session: SessionId,
         seen: u64,
     ) -> Option<(Call, Vec<u8>)> {
-        self.table.let_go(session);
+        self.table.session_released(session);
         match self.recalls(session, seen) {
             Some(answer) => Some((call, answer)),
             None => {
@@ -388,17 +388,17 @@ impl Board {
     pub(super) fn take_back(&mut self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
         leases
             .iter()
-            .for_each(|(of, number, keep)| self.table.returned(session, *of, *number, *keep));
+            .for_each(|(of, number, keep)| self.table.return_lease(session, *of, *number, *keep));
     }
 
     /// A session of before a restart relies on no lease any more.
     pub(super) fn has_let_go(&mut self, session: SessionId) {
-        self.table.let_go(session);
+        self.table.session_released(session);
     }
 
     /// A session closed: its leases are free. Its question for recalls, if it waits.
     pub(super) fn end_closed(&mut self, session: SessionId) -> Option<Call> {
-        self.table.let_go(session);
+        self.table.session_released(session);
         self.users.remove(&session);
         self.table.end_session(session);
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
@@ -408,14 +408,14 @@ impl Board {
     /// valid. Its question for recalls, if it waits.
     pub(super) fn end_broken(&mut self, session: SessionId, heard: Duration) -> Option<Call> {
         if self.users.remove(&session) {
-            self.table.break_session(session, heard + Duration::from_millis(LEASE_EXPIRES_MS));
+            self.table.end_session_later(session, heard + Duration::from_millis(LEASE_EXPIRES_MS));
         }
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
     }
 
     /// The fences of these sessions hold.
     pub(super) fn fenced(&mut self, sessions: &[SessionId]) {
-        self.table.fenced(sessions);
+        self.table.sessions_fenced(sessions);
     }
 
     /// Which sessions a call waits for.
@@ -425,13 +425,13 @@ impl Board {
                 let holders = self.table.holders(of).map(|(holder, _)| holder);
                 holders.filter(|holder| *holder != session).collect()
             }
-            Wait::Restart => self.table.unknown().collect(),
+            Wait::Restart => self.table.unreclaimed_sessions().collect(),
         }
     }
 
     /// Ends what is over at `now`: waits, questions for recalls, leases of broken sessions.
     pub(super) fn age(&mut self, now: Duration) -> Aged {
-        self.table.age(now);
+        self.table.expire(now);
         let wait = Duration::from_millis(AWAIT_RECALLS_MS);
         let late = |awaiting: &Awaiting| now.saturating_sub(awaiting.call.came) >= wait;
         let over = self.awaiting.iter().filter(|(_, awaiting)| late(awaiting));
@@ -444,7 +444,7 @@ impl Board {
         let since = |ms| now.checked_sub(Duration::from_millis(ms));
         let (overdue, overdue_though_heard) = since(RECALL_MS)
             .map(|recalled| {
-                let though_heard = self.table.overdue_though_heard(recalled, since(RECALL_DATA_MS));
+                let though_heard = self.table.overdue_but_responsive(recalled, since(RECALL_DATA_MS));
                 (self.table.overdue(recalled), though_heard)
             })
             .unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_meta::{
-    Changes, Inode, IntentKind, Principal, SetTime as StoredTime,
+    AttributeChanges, Inode, IntentKind, Principal, SetTime as StoredTime,
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{Failure, FileIndex, Status};
@@ -79,8 +79,8 @@ impl MdsCore {
             // A truncate by a user who is held to permissions drops set-id bits, also where the
             // mode does not allow writes any more.
             Ok(others) => {
-                let drop_set_ids = others.drop_set_ids && call.who.is_unheld();
-                Changes { drop_set_ids, drop_capabilities: false, ..others }
+                let drop_set_ids = others.drop_set_ids && call.who.bypasses_permissions();
+                AttributeChanges { drop_set_ids, drop_capabilities: false, ..others }
             }
             Err(failure) => return Flow::Fail(call, failure),
         };
@@ -131,15 +131,15 @@ impl MdsCore {
     }
 
     /// Sets requested times after a truncate, which sets the times itself when it is finished.
-    fn set_times_after(&self, call: &Call, done: Intended, changes: &Changes) -> Intended {
-        let Changes { atime, mtime, .. } = *changes;
+    fn set_times_after(&self, call: &Call, done: Intended, changes: &AttributeChanges) -> Intended {
+        let AttributeChanges { atime, mtime, .. } = *changes;
         let (Intended::Now(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
         let root = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &root, replay: None, ..self.change(call) };
         match self.names.setattr(
             &change,
             inode.file,
-            &Changes { atime, mtime, ..Changes::default() },
+            &AttributeChanges { atime, mtime, ..AttributeChanges::default() },
         ) {
             Ok(inode) => Intended::Now(inode),
             Err(failure) => {
@@ -167,7 +167,7 @@ impl MdsCore {
                 if inode.size == 0
                     && !inode.size_in_objects
                     && inode.parts.is_empty()
-                    && self.names.is_of_this_run(file) =>
+                    && self.names.is_created_in_this_epoch(file) =>
             {
                 then(self, call, inode)
             }
@@ -178,7 +178,7 @@ impl MdsCore {
                     file,
                     kind,
                     false,
-                    &Changes::default(),
+                    &AttributeChanges::default(),
                     None,
                     request,
                     |core, call, done| then(core, call, done.inode()),
@@ -197,7 +197,7 @@ impl MdsCore {
         file: FileIndex,
         kind: IntentKind,
         opened: bool,
-        changes: &Changes,
+        changes: &AttributeChanges,
         replay: Option<braid_meta::Replay>,
         request: MdsRequest,
         then: impl FnOnce(&Self, Call, Intended) -> Flow + Send + 'static,
@@ -263,8 +263,8 @@ impl Intended {
 }
 
 /// All changes but the size, in the types of the namespace.
-fn stored(changes: &AttributeChanges) -> Result<Changes, Failure> {
-    Ok(Changes {
+fn stored(changes: &AttributeChanges) -> Result<AttributeChanges, Failure> {
+    Ok(AttributeChanges {
         mode: changes
             .mode
             .map(|mode| u16::try_from(mode).map_err(|_| Status::Invalid))

@@ -129,8 +129,8 @@ impl MdsCore {
     }
 
     pub(super) fn fsck_mark(&self, call: Call, r: &NeedsFsck) -> Flow {
-        let mark = self.names.fsck_mark().and_then(|mark| match (mark, r.clear) {
-            (Some(mark), true) => self.names.clear_fsck_mark().map(|()| Some(mark)),
+        let mark = self.names.needs_fsck().and_then(|mark| match (mark, r.clear) {
+            (Some(mark), true) => self.names.clear_needs_fsck().map(|()| Some(mark)),
             (mark, _) => Ok(mark),
         });
         Flow::from(call, mark)

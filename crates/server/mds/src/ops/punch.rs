@@ -1,7 +1,7 @@
 //! Punching a hole: an intent, like a truncate (I5).
 
 use braid_meta::{
-    Changes, IntentKind,
+    AttributeChanges, IntentKind,
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{Failure, Status};
@@ -36,7 +36,7 @@ impl MdsCore {
             r.file,
             kind,
             true,
-            &Changes::default(),
+            &AttributeChanges::default(),
             replay,
             request,
             move |core, call, done| {

@@ -1,7 +1,7 @@
 //! Quota: limits and usage, and how far files may be written (growth grants). ADR 0012.
 
 use braid_layout::Layout;
-use braid_meta::{Bound, Inode, Quota, QuotaOwner, QuotaState, Usage};
+use braid_meta::{QuotaLimit, Inode, Quota, QuotaOwner, QuotaState, Usage};
 use braid_types::{ByteCount, Failure, FileIndex, SessionId, Status, limits::FILE_BYTES_MAX};
 use braid_wire::{
     Rights,
@@ -45,7 +45,7 @@ impl MdsCore {
         if !rights.allow(Rights::WRITE) {
             return Ok(None);
         }
-        let allowed = self.names.write_end(session, file, size.0, None, self.env.clock.wall())?;
+        let allowed = self.names.growth_grant(session, file, size.0, None, self.env.clock.wall())?;
         Ok(bounded(allowed, self.state().cluster.object_bytes_max(layout)))
     }
 
@@ -56,7 +56,7 @@ impl MdsCore {
             match held {
                 Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
                     let fits = self.file_bytes_max(&*self.names.getattr(r.file)?, r.end)?;
-                    let allowed = self.names.write_end(
+                    let allowed = self.names.growth_grant(
                         session,
                         r.file,
                         0,
@@ -91,7 +91,7 @@ impl MdsCore {
     pub(super) fn quota_set(&self, call: Call, r: &QuotaSet) -> Flow {
         let QuotaLimits { bytes, inodes, grace_seconds } = &r.limits;
         let bound =
-            |bound: &QuotaBound| Bound { hard: bound.hard, soft: bound.soft, over_since: None };
+            |bound: &QuotaBound| QuotaLimit { hard: bound.hard, soft: bound.soft, over_since: None };
         let quota = Quota {
             bytes: bound(bytes),
             inodes: bound(inodes),
@@ -117,7 +117,7 @@ impl MdsCore {
         let sees = match owner {
             QuotaOwner::User(id) => who.is_root() || who.uid == id,
             QuotaOwner::Group(id) => who.is_root() || who.gid == id || who.groups.contains(&id),
-            QuotaOwner::Tree(directory) => {
+            QuotaOwner::Directory(directory) => {
                 let inode = self.file_named(call, directory)?;
                 return if inode.is_directory() {
                     Ok(())
@@ -147,8 +147,8 @@ impl MdsCore {
     }
 
     pub(super) fn quota_walk(&self, call: Call, r: &QuotaWalk) -> Flow {
-        let page = self.names.assign_tree(&self.unrecorded(&call), r.dir, r.cookie);
-        let reply = |page: braid_meta::TreePage| QuotaWalkReply {
+        let page = self.names.assign_quota_directory(&self.unrecorded(&call), r.dir, r.cookie);
+        let reply = |page: braid_meta::QuotaWalkPage| QuotaWalkReply {
             next: page.next,
             moved: page.moved,
             directories: page.directories,
@@ -157,7 +157,7 @@ impl MdsCore {
     }
 
     pub(super) fn quota_walked(&self, call: Call, r: &QuotaWalked) -> Flow {
-        let done = self.names.complete_tree(&self.unrecorded(&call), r.dir);
+        let done = self.names.complete_quota_directory(&self.unrecorded(&call), r.dir);
         Flow::from(call, done)
     }
 
@@ -181,7 +181,7 @@ impl MdsCore {
         file: FileIndex,
     ) -> Result<StatFsReply, Failure> {
         let Some(QuotaState { usage, in_flight, quota: Some(quota), .. }) =
-            self.names.tree_state(file)?
+            self.names.quota_directory_state(file)?
         else {
             return Ok(room);
         };
@@ -201,7 +201,7 @@ impl MdsCore {
 
     fn report(&self, state: QuotaState) -> Result<QuotaReport, Failure> {
         let QuotaState { owner, usage: Usage { bytes, inodes }, in_flight, quota } = state;
-        let bound = |bound: &Bound| QuotaBound { hard: bound.hard, soft: bound.soft };
+        let bound = |bound: &QuotaLimit| QuotaBound { hard: bound.hard, soft: bound.soft };
         let limits = |quota: Quota| QuotaLimits {
             bytes: bound(&quota.bytes),
             inodes: bound(&quota.inodes),
@@ -222,8 +222,8 @@ impl MdsCore {
 
     fn path_of_owner(&self, owner: QuotaOwner) -> Result<Vec<u8>, Failure> {
         match owner {
-            QuotaOwner::Tree(FileIndex::ROOT) => Ok(b"/".to_vec()),
-            QuotaOwner::Tree(directory) => match self.names.getattr(directory) {
+            QuotaOwner::Directory(FileIndex::ROOT) => Ok(b"/".to_vec()),
+            QuotaOwner::Directory(directory) => match self.names.getattr(directory) {
                 Ok(inode) => self.path_of(&inode),
                 Err(failure) if failure.status == Status::StaleHandle => Ok(Vec::new()),
                 Err(failure) => Err(failure),
@@ -247,7 +247,7 @@ fn stored(owner: &WireOwner) -> Result<QuotaOwner, Failure> {
     match owner.kind {
         QuotaKind::User => Ok(QuotaOwner::User(owner.id)),
         QuotaKind::Group => Ok(QuotaOwner::Group(owner.id)),
-        QuotaKind::Directory => Ok(QuotaOwner::Tree(FileIndex(owner.id))),
+        QuotaKind::Directory => Ok(QuotaOwner::Directory(FileIndex(owner.id))),
         _ => Err(Status::Unsupported.into()),
     }
 }
@@ -256,6 +256,6 @@ fn wire_owner(owner: QuotaOwner) -> WireOwner {
     match owner {
         QuotaOwner::User(id) => WireOwner { kind: QuotaKind::User, id },
         QuotaOwner::Group(id) => WireOwner { kind: QuotaKind::Group, id },
-        QuotaOwner::Tree(directory) => WireOwner { kind: QuotaKind::Directory, id: directory.0 },
+        QuotaOwner::Directory(directory) => WireOwner { kind: QuotaKind::Directory, id: directory.0 },
     }
 }

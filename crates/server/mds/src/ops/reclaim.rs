@@ -115,7 +115,7 @@ impl MdsCore {
             .ok_or_else(|| ended(session))?;
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let counted = self.names.take_up(&change, &held);
+        let counted = self.names.reclaim_open(&change, &held);
         if counted.is_err()
             && let Some(live) = self.state().sessions.live.get_mut(session)
         {
@@ -143,7 +143,7 @@ impl MdsCore {
         });
         let excess: Vec<braid_meta::OpenFile> = excess.collect();
         for open in excess {
-            if self.names.keep_open(&change, &open)? {
+            if self.names.limit_opens(&change, &open)? {
                 state.sizes.last_writer_closed(open.file);
             }
         }

@@ -137,7 +137,7 @@ impl HeardFiles {
 
 #[cfg(test)]
 mod tests {
-    use braid_meta::{Fetch, Parts};
+    use braid_meta::{ObjectSummary, Parts};
     use braid_types::SizeGeneration;
 
     use super::*;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn found() -> Found {
-        let fetch = Fetch {
+        let fetch = ObjectSummary {
             generation: SizeGeneration(0),
             size: 1,
             parts: Parts::none(),

@@ -31,7 +31,7 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::{Call as Change, Fetch, Identity, Inode, Parts};
+use braid_meta::{Call as Change, ObjectSummary, Identity, Inode, Parts};
 use braid_types::{Failure, FileIndex, SessionId, Status, Timestamp};
 
 use super::{
@@ -266,7 +266,7 @@ impl MdsCore {
     /// The file, if its mark stands and nobody writes it. At the end of a truncate it is queued
     /// again.
     fn to_collect(&self, sizes: &mut SizeTable, file: FileIndex) -> Option<Arc<Inode>> {
-        match (self.names.needs_collecting(file), self.names.getattr(file)) {
+        match (self.names.needs_size_collection(file), self.names.getattr(file)) {
             (Ok(true), Ok(inode)) if !sizes.gates.is_closed(file) => Some(inode),
             (_, Err(_)) => {
                 sizes.collector.forget(file);
@@ -290,7 +290,7 @@ impl MdsCore {
                 self.record(sizes, inode, found)
             }
             Ok(found) if undisturbed => {
-                if let Err(failure) = self.names.size_heard(inode.file, found.fetch.size) {
+                if let Err(failure) = self.names.size_collected(inode.file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
                 if !withheld {
@@ -380,7 +380,7 @@ impl MdsCore {
             }
             Ok(mut found) if found.verifiers == heard.verifiers => {
                 let change = found.fetch.change;
-                if found.fetch == (Fetch { change, ..heard.fetch.clone() }) {
+                if found.fetch == (ObjectSummary { change, ..heard.fetch.clone() }) {
                     // The change number that was returned to callers is the one to record.
                     found.fetch.change = heard.fetch.change;
                 }
@@ -408,7 +408,7 @@ impl MdsCore {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let mtime = sizes.written_at(inode, found.fetch.mtime);
-        match self.names.collect(&change, inode.file, &Fetch { mtime, ..found.fetch }) {
+        match self.names.record_size(&change, inode.file, &ObjectSummary { mtime, ..found.fetch }) {
             Ok(inode) if inode.size_in_objects => {}
             Ok(inode) => {
                 sizes.collector.times_set.remove(&inode.file);
@@ -430,7 +430,7 @@ impl MdsCore {
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let mtime = self.state().sizes.written_at(inode, found.fetch.mtime);
         // Writers may come and go in the meantime: only `record` ends the mark.
-        self.names.note_size(&change, inode.file, &Fetch { mtime, ..found.fetch.clone() })
+        self.names.record_size_while_open(&change, inode.file, &ObjectSummary { mtime, ..found.fetch.clone() })
     }
 }
 

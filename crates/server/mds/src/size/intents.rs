@@ -191,7 +191,7 @@ impl MdsCore {
         let finished = parts.and_then(|parts| self.names.finish_intent(&change, &intent, &parts));
         match finished {
             Ok(inode) => {
-                let to_collect = matches!(self.names.needs_collecting(intent.file), Ok(true));
+                let to_collect = matches!(self.names.needs_size_collection(intent.file), Ok(true));
                 {
                     let sizes = &mut self.state().sizes;
                     sizes.intents.running.remove(&intent.file);

@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
 };
 
-use braid_meta::{Fetch, Inode};
+use braid_meta::{ObjectSummary, Inode};
 use braid_types::{
     ByteCount, Failure, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Status,
     Timestamp, limits::REPORTED_OBJECTS_MAX,
@@ -210,7 +210,7 @@ impl MdsCore {
         sizes.collector.end_maker(file);
         match believed {
             Some(found) if !sizes.gates.is_closed(file) && sizes.collector.has_room() => {
-                if let Err(failure) = self.names.size_heard(file, found.fetch.size) {
+                if let Err(failure) = self.names.size_collected(file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
                 if !sizes.collector.is_withheld(file) {
@@ -266,7 +266,7 @@ impl SizeTable {
 /// The size on record.
 fn recorded(inode: &Inode) -> Found {
     let (size, parts) = (inode.size, inode.parts.clone());
-    let fetch = Fetch { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
+    let fetch = ObjectSummary { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
     let bytes_used = convert::attributes(inode).bytes_used.0;
     Found { fetch, bytes_used, verifiers: Vec::new(), empty: Vec::new(), lost: false }
 }

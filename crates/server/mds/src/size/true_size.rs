@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::{Fetch, Inode, Parts};
+use braid_meta::{ObjectSummary, Inode, Parts};
 use braid_types::{ByteCount, Failure, FileIndex, IodId, Status, Timestamp};
 use braid_wire::{
     encode_success,
@@ -90,7 +90,7 @@ impl MdsCore {
                     }
                 }
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
-                    let alone = matches!(core.names.needs_collecting(file), Ok(true));
+                    let alone = matches!(core.names.needs_size_collection(file), Ok(true));
                     let merged = {
                         let sizes = &mut core.state().sizes;
                         if alone && !found.lost {
@@ -273,12 +273,12 @@ impl SizeTable {
         // Cached in the meantime with the same size: that is recorded later with its own change
         // number, and a caller must not have been given a higher one.
         let same = |heard: &&Found| {
-            Fetch { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch
+            ObjectSummary { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch
         };
         let heard = self.collector.heard(inode.file).filter(same);
         let change = heard.map_or(found.fetch.change, |heard| heard.fetch.change);
         let mut attributes =
-            convert::attributes(&inode.as_found(&Fetch { mtime, change, ..found.fetch.clone() }));
+            convert::attributes(&inode.with_objects(&ObjectSummary { mtime, change, ..found.fetch.clone() }));
         attributes.bytes_used = ByteCount(found.bytes_used);
         attributes
     }

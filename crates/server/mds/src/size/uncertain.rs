@@ -66,7 +66,7 @@ impl MdsCore {
         }
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        self.names.mark_size(&change, inode.file, found.fetch.generation)?;
+        self.names.set_size_mark(&change, inode.file, found.fetch.generation)?;
         let mut state = self.state();
         state.sizes.collector.add(inode.file);
         Ok(state.sizes.merged(inode, &found))

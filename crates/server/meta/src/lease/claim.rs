@@ -8,7 +8,7 @@ use std::{
 
 use braid_types::{IdHashBuilder, SessionId};
 
-use super::{LeaseMode, LeaseOf, Table, Wait};
+use super::{LeaseMode, LeaseOf, LeaseTable, Wait};
 
 /// The id of a claim, chosen by its caller. A server never uses one twice; lower ones came earlier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -20,16 +20,16 @@ pub(super) struct Claim {
     pub(super) session: SessionId,
     pub(super) mode: LeaseMode,
     /// A request for a lease: later claims wait for it.
-    pub(super) asks: bool,
+    pub(super) is_request: bool,
 }
 
 /// The claims that stand, by item.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Claims(HashMap<LeaseOf, Standing, IdHashBuilder>);
+pub(super) struct Claims(HashMap<LeaseOf, ItemClaims, IdHashBuilder>);
 
 /// The claims of one item. There is mostly one, which needs no memory of its own.
 #[derive(Clone, Debug)]
-struct Standing {
+struct ItemClaims {
     first: Claim,
     more: Vec<Claim>,
 }
@@ -46,7 +46,7 @@ impl Hash for Claims {
     }
 }
 
-impl Standing {
+impl ItemClaims {
     fn claims(&self) -> impl Iterator<Item = &Claim> {
         std::iter::once(&self.first).chain(&self.more)
     }
@@ -64,13 +64,13 @@ impl Standing {
 
 impl Claims {
     fn of(&self, of: LeaseOf) -> impl Iterator<Item = &Claim> {
-        self.0.get(&of).into_iter().flat_map(Standing::claims)
+        self.0.get(&of).into_iter().flat_map(ItemClaims::claims)
     }
 
     pub(super) fn put(&mut self, of: LeaseOf, claim: Claim) {
         match self.0.entry(of) {
             Entry::Occupied(mut standing) => standing.get_mut().put(claim),
-            Entry::Vacant(free) => drop(free.insert(Standing { first: claim, more: Vec::new() })),
+            Entry::Vacant(free) => drop(free.insert(ItemClaims { first: claim, more: Vec::new() })),
         }
     }
 
@@ -90,7 +90,7 @@ impl Claims {
     }
 }
 
-impl Table {
+impl LeaseTable {
     /// Claims items for a session, or checks its claims again. Returns `None` if no other session
     /// holds a conflicting lease: the call may proceed. Otherwise returns something to wait for.
     pub fn claim(
@@ -100,10 +100,10 @@ impl Table {
         needs: &[(LeaseOf, LeaseMode)],
         now: Duration,
     ) -> Option<Wait> {
-        let mut waits = self.is_unsure(session).then_some(Wait::Restart);
+        let mut waits = self.must_wait_for_reclaim(session).then_some(Wait::Restart);
         for (of, mode) in needs {
-            self.claims.put(*of, Claim { id, session, mode: *mode, asks: false });
-            if self.recall_for(*of, session, *mode, now) {
+            self.claims.put(*of, Claim { id, session, mode: *mode, is_request: false });
+            if self.recall_conflicting(*of, session, *mode, now) {
                 waits = waits.or(Some(Wait::For(*of)));
             }
         }
@@ -115,7 +115,7 @@ impl Table {
         let mut freed = Vec::new();
         for of in of {
             // Requests may have waited for it.
-            if self.claims.remove(*of, id) && self.claims.of(*of).any(|claim| claim.asks) {
+            if self.claims.remove(*of, id) && self.claims.of(*of).any(|claim| claim.is_request) {
                 freed.push(*of);
             }
         }
@@ -124,12 +124,12 @@ impl Table {
     }
 
     /// How many items are claimed.
-    pub fn claimed(&self) -> usize {
+    pub fn claimed_count(&self) -> usize {
         self.claims.0.len()
     }
 
     /// Whether a conflicting claim of another session stands that came before `id`.
-    pub(super) fn is_claimed(
+    pub(super) fn conflicts_with_claim(
         &self,
         of: LeaseOf,
         session: SessionId,
@@ -137,7 +137,7 @@ impl Table {
         before: Option<ClaimId>,
     ) -> bool {
         let in_the_way = |claim: &Claim| {
-            let earlier = !claim.asks || before.is_none_or(|id| claim.id < id);
+            let earlier = !claim.is_request || before.is_none_or(|id| claim.id < id);
             earlier && claim.session != session && claim.mode.conflicts(mode)
         };
         self.claims.of(of).any(in_the_way)

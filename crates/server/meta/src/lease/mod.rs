@@ -33,7 +33,7 @@
 //!    asserts it.
 
 mod claim;
-mod ending;
+mod expiry;
 mod grant;
 pub mod modes;
 mod table;
@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use braid_types::FileIndex;
 pub use claim::ClaimId;
-pub use table::Table;
+pub use table::LeaseTable;
 
 /// What a lease covers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -87,7 +87,7 @@ impl LeaseMode {
     }
 
     /// The strongest mode that a holder of this mode may retain beside another's `need`.
-    pub(crate) fn kept_beside(self, need: Self) -> Self {
+    pub(crate) fn strongest_beside(self, need: Self) -> Self {
         match (self, need) {
             _ if !self.conflicts(need) => self,
             (Self::Write, Self::Look | Self::Read) => Self::Read,
@@ -97,7 +97,7 @@ impl LeaseMode {
     }
 
     /// What remains of this mode if at most `keep` may remain.
-    pub(crate) fn lessened(self, keep: Self) -> Self {
+    pub(crate) fn reduced_to(self, keep: Self) -> Self {
         if self == keep || self == Self::Write { keep } else { Self::None }
     }
 }
@@ -124,7 +124,7 @@ pub enum Wait {
 
 /// The result of a request for a data lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum AskOutcome {
     /// It is granted, with this mode and number.
     Granted(LeaseMode, u64),
     /// It waits; the claim stands.

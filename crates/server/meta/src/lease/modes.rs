@@ -79,14 +79,14 @@ impl OpenMode {
 
     /// Why two opens of one file conflict; `None` if they do not. The answer describes `self`, and
     /// the other is the open that is asked for.
-    fn excludes(self, other: Self) -> Option<Why> {
+    fn conflict_with(self, other: Self) -> Option<ConflictKind> {
         let denies =
             |deny: Deny, access: Access| (deny.read && access.read, deny.write && access.write);
         match (denies(self.deny, other.access), denies(other.deny, self.access)) {
-            ((true, _), _) => Some(Why::DeniesReading),
-            ((_, true), _) => Some(Why::DeniesWriting),
-            (_, (_, true)) => Some(Why::Writes),
-            (_, (true, _)) => Some(Why::Reads),
+            ((true, _), _) => Some(ConflictKind::DeniesReading),
+            ((_, true), _) => Some(ConflictKind::DeniesWriting),
+            (_, (_, true)) => Some(ConflictKind::Writes),
+            (_, (true, _)) => Some(ConflictKind::Reads),
             _ => None,
         }
     }
@@ -94,7 +94,7 @@ impl OpenMode {
 
 /// How an open conflicts with another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum ConflictKind {
     /// It denies reading.
     DeniesReading,
     /// It denies writing.
@@ -107,20 +107,20 @@ pub enum Why {
 
 /// An open that conflicts with the one asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Excluded {
+pub struct ModeConflict {
     /// Its session.
     pub by: SessionId,
     /// How it conflicts.
-    pub why: Why,
+    pub why: ConflictKind,
 }
 
-impl From<Excluded> for Failure {
-    fn from(Excluded { by, why }: Excluded) -> Self {
+impl From<ModeConflict> for Failure {
+    fn from(ModeConflict { by, why }: ModeConflict) -> Self {
         let does = match why {
-            Why::DeniesReading => "denies reading",
-            Why::DeniesWriting => "denies writing",
-            Why::Reads => "has it open for reading",
-            Why::Writes => "has it open for writing",
+            ConflictKind::DeniesReading => "denies reading",
+            ConflictKind::DeniesWriting => "denies writing",
+            ConflictKind::Reads => "has it open for reading",
+            ConflictKind::Writes => "has it open for writing",
         };
         Self::new(Status::SharingViolation, format!("session {by} {does}"))
     }
@@ -128,32 +128,32 @@ impl From<Excluded> for Failure {
 
 /// Which opens of a file are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Beside {
+pub enum IgnoredOpens {
     /// None: the open is a new one.
-    All,
+    Nothing,
     /// One open with this mode: it is the one that changes.
     One(SessionId, OpenMode),
     /// All opens of this session: it reclaims what it had.
-    Others(SessionId),
+    Session(SessionId),
 }
 
 /// The first existing open that conflicts with a new one of this mode.
-pub fn excluded(wanted: OpenMode, opens: &[OpenFile], beside: Beside) -> Option<Excluded> {
+pub fn find_conflict(wanted: OpenMode, opens: &[OpenFile], beside: IgnoredOpens) -> Option<ModeConflict> {
     opens.iter().find_map(|open| {
-        if beside == Beside::Others(open.session) {
+        if beside == IgnoredOpens::Session(open.session) {
             return None;
         }
         let mut modes = open.modes();
-        if let Beside::One(session, mode) = beside
+        if let IgnoredOpens::One(session, mode) = beside
             && session == open.session
         {
             modes.remove(mode);
         }
-        modes.0.iter().find_map(|(mode, _)| Some((mode, mode.excludes(wanted)?))).map(
+        modes.0.iter().find_map(|(mode, _)| Some((mode, mode.conflict_with(wanted)?))).map(
             |(mode, why)| {
                 let denies = !(wanted.deny.is_none() && mode.deny.is_none());
                 debug_assert!(denies, "3: only an open that denies something conflicts");
-                Excluded { by: open.session, why }
+                ModeConflict { by: open.session, why }
             },
         )
     })
@@ -169,9 +169,9 @@ pub(crate) fn denied(opens: &[OpenFile]) -> Deny {
 
 /// Opens of one file, counted by mode. Sorted by mode; no count is 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Counted(Vec<(OpenMode, u32)>);
+pub struct ModeCounts(Vec<(OpenMode, u32)>);
 
-impl Counted {
+impl ModeCounts {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -241,23 +241,23 @@ mod tests {
     #[test]
     fn denied_access_conflicts_whichever_open_came_first() {
         let denies = [opens(X, &[mode(Access::READ, DENY_WRITE)])];
-        let by_denial = Some(Excluded { by: X, why: Why::DeniesWriting });
-        assert_eq!(excluded(OpenMode::plain(Access::WRITE), &denies, Beside::All), by_denial);
-        assert_eq!(excluded(OpenMode::plain(Access::READ), &denies, Beside::All), None);
+        let by_denial = Some(ModeConflict { by: X, why: ConflictKind::DeniesWriting });
+        assert_eq!(find_conflict(OpenMode::plain(Access::WRITE), &denies, IgnoredOpens::Nothing), by_denial);
+        assert_eq!(find_conflict(OpenMode::plain(Access::READ), &denies, IgnoredOpens::Nothing), None);
         let writes = [opens(X, &[OpenMode::plain(Access::BOTH)])];
-        let by_access = Some(Excluded { by: X, why: Why::Writes });
-        assert_eq!(excluded(mode(Access::READ, DENY_WRITE), &writes, Beside::All), by_access);
+        let by_access = Some(ModeConflict { by: X, why: ConflictKind::Writes });
+        assert_eq!(find_conflict(mode(Access::READ, DENY_WRITE), &writes, IgnoredOpens::Nothing), by_access);
     }
 
     #[test]
     fn a_writer_does_not_conflict_with_an_open_that_denies_reading() {
         let writes = [opens(X, &[OpenMode::plain(Access::WRITE)])];
-        assert_eq!(excluded(mode(Access::WRITE, DENY_READ), &writes, Beside::All), None);
+        assert_eq!(find_conflict(mode(Access::WRITE, DENY_READ), &writes, IgnoredOpens::Nothing), None);
         let both = [opens(X, &[OpenMode::plain(Access::WRITE), OpenMode::plain(Access::BOTH)])];
         assert_eq!(
-            excluded(mode(Access::WRITE, DENY_READ), &both, Beside::All)
+            find_conflict(mode(Access::WRITE, DENY_READ), &both, IgnoredOpens::Nothing)
                 .map(|excluded| excluded.why),
-            Some(Why::Reads)
+            Some(ConflictKind::Reads)
         );
     }
 
@@ -265,20 +265,20 @@ mod tests {
     fn a_changing_open_ignores_itself_but_not_others_of_its_session() {
         let own = mode(Access::BOTH, DENY_WRITE);
         let more = mode(Access::BOTH, Deny { read: true, ..DENY_WRITE });
-        assert_eq!(excluded(more, &[opens(X, &[own])], Beside::One(X, own)), None);
+        assert_eq!(find_conflict(more, &[opens(X, &[own])], IgnoredOpens::One(X, own)), None);
         let two = [opens(X, &[own, OpenMode::plain(Access::READ)])];
         assert_eq!(
-            excluded(more, &two, Beside::One(X, own)).map(|excluded| excluded.why),
-            Some(Why::Reads)
+            find_conflict(more, &two, IgnoredOpens::One(X, own)).map(|excluded| excluded.why),
+            Some(ConflictKind::Reads)
         );
-        assert_eq!(excluded(more, &two, Beside::Others(X)), None);
-        assert!(excluded(more, &two, Beside::Others(Y)).is_some());
+        assert_eq!(find_conflict(more, &two, IgnoredOpens::Session(X)), None);
+        assert!(find_conflict(more, &two, IgnoredOpens::Session(Y)).is_some());
     }
 
     #[test]
     fn an_open_that_denies_only_deleting_conflicts_with_no_open() {
         let denies = [opens(X, &[mode(Access::READ, Deny { delete: true, ..Deny::NONE })])];
-        assert_eq!(excluded(OpenMode::plain(Access::BOTH), &denies, Beside::All), None);
+        assert_eq!(find_conflict(OpenMode::plain(Access::BOTH), &denies, IgnoredOpens::Nothing), None);
         assert!(denied(&denies).delete);
     }
 }

@@ -11,42 +11,42 @@ use braid_types::{IdHashBuilder, MdsEpoch, SessionId, limits::LEASES_MAX};
 use super::{
     LeaseMode, LeaseOf, PendingRecall, Wait,
     claim::Claims,
-    ending::{Broken, Unknown},
+    expiry::{EndedSession, UnreclaimedSessions},
 };
 
 /// If there are too many leases, this fraction of them is recalled, those that were granted first.
-const EVICTED_OF: usize = 64;
+const EVICTION_DIVISOR: usize = 64;
 
 /// The leases of one server: 64 bytes for each item and its first holder, plus the free space of
 /// the hash table.
 #[derive(Clone, Debug)]
-pub struct Table {
-    pub(super) newest: u64,
-    pub(super) leases: HashMap<LeaseOf, Lease, IdHashBuilder>,
+pub struct LeaseTable {
+    pub(super) last_number: u64,
+    pub(super) leases: HashMap<LeaseOf, LeaseEntry, IdHashBuilder>,
     pub(super) claims: Claims,
-    sessions: BTreeMap<SessionId, Holdings>,
+    sessions: BTreeMap<SessionId, HolderIndex>,
     count: usize,
     count_max: usize,
     /// How many of them are write leases.
-    writing: usize,
+    write_count: usize,
     /// Sessions with new recalls that were not sent yet.
-    told: Vec<SessionId>,
+    recalled_sessions: Vec<SessionId>,
     /// Items of which some session holds less than before.
     pub(super) freed: Vec<Wait>,
-    pub(super) broken: Vec<Broken>,
-    pub(super) unknown: Unknown,
+    pub(super) ended_sessions: Vec<EndedSession>,
+    pub(super) unreclaimed: UnreclaimedSessions,
 }
 
 /// One item. Most have one holder.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Lease {
-    first: Holder,
-    more: Vec<Holder>,
+pub(super) struct LeaseEntry {
+    first: LeaseHolder,
+    more: Vec<LeaseHolder>,
 }
 
 /// One session's lease of an item.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Holder {
+pub(super) struct LeaseHolder {
     pub(super) session: SessionId,
     /// The number of the newest grant.
     pub(super) number: u64,
@@ -58,24 +58,24 @@ pub(super) struct Holder {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
-struct Holdings {
+struct HolderIndex {
     count: usize,
     recalls: BTreeMap<u64, PendingRecall>,
 }
 
-impl Hash for Table {
+impl Hash for LeaseTable {
     /// Covers the state that decides the table's behaviour, but not the order in which it was
     /// built.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut leases: Vec<_> =
             self.leases.iter().map(|(of, lease)| (of, lease.sorted())).collect();
         leases.sort_unstable();
-        (self.newest, leases, &self.sessions, &self.broken, &self.unknown).hash(state);
+        (self.last_number, leases, &self.sessions, &self.ended_sessions, &self.unreclaimed).hash(state);
         self.claims.hash(state);
     }
 }
 
-impl Holdings {
+impl HolderIndex {
     fn recall_of(&self, of: LeaseOf) -> Option<(u64, PendingRecall)> {
         self.recalls
             .iter()
@@ -84,42 +84,42 @@ impl Holdings {
     }
 }
 
-impl Lease {
-    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
+impl LeaseEntry {
+    pub(super) fn holders(&self) -> impl Iterator<Item = &LeaseHolder> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    fn sorted(&self) -> Vec<Holder> {
-        let mut holders: Vec<Holder> = self.holders().copied().collect();
+    fn sorted(&self) -> Vec<LeaseHolder> {
+        let mut holders: Vec<LeaseHolder> = self.holders().copied().collect();
         holders.sort_unstable();
         holders
     }
 
-    fn holders_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
+    fn holders_mut(&mut self) -> impl Iterator<Item = &mut LeaseHolder> {
         std::iter::once(&mut self.first).chain(&mut self.more)
     }
 }
 
-impl Table {
+impl LeaseTable {
     /// An empty table for an epoch of the server.
     pub fn new(epoch: MdsEpoch) -> Self {
-        Self::with_room(epoch, LEASES_MAX)
+        Self::with_limit(epoch, LEASES_MAX)
     }
 
     /// A table with another limit.
-    pub fn with_room(epoch: MdsEpoch, count_max: usize) -> Self {
+    pub fn with_limit(epoch: MdsEpoch, count_max: usize) -> Self {
         Self {
-            newest: epoch.0 << 32,
+            last_number: epoch.0 << 32,
             leases: HashMap::default(),
             claims: Claims::default(),
             sessions: BTreeMap::new(),
             count: 0,
             count_max,
-            writing: 0,
-            told: Vec::new(),
+            write_count: 0,
+            recalled_sessions: Vec::new(),
             freed: Vec::new(),
-            broken: Vec::new(),
-            unknown: Unknown::default(),
+            ended_sessions: Vec::new(),
+            unreclaimed: UnreclaimedSessions::default(),
         }
     }
 
@@ -129,8 +129,8 @@ impl Table {
     }
 
     /// How many of them are write leases.
-    pub fn writing(&self) -> usize {
-        self.writing
+    pub fn write_count(&self) -> usize {
+        self.write_count
     }
 
     /// The mode in which a session holds an item.
@@ -143,7 +143,7 @@ impl Table {
         self.leases
             .get(&of)
             .into_iter()
-            .flat_map(Lease::holders)
+            .flat_map(LeaseEntry::holders)
             .map(|holder| (holder.session, holder.mode))
     }
 
@@ -163,8 +163,8 @@ impl Table {
     }
 
     /// Sessions that got a recall since the last call.
-    pub fn take_told(&mut self) -> Vec<SessionId> {
-        std::mem::take(&mut self.told)
+    pub fn take_recalled_sessions(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.recalled_sessions)
     }
 
     /// Items of which some session holds less since the last call: calls that wait for them are
@@ -175,24 +175,24 @@ impl Table {
 
     /// Sessions whose oldest recall is from `since` or earlier.
     pub fn overdue(&self, since: Duration) -> Vec<SessionId> {
-        self.late(|recall| recall.since <= since)
+        self.sessions_with_overdue(|recall| recall.since <= since)
     }
 
     /// The same for responsive sessions. They may have to write buffered bytes of a file first: for
     /// recalls of data leases `data_since` applies; `None`: none of them is overdue.
-    pub fn overdue_though_heard(
+    pub fn overdue_but_responsive(
         &self,
         since: Duration,
         data_since: Option<Duration>,
     ) -> Vec<SessionId> {
-        self.late(|recall| match recall.of {
+        self.sessions_with_overdue(|recall| match recall.of {
             LeaseOf::Data(_) => data_since.is_some_and(|since| recall.since <= since),
             _ => recall.since <= since,
         })
     }
 
-    fn late(&self, is_late: impl Fn(&PendingRecall) -> bool) -> Vec<SessionId> {
-        let late = |holdings: &Holdings| holdings.recalls.values().any(&is_late);
+    fn sessions_with_overdue(&self, is_late: impl Fn(&PendingRecall) -> bool) -> Vec<SessionId> {
+        let late = |holdings: &HolderIndex| holdings.recalls.values().any(&is_late);
         self.sessions
             .iter()
             .filter(|(_, holdings)| late(holdings))
@@ -207,16 +207,16 @@ impl Table {
 
     /// A session returns a lease, or retains `keep` of it. This covers all grants with numbers up
     /// to `number`.
-    pub fn returned(&mut self, session: SessionId, of: LeaseOf, number: u64, keep: LeaseMode) {
-        let answered = self.forget_recall(session, of, number);
+    pub fn return_lease(&mut self, session: SessionId, of: LeaseOf, number: u64, keep: LeaseMode) {
+        let answered = self.answer_recall(session, of, number);
         // A later grant is not meant.
         let Some(holder) =
             self.holder(of, session).copied().filter(|holder| holder.number <= number)
         else {
             return;
         };
-        let mode = holder.mode.lessened(keep);
-        self.set(of, Holder { mode, recalled: holder.recalled && !answered, ..holder });
+        let mode = holder.mode.reduced_to(keep);
+        self.set(of, LeaseHolder { mode, recalled: holder.recalled && !answered, ..holder });
         self.freed.push(Wait::For(of));
     }
 
@@ -226,7 +226,7 @@ impl Table {
         if holdings.count == 0 {
             return;
         }
-        let of_it = |(of, lease): (&LeaseOf, &Lease)| {
+        let of_it = |(of, lease): (&LeaseOf, &LeaseEntry)| {
             lease.holders().any(|h| h.session == session).then_some(*of)
         };
         let mut held: Vec<LeaseOf> = self.leases.iter().filter_map(of_it).collect();
@@ -234,19 +234,19 @@ impl Table {
         held.sort_unstable();
         for of in held {
             if let Some(holder) = self.holder(of, session).copied() {
-                self.set(of, Holder { mode: LeaseMode::None, ..holder });
+                self.set(of, LeaseHolder { mode: LeaseMode::None, ..holder });
                 self.freed.push(Wait::For(of));
             }
         }
     }
 
-    pub(super) fn holder(&self, of: LeaseOf, session: SessionId) -> Option<&Holder> {
+    pub(super) fn holder(&self, of: LeaseOf, session: SessionId) -> Option<&LeaseHolder> {
         self.leases.get(&of)?.holders().find(|holder| holder.session == session)
     }
 
     /// Recalls what other sessions hold and what conflicts with `need`. Returns whether there is
     /// any.
-    pub(super) fn recall_for(
+    pub(super) fn recall_conflicting(
         &mut self,
         of: LeaseOf,
         session: SessionId,
@@ -255,15 +255,15 @@ impl Table {
     ) -> bool {
         let Some(lease) = self.leases.get(&of) else { return false };
         let conflicting =
-            |holder: &&Holder| holder.session != session && holder.mode.conflicts(need);
-        let conflicting: Vec<Holder> = lease.holders().filter(conflicting).copied().collect();
+            |holder: &&LeaseHolder| holder.session != session && holder.mode.conflicts(need);
+        let conflicting: Vec<LeaseHolder> = lease.holders().filter(conflicting).copied().collect();
         for holder in &conflicting {
-            self.recall(of, holder, holder.mode.kept_beside(need), now);
+            self.recall(of, holder, holder.mode.strongest_beside(need), now);
         }
         !conflicting.is_empty()
     }
 
-    fn recall(&mut self, of: LeaseOf, holder: &Holder, keep: LeaseMode, now: Duration) {
+    fn recall(&mut self, of: LeaseOf, holder: &LeaseHolder, keep: LeaseMode, now: Duration) {
         let holdings = self.sessions.entry(holder.session).or_default();
         let pending = if holder.recalled { holdings.recall_of(of) } else { None };
         let since = match pending {
@@ -278,18 +278,18 @@ impl Table {
             None => now,
         };
         let keep = if pending.is_some() { LeaseMode::None } else { keep };
-        self.newest += 1;
-        debug_assert!(holder.number < self.newest, "3: a recall is newer than the grant");
-        holdings.recalls.insert(self.newest, PendingRecall { of, keep, since });
-        self.told.push(holder.session);
+        self.last_number += 1;
+        debug_assert!(holder.number < self.last_number, "3: a recall is newer than the grant");
+        holdings.recalls.insert(self.last_number, PendingRecall { of, keep, since });
+        self.recalled_sessions.push(holder.session);
         self.set(
             of,
-            Holder { recalled: true, recalls: holder.recalls.saturating_add(1), ..*holder },
+            LeaseHolder { recalled: true, recalls: holder.recalls.saturating_add(1), ..*holder },
         );
     }
 
     /// A return answers its own recall and every earlier one. Returns whether there was one.
-    fn forget_recall(&mut self, session: SessionId, of: LeaseOf, number: u64) -> bool {
+    fn answer_recall(&mut self, session: SessionId, of: LeaseOf, number: u64) -> bool {
         let Some(holdings) = self.sessions.get_mut(&session) else { return false };
         if holdings.recalls.get(&number).is_some_and(|recall| recall.of == of) {
             return holdings.recalls.remove(&number).is_some();
@@ -302,7 +302,7 @@ impl Table {
 
     /// Recalls the leases that were granted first if the table is full; those of a session that
     /// holds more than half, if there is one. Returns whether there is space now.
-    pub(super) fn make_room(&mut self, now: Duration) -> bool {
+    pub(super) fn has_space_or_evicts(&mut self, now: Duration) -> bool {
         if self.count < self.count_max {
             return true;
         }
@@ -314,23 +314,23 @@ impl Table {
             .iter()
             .find(|(_, holdings)| holdings.count > self.count_max / 2)
             .map(|(most, _)| *most);
-        let is_candidate = |holder: &&Holder| most.is_none_or(|most| holder.session == most);
-        let held = self.leases.values().flat_map(Lease::holders).filter(is_candidate);
+        let is_candidate = |holder: &&LeaseHolder| most.is_none_or(|most| holder.session == most);
+        let held = self.leases.values().flat_map(LeaseEntry::holders).filter(is_candidate);
         let mut numbers: Vec<u64> = held.map(|holder| holder.number).collect();
-        let (_, limit, _) = numbers.select_nth_unstable(self.count / EVICTED_OF);
+        let (_, limit, _) = numbers.select_nth_unstable(self.count / EVICTION_DIVISOR);
         let limit = *limit;
-        let old = |(of, lease): (&LeaseOf, &Lease)| {
+        let old = |(of, lease): (&LeaseOf, &LeaseEntry)| {
             let old = lease.holders().filter(is_candidate).filter(|holder| holder.number <= limit);
             old.map(|holder| (*of, *holder)).collect::<Vec<_>>()
         };
-        let mut evicted: Vec<(LeaseOf, Holder)> = self.leases.iter().flat_map(old).collect();
+        let mut evicted: Vec<(LeaseOf, LeaseHolder)> = self.leases.iter().flat_map(old).collect();
         evicted.sort_unstable_by_key(|(_, holder)| holder.number);
         evicted.iter().for_each(|(of, holder)| self.recall(*of, holder, LeaseMode::None, now));
         false
     }
 
     /// Sets what a session holds; a mode of `None` removes it.
-    pub(super) fn set(&mut self, of: LeaseOf, holder: Holder) {
+    pub(super) fn set(&mut self, of: LeaseOf, holder: LeaseHolder) {
         debug_assert!(
             self.holders(of).all(|(session, mode)| {
                 session == holder.session || !mode.conflicts(holder.mode)
@@ -338,8 +338,8 @@ impl Table {
             "1: two sessions never hold conflicting modes"
         );
         let before = self.held(of, holder.session);
-        self.writing -= usize::from(before == LeaseMode::Write);
-        self.writing += usize::from(holder.mode == LeaseMode::Write);
+        self.write_count -= usize::from(before == LeaseMode::Write);
+        self.write_count += usize::from(holder.mode == LeaseMode::Write);
         if holder.mode == LeaseMode::None {
             return self.remove(of, holder.session);
         }
@@ -353,7 +353,7 @@ impl Table {
                 }
                 lease.more.push(holder);
             }
-            None => drop(self.leases.insert(of, Lease { first: holder, more: Vec::new() })),
+            None => drop(self.leases.insert(of, LeaseEntry { first: holder, more: Vec::new() })),
         }
         self.count += 1;
         self.sessions.entry(holder.session).or_default().count += 1;

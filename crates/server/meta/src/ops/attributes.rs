@@ -21,7 +21,7 @@ pub enum SetTime {
 
 /// Attributes to change; `None` leaves one as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
+pub struct AttributeChanges {
     /// Permission bits, `0..=0o7777`.
     pub mode: Option<u16>,
     /// Owner.
@@ -41,7 +41,7 @@ pub struct Changes {
     pub drop_capabilities: bool,
 }
 
-impl Changes {
+impl AttributeChanges {
     /// Whether it only clears privileges.
     fn only_drops(&self) -> bool {
         let Self { drop_set_ids, drop_capabilities, .. } = *self;
@@ -59,7 +59,7 @@ impl Namespace {
         &self,
         call: &Call<'_>,
         file: FileIndex,
-        changes: &Changes,
+        changes: &AttributeChanges,
     ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::SetAttributes, file, |tx| {
             let old = tx.inode(file)?;
@@ -110,7 +110,7 @@ pub(super) fn apply(
     call: &Call<'_>,
     old: &Inode,
     new: &mut Inode,
-    changes: &Changes,
+    changes: &AttributeChanges,
 ) -> Result<(), Failure> {
     apply_owner(call.who, old, new, changes)?;
     apply_mode(call.who, old, new, changes)?;
@@ -133,7 +133,7 @@ pub(super) fn apply(
 }
 
 pub(super) fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
-    if who.is_unheld() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
+    if who.bypasses_permissions() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }
 
 /// POSIX chown(): only root may change the owner; the owner may change the group to one of its own
@@ -142,18 +142,18 @@ fn apply_owner(
     who: &Identity,
     old: &Inode,
     new: &mut Inode,
-    changes: &Changes,
+    changes: &AttributeChanges,
 ) -> Result<(), Failure> {
     if changes.owner.is_none() && changes.group.is_none() {
         return Ok(());
     }
-    if changes.owner.is_some_and(|owner| owner != old.owner) && !who.is_unheld() {
+    if changes.owner.is_some_and(|owner| owner != old.owner) && !who.bypasses_permissions() {
         return Err(Status::NotPermitted.into());
     }
     owner_only(who, old)?;
     if let Some(group) = changes.group
         && group != old.group
-        && !who.is_unheld()
+        && !who.bypasses_permissions()
         && !who.in_group(group)
     {
         return Err(Status::NotPermitted.into());
@@ -186,7 +186,7 @@ fn apply_mode(
     who: &Identity,
     old: &Inode,
     new: &mut Inode,
-    changes: &Changes,
+    changes: &AttributeChanges,
 ) -> Result<(), Failure> {
     let Some(mode) = changes.mode else { return Ok(()) };
     if mode > 0o7777 {
@@ -195,7 +195,7 @@ fn apply_mode(
     owner_only(who, old)?;
     new.mode = mode;
     // POSIX chmod(): a caller outside the file's group may not set sgid.
-    if !who.is_unheld() && !who.in_group(new.group) {
+    if !who.bypasses_permissions() && !who.in_group(new.group) {
         new.mode &= !0o2000;
     }
     Ok(())
@@ -207,7 +207,7 @@ fn apply_times(
     call: &Call<'_>,
     old: &Inode,
     new: &mut Inode,
-    changes: &Changes,
+    changes: &AttributeChanges,
 ) -> Result<(), Failure> {
     let (atime, mtime) = (changes.atime, changes.mtime);
     if atime.is_none() && mtime.is_none() {

@@ -145,7 +145,7 @@ impl Namespace {
     ) -> Result<Vec<T>, Failure> {
         let range = key::all(key::CLUSTER_SHARD, kind);
         let mut found = Vec::new();
-        self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
+        self.store.snapshot()?.scan(&range.from, &range.end, &mut |key, value| {
             let id = key.get(3..3 + id_bytes).unwrap_or_default();
             let id = id.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));
             found.push(decode(id, value));

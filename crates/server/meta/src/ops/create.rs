@@ -59,7 +59,7 @@ impl Namespace {
             }
         })?;
         if let (Outcome::File(inode), Some(open)) = (&outcome, open) {
-            open::may_still(call, inode, open)?;
+            open::check_replayed_open(call, inode, open)?;
         }
         let created = matches!(outcome, Outcome::Created(_));
         let inode = outcome.inode().ok_or(Status::Internal)?;
@@ -118,9 +118,9 @@ where
     let mut inode = regular(tx, call, &parent, args.mode, args.place)?;
     if let Some(open) = args.open {
         // The creator of a file may open it whatever its mode (POSIX open()).
-        open::note(tx, &mut inode, open)?;
+        open::add_open(tx, &mut inode, open)?;
     }
-    Ok(Outcome::Created(make::add(tx, make::Place { directory: parent }, name, inode)))
+    Ok(Outcome::Created(make::add(tx, make::ParentDirectory { directory: parent }, name, inode)))
 }
 
 /// A new regular file with its layout, as if created in `parent`.
@@ -142,6 +142,6 @@ where
     if !layout_fits(&layout) {
         return Err(Failure::new(Status::Invalid, "the layout does not fit its record"));
     }
-    inode.layout = Some(tx.share_layout(layout));
+    inode.layout = Some(tx.intern_layout(layout));
     Ok(inode)
 }

@@ -22,7 +22,7 @@ impl Namespace {
     ) -> Result<Vec<Deletion>, Failure> {
         let mut found: Vec<Result<Deletion, RecordError>> = Vec::new();
         let first = after.map_or(0, |file| file.shard().0);
-        let view = self.store.view()?;
+        let view = self.store.snapshot()?;
         for shard in first..self.shards {
             let mut range = key::all(ShardId(shard), Kind::Deletion);
             if let Some(after) = after.filter(|file| file.shard().0 == shard) {
@@ -47,7 +47,7 @@ impl Namespace {
     pub fn deletions_done(&self, files: &[FileIndex]) -> Result<(), Failure> {
         for some in files.chunks(DONE_BATCH_MAX) {
             let (mut batch, mut done) = (Batch::new(), 0);
-            let view = self.store.view()?;
+            let view = self.store.snapshot()?;
             for file in some.iter().collect::<BTreeSet<_>>() {
                 let key = key::deletion(*file);
                 if view.get(&key)?.is_some() {
@@ -76,7 +76,7 @@ impl Namespace {
 
     pub(super) fn list_files(&self, kind: Kind) -> Result<Vec<FileIndex>, Failure> {
         let mut files = Vec::new();
-        let view = self.store.view()?;
+        let view = self.store.snapshot()?;
         for shard in 0..self.shards {
             let range = key::all(ShardId(shard), kind);
             view.scan(&range.from, &range.end, &mut |key, _| {

@@ -30,7 +30,7 @@ impl Namespace {
             range.from.push(0);
         }
         let mut found = Vec::new();
-        self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
+        self.store.snapshot()?.scan(&range.from, &range.end, &mut |key, value| {
             if found.len() == count_max.min(PAGE_ENTRIES_MAX) {
                 return ControlFlow::Break(());
             }
@@ -43,16 +43,16 @@ impl Namespace {
 
     /// The needs-fsck flag: why the file system must be checked, if so. Its metadata was salvaged,
     /// or loaded from a dump.
-    pub fn fsck_mark(&self) -> Result<Option<String>, Failure> {
-        let value = self.store.get(&key::fsck_mark())?;
+    pub fn needs_fsck(&self) -> Result<Option<String>, Failure> {
+        let value = self.store.get(&key::needs_fsck())?;
         Ok(value
             .map(|value| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned()))
     }
 
     /// Clears the needs-fsck flag, synced: the file system was checked and found clean.
-    pub fn clear_fsck_mark(&self) -> Result<(), Failure> {
+    pub fn clear_needs_fsck(&self) -> Result<(), Failure> {
         let mut batch = Batch::new();
-        batch.remove(key::fsck_mark());
+        batch.remove(key::needs_fsck());
         let sequence = self.store.commit(batch, self.fence)?;
         Ok(self.store.sync(sequence)?)
     }

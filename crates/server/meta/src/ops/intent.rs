@@ -16,13 +16,13 @@ use std::sync::Arc;
 use braid_types::limits::FILE_BYTES_MAX;
 use braid_types::{Failure, FileIndex, ShardId, SizeGeneration, Status};
 
-use super::attributes::{self, Changes};
+use super::attributes::{self, AttributeChanges};
 use crate::identity::{Call, Want, permit};
 use crate::key::{self, Kind};
-use crate::lease::modes::{Beside, OpenMode};
+use crate::lease::modes::{IgnoredOpens, OpenMode};
 use crate::namespace::Namespace;
 use crate::opens::Access;
-use crate::quota::Mark;
+use crate::quota::GrantChange;
 use crate::record::{FileKind, Inode, Intent, IntentKind, Outcome, Parts, RecordError};
 use crate::tx::{Op, Tx};
 
@@ -37,7 +37,7 @@ impl Namespace {
         kind: IntentKind,
         opened: bool,
     ) -> Result<Intent, Failure> {
-        self.begin_intent_changing(call, file, kind, opened, &Changes::default())
+        self.begin_intent_changing(call, file, kind, opened, &AttributeChanges::default())
     }
 
     /// As [`Namespace::begin_intent`], with other attributes changed in the same batch. An intent
@@ -49,7 +49,7 @@ impl Namespace {
         file: FileIndex,
         kind: IntentKind,
         opened: bool,
-        changes: &Changes,
+        changes: &AttributeChanges,
     ) -> Result<Intent, Failure> {
         let outcome = self.change(call, Op::BeginIntent, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
@@ -58,7 +58,7 @@ impl Namespace {
                 permit(call.who, &inode, Want::WRITE)?;
                 // A caller that has the file open for writing was not denied that, or it could not
                 // have opened it.
-                tx.check_mode(file, OpenMode::plain(Access::WRITE), Beside::All)?;
+                tx.check_mode(file, OpenMode::plain(Access::WRITE), IgnoredOpens::Nothing)?;
             }
             if tx.has_intent(&inode)? {
                 return Err(Failure::new(
@@ -73,11 +73,11 @@ impl Namespace {
                 IntentKind::Punch { .. } => None,
             };
             if let Some(size) = size {
-                tx.writer.ledger.check_growth(&inode, size, tx.now)?;
+                tx.writer.usage.check_growth(&inode, size, tx.now)?;
             }
-            tx.mark(Mark::Begun { file, size });
+            tx.note_grant_change(GrantChange::SizeChangeBegun { file, size });
             inode.size_generation.0 += 1;
-            if !call.who.is_unheld() {
+            if !call.who.bypasses_permissions() {
                 attributes::clear_set_ids(&mut inode);
             }
             // capabilities(7): whoever changes the bytes, also root.
@@ -108,7 +108,7 @@ impl Namespace {
             if let IntentKind::Truncate { size } = intent.kind {
                 (inode.size, cut) = (size, Some(size));
             }
-            tx.mark(Mark::Done { file: intent.file, size: cut });
+            tx.note_grant_change(GrantChange::SizeChangeDone { file: intent.file, size: cut });
             // An empty file misses nothing: a lost part is not expected any more (I11).
             match cut {
                 Some(0) => inode.parts = parts.clone(),
@@ -141,7 +141,7 @@ impl Namespace {
                 IntentKind::Truncate { size } => Some(size),
                 IntentKind::Punch { .. } => None,
             };
-            tx.mark(Mark::Begun { file: intent.file, size });
+            tx.note_grant_change(GrantChange::SizeChangeBegun { file: intent.file, size });
             inode.size_generation.0 += 1;
             let next = Intent { kind, generation: inode.size_generation, ..*intent };
             tx.batch.put(key::intent(intent.file), next.encode());
@@ -160,7 +160,7 @@ impl Namespace {
     /// Every unfinished intent: a server that starts must finish them first.
     pub fn intents(&self) -> Result<Vec<Intent>, Failure> {
         let mut found = Vec::new();
-        let view = self.store.view()?;
+        let view = self.store.snapshot()?;
         for shard in 0..self.shards {
             let range = key::all(ShardId(shard), Kind::Intent);
             view.scan(&range.from, &range.end, &mut |key, value| {

@@ -30,7 +30,7 @@ impl Namespace {
                 // Its last name was removed while it was open: it gets no new one. A file that
                 // never had a name (O_TMPFILE) may get one.
                 0 if !inode.unnamed => return Err(Status::NotFound.into()),
-                _ if inode.tree != place.directory.tree => {
+                _ if inode.quota_directory != place.directory.quota_directory => {
                     return Err(Failure::new(
                         Status::CrossDevice,
                         "the directory belongs to another quota directory",

@@ -9,7 +9,7 @@ use crate::identity::{Identity, Want, permit};
 use crate::key;
 use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode, decode_entry};
-use crate::store::View;
+use crate::store::Snapshot;
 
 impl Namespace {
     /// The file that a name in a directory leads to; also for `.` and `..`. A symbolic link is not
@@ -22,13 +22,13 @@ impl Namespace {
     ) -> Result<Arc<Inode>, Failure> {
         let directory = self.directory(directory)?;
         permit(who, &directory, Want::EXECUTE)?;
-        self.step(&*self.store.view()?, &directory, name)?.ok_or_else(|| Status::NotFound.into())
+        self.step(&*self.store.snapshot()?, &directory, name)?.ok_or_else(|| Status::NotFound.into())
     }
 
     /// One step down (or up) from a directory whose search permission was checked.
     pub(super) fn step(
         &self,
-        view: &dyn View,
+        view: &dyn Snapshot,
         directory: &Arc<Inode>,
         name: &[u8],
     ) -> Result<Option<Arc<Inode>>, Failure> {

@@ -12,7 +12,7 @@ use crate::record::{Entry, FileKind, Inode, Parts, Principal};
 use crate::tx::Tx;
 
 /// A directory in which the name was found to be free.
-pub(super) struct Place {
+pub(super) struct ParentDirectory {
     pub(super) directory: Arc<Inode>,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn free_name(
     call: &Call<'_>,
     directory: FileIndex,
     name: &[u8],
-) -> Result<Place, Failure> {
+) -> Result<ParentDirectory, Failure> {
     if matches!(name, b"." | b"..") {
         return Err(Status::Exists.into());
     }
@@ -34,11 +34,11 @@ pub(super) fn free_name(
         return Err(Status::Exists.into());
     }
     permit(call.who, &directory, Want::CHANGE_ENTRIES)?;
-    Ok(Place { directory })
+    Ok(ParentDirectory { directory })
 }
 
 /// Puts a new inode under a free name. `file` must be new.
-pub(super) fn add(tx: &mut Tx<'_>, place: Place, name: &[u8], inode: Inode) -> Arc<Inode> {
+pub(super) fn add(tx: &mut Tx<'_>, place: ParentDirectory, name: &[u8], inode: Inode) -> Arc<Inode> {
     let (file, kind) = (inode.file, inode.kind);
     add_name(tx, &place.directory, name, file, kind);
     tx.put_inode(inode)
@@ -86,7 +86,7 @@ pub(super) fn inode(
     let (mut mode, acl) = permissions(parent, kind, mode);
     if kind == FileKind::Directory && inherits {
         mode |= 0o2000;
-    } else if mode & 0o2010 == 0o2010 && !who.is_unheld() && !who.in_group(group) {
+    } else if mode & 0o2010 == 0o2010 && !who.bypasses_permissions() && !who.in_group(group) {
         // Linux inode_init_owner(): a caller outside the group creates no setgid executable.
         mode &= !0o2000;
     }
@@ -112,7 +112,7 @@ pub(super) fn inode(
         change: 1,
         flags: 0,
         parent: parent.file,
-        tree: parent.tree,
+        quota_directory: parent.quota_directory,
         next_cookie: if kind == FileKind::Directory { COOKIE_FIRST } else { 0 },
         has_default: false,
         has_xattrs: false,
@@ -133,5 +133,5 @@ fn permissions(parent: &Inode, kind: FileKind, mode: NewMode) -> (u16, Option<Ar
     let Some(default) = default else { return (bits & !(mode.umask & 0o777), None) };
     let (permissions, access) = default.inherited(bits).split();
     let inherited = (kind == FileKind::Directory).then(|| default.clone());
-    (bits & 0o7000 | permissions, Acl { access, default: inherited }.kept())
+    (bits & 0o7000 | permissions, Acl { access, default: inherited }.non_empty())
 }

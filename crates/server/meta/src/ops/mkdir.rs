@@ -28,7 +28,7 @@ impl Namespace {
             if place.directory.nlink >= LINKS_MAX {
                 return Err(Status::LinkLimit.into());
             }
-            let shard = tx.pick_shard();
+            let shard = tx.next_shard();
             let file = tx.new_file(shard)?;
             let mut inode =
                 make::inode(call.who, &place.directory, file, FileKind::Directory, mode, tx.now);

@@ -26,11 +26,11 @@ mod unlink;
 mod unnamed;
 mod xattr;
 
-pub use attributes::{CAPABILITY_XATTR, Changes, SetTime};
+pub use attributes::{CAPABILITY_XATTR, AttributeChanges, SetTime};
 pub use create::{CreateArgs, Created};
 pub use mknod::NodeArgs;
-pub use open::{Fetch, OpenArgs};
-pub use quota::{QuotaState, TreePage, UsageDifference};
+pub use open::{ObjectSummary, OpenArgs};
+pub use quota::{QuotaState, QuotaWalkPage, UsageDifference};
 pub use readdir::{DirectoryPage, ListedEntry};
 pub use rename::RenameMode;
 pub use resolve::NameSlot;

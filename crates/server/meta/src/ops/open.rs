@@ -15,7 +15,7 @@ use braid_types::{Failure, FileIndex, SessionId, SizeGeneration, Status, Timesta
 use super::attributes;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key;
-use crate::lease::modes::{self, Beside, Deny, OpenMode};
+use crate::lease::modes::{self, IgnoredOpens, Deny, OpenMode};
 use crate::namespace::Namespace;
 use crate::opens::{Access, OpenFile};
 use crate::record::{FileKind, Inode, Outcome, Parts};
@@ -46,7 +46,7 @@ impl OpenArgs {
 /// The state of a file's objects as the I/O daemons reported it: collected when the last writer has
 /// closed, or for `fsync`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fetch {
+pub struct ObjectSummary {
     /// The generation at which they were asked; an older one is refused.
     pub generation: SizeGeneration,
     /// The size that the objects make, in bytes.
@@ -73,7 +73,7 @@ impl Namespace {
             open(tx, call.who, &inode, args).map(Outcome::File)
         })?;
         let inode = outcome.inode().ok_or(Status::Internal)?;
-        may_still(call, &inode, args)?;
+        check_replayed_open(call, &inode, args)?;
         Ok(inode)
     }
 
@@ -85,14 +85,14 @@ impl Namespace {
     /// # Errors
     /// [`Status::SharingViolation`] if it denies something that is not recorded and that another
     /// session has open.
-    pub fn take_up(&self, call: &Call<'_>, open: &OpenFile) -> Result<(), Failure> {
+    pub fn reclaim_open(&self, call: &Call<'_>, open: &OpenFile) -> Result<(), Failure> {
         self.change(call, Op::Open, open.file, |tx| {
             let inode = tx.inode(open.file)?;
             let held = tx.open_of(open.file, open.session);
             for (mode, _) in
                 open.denying.iter().filter(|(mode, count)| held.denying.of(*mode) < *count)
             {
-                tx.check_mode(open.file, mode, Beside::Others(open.session))?;
+                tx.check_mode(open.file, mode, IgnoredOpens::Session(open.session))?;
             }
             let reclaimed = held.at_least(open);
             if reclaimed.writers > 0 && !inode.size_in_objects {
@@ -109,17 +109,17 @@ impl Namespace {
     /// Reduces a session's opens of a file to those in `open`: the client did not reclaim the rest
     /// after a restart. Returns whether the file's size is to be collected now, as
     /// [`Namespace::close_file`] does.
-    pub fn keep_open(&self, call: &Call<'_>, open: &OpenFile) -> Result<bool, Failure> {
+    pub fn limit_opens(&self, call: &Call<'_>, open: &OpenFile) -> Result<bool, Failure> {
         self.change(call, Op::Close, open.file, |tx| {
             let held = tx.open_of(open.file, open.session);
             release(tx, held.at_most(open))?;
             Ok(Outcome::Done)
         })?;
-        self.needs_collecting(open.file)
+        self.needs_size_collection(open.file)
     }
 
     /// Sets a file's size mark: its objects were found to differ from its record of `generation`.
-    pub fn mark_size(
+    pub fn set_size_mark(
         &self,
         call: &Call<'_>,
         file: FileIndex,
@@ -157,7 +157,7 @@ impl Namespace {
             release(tx, open)?;
             Ok(Outcome::Done)
         })?;
-        self.needs_collecting(file)
+        self.needs_size_collection(file)
     }
 
     /// Changes one open of a session to another mode. Additional access is checked against the
@@ -180,7 +180,7 @@ impl Namespace {
                 Access { read: to.access.read && !had.read, write: to.access.write && !had.write };
             let mut new = (*inode).clone();
             may(call.who, &inode, more)?;
-            tx.check_mode(file, to, Beside::One(was.session, was.mode()))?;
+            tx.check_mode(file, to, IgnoredOpens::One(was.session, was.mode()))?;
             let mut open = tx.open_of(file, was.session);
             open.remove(was.mode());
             open.add(to)?;
@@ -192,7 +192,7 @@ impl Namespace {
             Ok(Outcome::File(if new == *inode { inode } else { tx.put_inode(new) }))
         })?;
         let inode = outcome.inode().ok_or(Status::Internal)?;
-        let ends = was.access.write && !to.access.write && self.needs_collecting(file)?;
+        let ends = was.access.write && !to.access.write && self.needs_size_collection(file)?;
         Ok((inode, ends))
     }
 
@@ -204,7 +204,7 @@ impl Namespace {
         if mode.deny.is_none() && self.denying.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        let found = modes::excluded(mode, self.writer().opens.of_file(file), Beside::All);
+        let found = modes::find_conflict(mode, self.writer().opens.of_file(file), IgnoredOpens::Nothing);
         found.map_or(Ok(()), |excluded| Err(excluded.into()))
     }
 
@@ -218,7 +218,7 @@ impl Namespace {
     }
 
     /// Whether a file has the size mark and no writer.
-    pub fn needs_collecting(&self, file: FileIndex) -> Result<bool, Failure> {
+    pub fn needs_size_collection(&self, file: FileIndex) -> Result<bool, Failure> {
         let marked = self.find_inode(file)?.is_some_and(|inode| inode.size_in_objects);
         Ok(marked && self.writers(file).is_empty())
     }
@@ -251,13 +251,13 @@ impl Namespace {
     /// Records the state of the objects. Without a writer the size mark is cleared. With one it
     /// stays, and the record is what a crash would fall back to. The caller knows that nobody wrote
     /// since the objects were asked.
-    pub fn collect(
+    pub fn record_size(
         &self,
         call: &Call<'_>,
         file: FileIndex,
-        found: &Fetch,
+        found: &ObjectSummary,
     ) -> Result<Arc<Inode>, Failure> {
-        let outcome = self.change(call, Op::Collect, file, |tx| {
+        let outcome = self.change(call, Op::RecordSize, file, |tx| {
             let old = tx.inode(file)?;
             let ends = tx.writer.opens.writers(file).is_empty();
             Ok(Outcome::File(put_found(tx, &old, found, ends)?))
@@ -268,13 +268,13 @@ impl Namespace {
     /// As [`Namespace::collect`], for a file that is open for writing, at any time: the mark stays.
     /// Nothing is recorded if no writer is left: one may have written since the objects were asked,
     /// and closed.
-    pub fn note_size(
+    pub fn record_size_while_open(
         &self,
         call: &Call<'_>,
         file: FileIndex,
-        found: &Fetch,
+        found: &ObjectSummary,
     ) -> Result<(), Failure> {
-        self.change(call, Op::Collect, file, |tx| {
+        self.change(call, Op::RecordSize, file, |tx| {
             let old = tx.inode(file)?;
             if !tx.writer.opens.writers(file).is_empty() {
                 put_found(tx, &old, found, false)?;
@@ -324,7 +324,7 @@ pub(super) fn open(
     }
     may(who, inode, args.access)?;
     let mut new = (**inode).clone();
-    note(tx, &mut new, args)?;
+    add_open(tx, &mut new, args)?;
     if write {
         clear_set_ids(who, &mut new);
     }
@@ -338,7 +338,7 @@ fn may(who: &Identity, inode: &Inode, access: Access) -> Result<(), Failure> {
 
 /// Checks that the recorded answer still allows the requested open: a record of version 1 may
 /// belong to another request.
-pub(super) fn may_still(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Result<(), Failure> {
+pub(super) fn check_replayed_open(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Result<(), Failure> {
     may(call.who, inode, args.access)
 }
 
@@ -346,7 +346,7 @@ pub(super) fn may_still(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Resul
 fn put_found(
     tx: &mut Tx<'_>,
     old: &Arc<Inode>,
-    found: &Fetch,
+    found: &ObjectSummary,
     ends: bool,
 ) -> Result<Arc<Inode>, Failure> {
     if old.size_generation != found.generation {
@@ -356,10 +356,10 @@ fn put_found(
         !ends || tx.writer.opens.writers(old.file).is_empty(),
         "2: the size mark is cleared after the last writer"
     );
-    let mut new = old.as_found(found);
+    let mut new = old.with_objects(found);
     new.size_in_objects &= !ends;
     new.mtime_set &= new.size_in_objects;
-    Ok(tx.put_as_found(new))
+    Ok(tx.put_inode_keeping_change(new))
 }
 
 fn mark(tx: &mut Tx<'_>, inode: &Inode) {
@@ -370,8 +370,8 @@ fn mark(tx: &mut Tx<'_>, inode: &Inode) {
 }
 
 /// Adds an open to the table, and the mark to the inode. The caller puts the inode.
-pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result<(), Failure> {
-    tx.check_mode(inode.file, args.mode(), Beside::All)?;
+pub(super) fn add_open(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result<(), Failure> {
+    tx.check_mode(inode.file, args.mode(), IgnoredOpens::Nothing)?;
     let mut open = tx.open_of(inode.file, args.session);
     open.add(args.mode())?;
     if args.access.write {
@@ -392,7 +392,7 @@ fn mark_for_writer(tx: &Tx<'_>, inode: &mut Inode) {
 /// POSIX write(): suid and sgid may be cleared by a write; here they are cleared when the right to
 /// write is granted.
 fn clear_set_ids(who: &Identity, inode: &mut Inode) {
-    if !who.is_unheld() {
+    if !who.bypasses_permissions() {
         attributes::clear_set_ids(inode);
     }
 }

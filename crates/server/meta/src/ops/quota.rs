@@ -11,7 +11,7 @@ use crate::identity::Call;
 use crate::key;
 use crate::namespace::{Namespace, Writer};
 use crate::quota::Recount;
-use crate::record::{Bound, Inode, Outcome, Quota, QuotaOwner, Usage, decode_cookie};
+use crate::record::{QuotaLimit, Inode, Outcome, Quota, QuotaOwner, Usage, decode_cookie};
 use crate::store::Batch;
 use crate::tx::{Op, Tx};
 
@@ -34,7 +34,7 @@ pub struct QuotaState {
 
 /// The result of one step of a walk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TreePage {
+pub struct QuotaWalkPage {
     /// The cookie after which to continue; `None`: the walk is complete.
     pub next: Option<u64>,
     /// Inodes that were counted elsewhere before.
@@ -64,7 +64,7 @@ impl Namespace {
     pub fn quota_states(&self, after: Option<QuotaOwner>, count_max: usize) -> Vec<QuotaState> {
         let writer = self.writer();
         let owners = writer
-            .ledger
+            .usage
             .owners()
             .into_iter()
             .filter(|owner| after.is_none_or(|after| *owner > after));
@@ -73,12 +73,12 @@ impl Namespace {
 
     /// The limits of the quota directory that a file is in, with their usage; `None` if there are
     /// none.
-    pub fn tree_state(&self, file: FileIndex) -> Result<Option<QuotaState>, Failure> {
-        if !self.limited.load(Ordering::Acquire) {
+    pub fn quota_directory_state(&self, file: FileIndex) -> Result<Option<QuotaState>, Failure> {
+        if !self.has_quotas.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let tree = self.inode(file)?.tree;
-        Ok(Some(self.quota_state(QuotaOwner::Tree(tree))).filter(|state| state.quota.is_some()))
+        let tree = self.inode(file)?.quota_directory;
+        Ok(Some(self.quota_state(QuotaOwner::Directory(tree))).filter(|state| state.quota.is_some()))
     }
 
     /// Sets an owner's limits. A directory becomes a quota directory. [`Quota::complete`] of the
@@ -94,11 +94,11 @@ impl Namespace {
             root_only(call)?;
             check(owner, &wanted)?;
             let complete = match owner {
-                QuotaOwner::Tree(directory) => make_quota_directory(tx, directory)?,
+                QuotaOwner::Directory(directory) => make_quota_directory(tx, directory)?,
                 QuotaOwner::User(_) | QuotaOwner::Group(_) => true,
             };
             let before = tx.quota(owner);
-            let since = |now: Bound, before: Option<Bound>| Bound {
+            let since = |now: QuotaLimit, before: Option<QuotaLimit>| QuotaLimit {
                 over_since: before.and_then(|b| b.over_since),
                 ..now
             };
@@ -108,7 +108,7 @@ impl Namespace {
                 complete,
                 ..wanted
             };
-            let quota = quota.following(tx.writer.ledger.sum(owner), tx.now);
+            let quota = quota.with_grace_updated(tx.writer.usage.recorded_usage(owner), tx.now);
             tx.set_quota(owner, Some(quota));
             Ok(Outcome::Done)
         })?;
@@ -121,7 +121,7 @@ impl Namespace {
         let had = self.quota_state(owner).quota.is_some();
         self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
             root_only(call)?;
-            if let QuotaOwner::Tree(directory) = owner {
+            if let QuotaOwner::Directory(directory) = owner {
                 leave_quota_directory(tx, directory)?;
             }
             if tx.quota(owner).is_some() {
@@ -134,30 +134,30 @@ impl Namespace {
 
     /// Assigns a directory's entries to the quota directory that it is in: one page after `cookie`.
     /// Repeating the call changes nothing. Only for root.
-    pub fn assign_tree(
+    pub fn assign_quota_directory(
         &self,
         call: &Call<'_>,
         directory: FileIndex,
         cookie: u64,
-    ) -> Result<TreePage, Failure> {
-        let mut page = TreePage::default();
-        self.change(call, Op::AssignTree, directory, |tx| {
+    ) -> Result<QuotaWalkPage, Failure> {
+        let mut page = QuotaWalkPage::default();
+        self.change(call, Op::AssignQuotaDirectory, directory, |tx| {
             root_only(call)?;
-            let tree = tx.directory(directory)?.tree;
+            let tree = tx.directory(directory)?.quota_directory;
             let entries = self.entries_after(directory, cookie)?;
             page.next =
                 entries.last().map(|(cookie, _)| *cookie).filter(|_| entries.len() == PAGE_INODES);
             for (_, file) in entries {
                 let Some(inode) = tx.find_inode(file)? else { continue };
-                if inode.is_directory() && inode.tree == file {
+                if inode.is_directory() && inode.quota_directory == file {
                     continue; // it has a quota of its own
                 }
                 if inode.is_directory() {
                     page.directories.push(file);
                 }
-                if inode.tree != tree {
+                if inode.quota_directory != tree {
                     page.moved += 1;
-                    tx.put_as_found(Inode { tree, ..(*inode).clone() });
+                    tx.put_inode_keeping_change(Inode { quota_directory: tree, ..(*inode).clone() });
                 }
             }
             Ok(Outcome::Done)
@@ -172,7 +172,7 @@ impl Namespace {
     ) -> Result<Vec<(u64, FileIndex)>, Failure> {
         let range = key::cookies_after(directory, cookie);
         let mut found = Vec::new();
-        self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
+        self.store.snapshot()?.scan(&range.from, &range.end, &mut |key, value| {
             let number = key::number_of(key).unwrap_or_default();
             found.push(decode_cookie(number, value).map(|(entry, _)| (number, entry.file)));
             if found.len() == PAGE_INODES {
@@ -185,8 +185,8 @@ impl Namespace {
     }
 
     /// Everything below a directory was walked: its quota is exact from now on. Only for root.
-    pub fn complete_tree(&self, call: &Call<'_>, directory: FileIndex) -> Result<(), Failure> {
-        let owner = QuotaOwner::Tree(directory);
+    pub fn complete_quota_directory(&self, call: &Call<'_>, directory: FileIndex) -> Result<(), Failure> {
+        let owner = QuotaOwner::Directory(directory);
         self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
             root_only(call)?;
             let quota = tx.quota(owner).ok_or(Status::NotFound)?;
@@ -203,7 +203,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Status::QuotaExceeded`].
-    pub fn write_end(
+    pub fn growth_grant(
         &self,
         session: SessionId,
         file: FileIndex,
@@ -211,7 +211,7 @@ impl Namespace {
         wanted: Option<u64>,
         now: Timestamp,
     ) -> Result<Option<u64>, Failure> {
-        if !self.limited.load(Ordering::Acquire) {
+        if !self.has_quotas.load(Ordering::Acquire) {
             return Ok(None);
         }
         let mut writer = self.writer();
@@ -220,15 +220,15 @@ impl Namespace {
             // Another call of the same client closed it: nobody writes.
             return Ok(Some(inode.size));
         }
-        writer.ledger.extend(session, &inode, size, wanted, now)
+        writer.usage.extend_grant(session, &inode, size, wanted, now)
     }
 
     /// The daemons have reported the size of a file that nobody writes any more.
-    pub fn size_heard(&self, file: FileIndex, size: u64) -> Result<(), Failure> {
-        if self.limited.load(Ordering::Acquire) {
+    pub fn size_collected(&self, file: FileIndex, size: u64) -> Result<(), Failure> {
+        if self.has_quotas.load(Ordering::Acquire) {
             let mut writer = self.writer();
             if let Some(inode) = self.find_inode(file)? {
-                writer.ledger.heard(&inode, size);
+                writer.usage.set_collected_size(&inode, size);
             }
         }
         Ok(())
@@ -276,7 +276,7 @@ impl Namespace {
     fn end_count(&self, shard: ShardId, mend: bool) -> Result<Vec<UsageDifference>, Failure> {
         let mut writer = self.writer();
         let counted = writer.recount.take().ok_or(Status::Internal)?.counted();
-        let recorded = writer.ledger.of_shard(shard);
+        let recorded = writer.usage.of_shard(shard);
         let differences = differences(&recorded, &counted);
         if mend && !differences.is_empty() {
             let mut batch = Batch::new();
@@ -291,7 +291,7 @@ impl Namespace {
             self.store.commit(batch, self.fence)?;
             differences
                 .iter()
-                .for_each(|found| writer.ledger.set_usage(shard, found.owner, found.counted));
+                .for_each(|found| writer.usage.set_usage(shard, found.owner, found.counted));
         }
         Ok(differences)
     }
@@ -315,10 +315,10 @@ fn differences(
 }
 
 fn state(writer: &Writer, owner: QuotaOwner) -> QuotaState {
-    let ledger = &writer.ledger;
+    let ledger = &writer.usage;
     QuotaState {
         owner,
-        usage: ledger.sum(owner),
+        usage: ledger.recorded_usage(owner),
         in_flight: ledger.in_flight(owner),
         quota: ledger.quota(owner),
     }
@@ -333,7 +333,7 @@ fn check(owner: QuotaOwner, quota: &Quota) -> Result<(), Failure> {
         return Err(Failure::new(Status::Invalid, "root and its group cannot have limits"));
     }
     let soft_above_hard =
-        |bound: &Bound| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
+        |bound: &QuotaLimit| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
     if soft_above_hard(&quota.bytes) || soft_above_hard(&quota.inodes) {
         return Err(Failure::new(Status::Invalid, "the soft limit is above the hard one"));
     }
@@ -346,21 +346,21 @@ fn check(owner: QuotaOwner, quota: &Quota) -> Result<(), Failure> {
 /// Makes a directory a quota directory. Returns whether its contents are counted there already.
 fn make_quota_directory(tx: &mut Tx<'_>, directory: FileIndex) -> Result<bool, Failure> {
     let inode: Arc<Inode> = tx.directory(directory)?;
-    if inode.tree == directory {
-        return Ok(tx.quota(QuotaOwner::Tree(directory)).is_some_and(|quota| quota.complete));
+    if inode.quota_directory == directory {
+        return Ok(tx.quota(QuotaOwner::Directory(directory)).is_some_and(|quota| quota.complete));
     }
-    tx.put_as_found(Inode { tree: directory, ..(*inode).clone() });
+    tx.put_inode_keeping_change(Inode { quota_directory: directory, ..(*inode).clone() });
     Ok(inode.size == 0)
 }
 
 /// Makes a directory belong to the quota directory around it again.
 fn leave_quota_directory(tx: &mut Tx<'_>, directory: FileIndex) -> Result<(), Failure> {
     let inode = tx.directory(directory)?;
-    if inode.tree != directory {
+    if inode.quota_directory != directory {
         return Ok(());
     }
     let tree =
-        if directory == FileIndex::ROOT { FileIndex(0) } else { tx.directory(inode.parent)?.tree };
-    tx.put_as_found(Inode { tree, ..(*inode).clone() });
+        if directory == FileIndex::ROOT { FileIndex(0) } else { tx.directory(inode.parent)?.quota_directory };
+    tx.put_inode_keeping_change(Inode { quota_directory: tree, ..(*inode).clone() });
     Ok(())
 }

@@ -71,7 +71,7 @@ impl Namespace {
         let range = key::cookies_after(directory, cookie);
         let mut page = DirectoryPage { entries: Vec::new(), end: true, last: 0 };
         let (mut bytes, mut broken) = (0, None);
-        self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
+        self.store.snapshot()?.scan(&range.from, &range.end, &mut |key, value| {
             if !page.entries.is_empty()
                 && (bytes >= bytes_max || page.entries.len() == PAGE_ENTRIES_MAX)
             {

@@ -13,7 +13,7 @@ use crate::identity::{Identity, Want, permit};
 use crate::key;
 use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Where a name is or may be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ struct Walk<'n, 'p> {
     namespace: &'n Namespace,
     /// One snapshot for the whole walk: it never sees a half-done rename, and is not taken again at
     /// each step.
-    view: Box<dyn View + 'n>,
+    view: Box<dyn Snapshot + 'n>,
     at: Arc<Inode>,
     /// The path, or the path after the last symbolic link was replaced.
     path: Cow<'p, [u8]>,
@@ -111,7 +111,7 @@ impl<'n, 'p> Walk<'n, 'p> {
             return Err(Status::NotFound.into());
         }
         let start = if path.starts_with(b"/") { FileIndex::ROOT } else { from };
-        let view = namespace.store.view()?;
+        let view = namespace.store.snapshot()?;
         let at = namespace.find_inode_in(&*view, start)?.ok_or(Status::StaleHandle)?;
         if path.len() > PATH_BYTES_MAX {
             return Err(Status::NameTooLong.into());

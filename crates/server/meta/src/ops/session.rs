@@ -64,7 +64,7 @@ impl Namespace {
     pub fn sessions(&self) -> Result<Vec<SessionRecord>, Failure> {
         let range = key::all(key::CLUSTER_SHARD, Kind::Session);
         let mut found: Vec<Result<SessionRecord, RecordError>> = Vec::new();
-        self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
+        self.store.snapshot()?.scan(&range.from, &range.end, &mut |key, value| {
             let id = key::file_of(key).ok_or(RecordError::Broken { what: "session" });
             found.push(id.and_then(|id| SessionRecord::decode(SessionId(id.0), value)));
             ControlFlow::Continue(())
@@ -96,7 +96,7 @@ impl Namespace {
                 open::release(tx, OpenFile::none(open.file, session))?;
                 Ok(Outcome::Done)
             })?;
-            if self.needs_collecting(open.file)? {
+            if self.needs_size_collection(open.file)? {
                 to_collect.push(open.file);
             }
         }
@@ -113,7 +113,7 @@ impl Namespace {
         for shard in 0..self.shards {
             let range = key::replays_of(ShardId(shard), session);
             let mut batch = Batch::new();
-            self.store.view()?.scan(&range.from, &range.end, &mut |key, _| {
+            self.store.snapshot()?.scan(&range.from, &range.end, &mut |key, _| {
                 batch.remove(key);
                 ControlFlow::Continue(())
             })?;

@@ -36,7 +36,7 @@ impl Namespace {
             permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
             let mut inode = create::regular(tx, call, &parent, mode, place)?;
             (inode.nlink, inode.unnamed) = (0, true);
-            open::note(tx, &mut inode, open)?;
+            open::add_open(tx, &mut inode, open)?;
             tx.batch.put(key::orphan(inode.file), vec![1]);
             Ok(Outcome::Created(tx.put_inode(inode)))
         })?;

@@ -6,7 +6,7 @@ use braid_types::limits::{NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTE
 use braid_types::{Failure, FileIndex, Status};
 
 use super::attributes;
-use crate::acl::{self, List, Which};
+use crate::acl::{self, AclList, AclKind};
 use crate::acl_xattr;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key::{self, Kind};
@@ -29,7 +29,7 @@ impl Namespace {
     /// The value of an extended attribute.
     pub fn xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<Vec<u8>, Failure> {
         let inode = self.inode(file)?;
-        if let Some(which) = Which::of(name) {
+        if let Some(which) = AclKind::of(name) {
             return acl::list_of(&inode, which)
                 .map(|list| acl_xattr::encode(&list))
                 .ok_or_else(|| Status::NoAttribute.into());
@@ -44,7 +44,7 @@ impl Namespace {
         let inode = self.inode(file)?;
         let mut names = if inode.has_xattrs { self.xattr_names(file)? } else { Vec::new() };
         names.retain(|name| who.is_root() || !name.starts_with(b"trusted."));
-        let lists = [(Which::Access, acl::ACCESS_NAME), (Which::Default, acl::DEFAULT_NAME)];
+        let lists = [(AclKind::Access, acl::ACCESS_NAME), (AclKind::Default, acl::DEFAULT_NAME)];
         let lists = lists.into_iter().filter(|(which, _)| acl::list_of(&inode, *which).is_some());
         names.extend(lists.map(|(_, name)| name.to_vec()));
         Ok(names)
@@ -61,7 +61,7 @@ impl Namespace {
         mode: XattrMode,
         drop_setgid: bool,
     ) -> Result<(), Failure> {
-        if let Some(which) = Which::of(name) {
+        if let Some(which) = AclKind::of(name) {
             return self.set_list(call, file, which, acl_xattr::decode(value)?, drop_setgid);
         }
         self.change(call, Op::SetXattr, file, |tx| {
@@ -93,7 +93,7 @@ impl Namespace {
         file: FileIndex,
         name: &[u8],
     ) -> Result<(), Failure> {
-        if let Some(which) = Which::of(name) {
+        if let Some(which) = AclKind::of(name) {
             return self.set_list(call, file, which, None, false);
         }
         self.change(call, Op::RemoveXattr, file, |tx| {
@@ -116,19 +116,19 @@ impl Namespace {
         &self,
         call: &Call<'_>,
         file: FileIndex,
-        which: Which,
-        list: Option<List>,
+        which: AclKind,
+        list: Option<AclList>,
         drop_setgid: bool,
     ) -> Result<(), Failure> {
         self.change(call, Op::SetXattr, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
             acl::check_kind(&inode, which, list.is_none())?;
             attributes::owner_only(call.who, &inode)?;
-            let drops = which == Which::Access && list.is_some();
+            let drops = which == AclKind::Access && list.is_some();
             acl::set(&mut inode, which, list);
             // Linux posix_acl_update_mode(): as with chmod, a caller outside the file's group does
             // not keep sgid.
-            if drops && (drop_setgid || !call.who.is_unheld() && !call.who.in_group(inode.group)) {
+            if drops && (drop_setgid || !call.who.bypasses_permissions() && !call.who.in_group(inode.group)) {
                 inode.mode &= !0o2000;
             }
             inode.touch(tx.now);
@@ -141,7 +141,7 @@ impl Namespace {
     pub(crate) fn xattr_names(&self, file: FileIndex) -> Result<Vec<Vec<u8>>, Failure> {
         let range = key::all_of(file, Kind::Xattr);
         let mut names = Vec::new();
-        self.store.view()?.scan(&range.from, &range.end, &mut |key, _| {
+        self.store.snapshot()?.scan(&range.from, &range.end, &mut |key, _| {
             names.push(key::tail_of(key).to_vec());
             ControlFlow::Continue(())
         })?;
@@ -175,14 +175,14 @@ fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), F
             && inode.is_directory()
             && inode.mode & 0o1000 != 0
             && !who.owns(inode)
-            && !who.is_unheld()
+            && !who.bypasses_permissions()
         {
             return Err(Status::NotPermitted.into());
         }
         return permit(who, inode, want);
     }
     let known = [&b"trusted."[..], b"security."].iter().any(|prefix| name.starts_with(prefix));
-    match (known, who.is_unheld(), writes || name.starts_with(b"trusted.")) {
+    match (known, who.bypasses_permissions(), writes || name.starts_with(b"trusted.")) {
         (false, ..) => Err(Status::Unsupported.into()),
         (true, true, _) | (true, false, false) => Ok(()),
         (true, false, true) if writes => Err(Status::NotPermitted.into()),

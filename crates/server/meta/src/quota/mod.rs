@@ -19,25 +19,25 @@
 //!    bytes. Usage may exceed a hard limit by that amount for each client, and no more.
 //!    `extend_grant` asserts it.
 
-mod bounds;
-mod ledger;
+mod limits;
+mod usage_table;
 mod recount;
 
 use std::sync::Arc;
 
 use crate::record::{FileKind, Inode, QuotaOwner};
 
-pub use ledger::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
-pub(crate) use ledger::{Ledger, Mark};
+pub use usage_table::{GROWTH_GRANT_MAX, GROWTH_GRANT_FIRST};
+pub(crate) use usage_table::{UsageTable, GrantChange};
 pub(crate) use recount::Recount;
 
 /// The owners that one inode is counted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Owners([Option<QuotaOwner>; 3]);
+pub(crate) struct QuotaOwners([Option<QuotaOwner>; 3]);
 
-impl Owners {
+impl QuotaOwners {
     pub(crate) fn of(inode: &Inode) -> Self {
-        let tree = (inode.tree.0 != 0).then_some(QuotaOwner::Tree(inode.tree));
+        let tree = (inode.quota_directory.0 != 0).then_some(QuotaOwner::Directory(inode.quota_directory));
         Self([
             Some(QuotaOwner::User(inode.owner.id)),
             Some(QuotaOwner::Group(inode.group.id)),
@@ -51,22 +51,22 @@ impl Owners {
 }
 
 /// The bytes that a recorded inode counts for.
-pub(crate) fn bytes_of(inode: &Inode) -> u64 {
+pub(crate) fn counted_bytes(inode: &Inode) -> u64 {
     if inode.kind == FileKind::Regular { inode.size } else { 0 }
 }
 
 /// A change of one owner's usage in one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Delta {
+pub(crate) struct UsageDelta {
     pub(crate) owner: QuotaOwner,
     pub(crate) bytes: i128,
     pub(crate) inodes: i64,
 }
 
 /// Adds to `deltas` how the owners' usage changes when `old` becomes `new`.
-pub(crate) fn note(deltas: &mut Vec<Delta>, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
+pub(crate) fn add_usage_deltas(deltas: &mut Vec<UsageDelta>, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
     let known =
-        |inode: Option<&Arc<Inode>>| inode.map(|inode| (Owners::of(inode), bytes_of(inode)));
+        |inode: Option<&Arc<Inode>>| inode.map(|inode| (QuotaOwners::of(inode), counted_bytes(inode)));
     let (old, new) = (known(old), known(new));
     if old == new {
         return;
@@ -80,12 +80,12 @@ pub(crate) fn note(deltas: &mut Vec<Delta>, old: Option<&Arc<Inode>>, new: Optio
     deltas.retain(|delta| (delta.bytes, delta.inodes) != (0, 0));
 }
 
-fn add(deltas: &mut Vec<Delta>, owner: QuotaOwner, bytes: i128, inodes: i64) {
+fn add(deltas: &mut Vec<UsageDelta>, owner: QuotaOwner, bytes: i128, inodes: i64) {
     match deltas.iter_mut().find(|delta| delta.owner == owner) {
         Some(delta) => {
             delta.bytes += bytes;
             delta.inodes += inodes;
         }
-        None => deltas.push(Delta { owner, bytes, inodes }),
+        None => deltas.push(UsageDelta { owner, bytes, inodes }),
     }
 }

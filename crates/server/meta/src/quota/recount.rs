@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use braid_types::{FileIndex, ShardId};
 
-use super::{Delta, note};
+use super::{UsageDelta, add_usage_deltas};
 use crate::record::{Inode, QuotaOwner, Usage};
 
 /// A count that is in progress.
@@ -30,7 +30,7 @@ impl Recount {
     }
 
     /// A batch has changed an inode.
-    pub(crate) fn follow(
+    pub(crate) fn inode_changed(
         &mut self,
         file: FileIndex,
         old: Option<&Arc<Inode>>,
@@ -42,8 +42,8 @@ impl Recount {
     }
 
     fn apply(&mut self, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
-        let mut deltas: Vec<Delta> = Vec::new();
-        note(&mut deltas, old, new);
+        let mut deltas: Vec<UsageDelta> = Vec::new();
+        add_usage_deltas(&mut deltas, old, new);
         for delta in deltas {
             let usage = self.counted.entry(delta.owner).or_default();
             usage.bytes = usage.bytes.saturating_add_signed(delta.bytes);

@@ -1,6 +1,6 @@
 //! Access control lists in an inode's record: tag 1, POSIX.
 
-use crate::acl::{ACL_ENTRIES_MAX, AccessList, Acl, List, Named};
+use crate::acl::{ACL_ENTRIES_MAX, AccessList, Acl, AclList, NamedEntry};
 use crate::codec::{Decoder, Encoder};
 
 use super::RecordError;
@@ -23,14 +23,14 @@ pub(super) fn encode(out: &mut Encoder, acl: &Acl) {
         named(out, users);
         named(out, groups);
     }
-    if let Some(List { user, group, other, mask, users, groups }) = &acl.default {
+    if let Some(AclList { user, group, other, mask, users, groups }) = &acl.default {
         out.u8(*user).u8(*group).u8(*other).u8(mask.unwrap_or(NO_MASK));
         named(out, users);
         named(out, groups);
     }
 }
 
-fn named(out: &mut Encoder, all: &[Named]) {
+fn named(out: &mut Encoder, all: &[NamedEntry]) {
     out.u16(all.len() as u16);
     all.iter().for_each(|named| {
         out.u64(named.id).u8(named.bits);
@@ -58,7 +58,7 @@ pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Acl, RecordError> {
             _ => return Err(from.broken()),
         };
         let (users, groups) = (read_named(from)?, read_named(from)?);
-        acl.default = Some(List { user, group, other, mask, users, groups });
+        acl.default = Some(AclList { user, group, other, mask, users, groups });
     }
     Ok(acl)
 }
@@ -70,14 +70,14 @@ fn bits(from: &mut Decoder<'_>) -> Result<u8, RecordError> {
     }
 }
 
-fn read_named(from: &mut Decoder<'_>) -> Result<Vec<Named>, RecordError> {
+fn read_named(from: &mut Decoder<'_>) -> Result<Vec<NamedEntry>, RecordError> {
     let count = usize::from(from.u16()?);
     if count > ACL_ENTRIES_MAX {
         return Err(from.broken());
     }
     let mut all = Vec::with_capacity(count);
     for _ in 0..count {
-        all.push(Named { id: from.u64()?, bits: bits(from)? });
+        all.push(NamedEntry { id: from.u64()?, bits: bits(from)? });
     }
     if all.windows(2).all(|pair| pair[0].id < pair[1].id) { Ok(all) } else { Err(from.broken()) }
 }

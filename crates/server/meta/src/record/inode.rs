@@ -8,7 +8,7 @@ use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp};
 use super::{RecordError, acl, layout};
 use crate::acl::Acl;
 use crate::codec::{Decoder, Encoder};
-use crate::ops::Fetch;
+use crate::ops::ObjectSummary;
 
 const VERSION: u8 = 1;
 
@@ -181,7 +181,7 @@ pub struct Inode {
     pub parent: FileIndex,
     /// The directory whose quota counts it; 0: none. Its own index for a directory that has a
     /// quota.
-    pub tree: FileIndex,
+    pub quota_directory: FileIndex,
     /// It has, or had, several names: `parent` holds, or held, one of them.
     pub linked: bool,
     /// For a directory: the cookie of the next entry created in it. Never reused (63 bits).
@@ -209,7 +209,7 @@ const HAS_TREE: u8 = 128;
 
 impl Inode {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::after(Vec::with_capacity(320));
+        let mut out = Encoder::append_to(Vec::with_capacity(320));
         self.write(&mut out);
         out.finish()
     }
@@ -225,8 +225,8 @@ impl Inode {
             out.time(time);
         }
         out.u64(self.change).u64(self.flags).u64(self.parent.0).u64(self.next_cookie);
-        if self.tree.0 != 0 {
-            out.u64(self.tree.0);
+        if self.quota_directory.0 != 0 {
+            out.u64(self.quota_directory.0);
         }
         out.u16(self.parts.0.len() as u16).raw(&self.parts.0);
         if let Some(layout) = &self.layout {
@@ -246,7 +246,7 @@ impl Inode {
             | mark(self.mtime_set, MTIME_SET)
             | mark(self.linked, LINKED)
             | mark(self.unnamed, UNNAMED)
-            | mark(self.tree.0 != 0, HAS_TREE)
+            | mark(self.quota_directory.0 != 0, HAS_TREE)
     }
 
     pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
@@ -278,7 +278,7 @@ impl Inode {
             flags: from.u64()?,
             parent: FileIndex(from.u64()?),
             next_cookie: from.u64()?,
-            tree: if marks & HAS_TREE != 0 { tree(&mut from)? } else { FileIndex(0) },
+            quota_directory: if marks & HAS_TREE != 0 { tree(&mut from)? } else { FileIndex(0) },
             has_default: marks & HAS_DEFAULT != 0,
             has_xattrs: marks & HAS_XATTRS != 0,
             unnamed: marks & UNNAMED != 0,
@@ -301,7 +301,7 @@ impl Inode {
 
     /// The inode with the state of its objects. The same value is recorded later, so that a caller
     /// that was given it before, and caches it, has the recorded state.
-    pub fn as_found(&self, found: &Fetch) -> Self {
+    pub fn with_objects(&self, found: &ObjectSummary) -> Self {
         let mut new = self.clone();
         new.size = found.size;
         new.parts.merge(&found.parts);

@@ -2,12 +2,12 @@
 
 use super::RecordError;
 use crate::codec::{Decoder, Encoder};
-use crate::lease::modes::{Counted, Deny, OpenMode};
+use crate::lease::modes::{ModeCounts, Deny, OpenMode};
 use crate::opens::Access;
 
 const VERSION: u8 = 1;
 
-pub(crate) fn encode_modes(modes: &Counted) -> Vec<u8> {
+pub(crate) fn encode_modes(modes: &ModeCounts) -> Vec<u8> {
     let mut out = Encoder::new(VERSION);
     for (mode, count) in modes.iter() {
         let access = u8::from(mode.access.read) | u8::from(mode.access.write) << 1;
@@ -16,9 +16,9 @@ pub(crate) fn encode_modes(modes: &Counted) -> Vec<u8> {
     out.finish()
 }
 
-pub(crate) fn decode_modes(bytes: &[u8]) -> Result<Counted, RecordError> {
+pub(crate) fn decode_modes(bytes: &[u8]) -> Result<ModeCounts, RecordError> {
     let mut from = Decoder::new("open modes", VERSION, bytes)?;
-    let mut modes = Counted::default();
+    let mut modes = ModeCounts::default();
     while !from.is_empty() {
         let access = match from.u8()? {
             1 => Access::READ,
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn modes_are_read_back_and_invalid_ones_are_refused() {
-        let mut modes = Counted::default();
+        let mut modes = ModeCounts::default();
         let mode = OpenMode { access: Access::READ, deny: Deny { write: true, ..Deny::NONE } };
         modes.set(mode, 7);
         modes.set(

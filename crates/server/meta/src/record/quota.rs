@@ -15,7 +15,7 @@ pub enum QuotaOwner {
     /// A group, by its POSIX id.
     Group(u64),
     /// A directory that has, or had, a quota for everything below it.
-    Tree(FileIndex),
+    Directory(FileIndex),
 }
 
 impl QuotaOwner {
@@ -24,7 +24,7 @@ impl QuotaOwner {
         match self {
             Self::User(id) => (1, id),
             Self::Group(id) => (2, id),
-            Self::Tree(directory) => (3, directory.0),
+            Self::Directory(directory) => (3, directory.0),
         }
     }
 
@@ -32,7 +32,7 @@ impl QuotaOwner {
         match kind {
             1 => Some(Self::User(number)),
             2 => Some(Self::Group(number)),
-            3 => Some(Self::Tree(FileIndex(number))),
+            3 => Some(Self::Directory(FileIndex(number))),
             _ => None,
         }
     }
@@ -65,7 +65,7 @@ impl Usage {
 
 /// The limits of one measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Bound {
+pub struct QuotaLimit {
     /// Never exceeded.
     pub hard: Option<u64>,
     /// Exceeded for at most the grace time.
@@ -78,9 +78,9 @@ pub struct Bound {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quota {
     /// Of bytes.
-    pub bytes: Bound,
+    pub bytes: QuotaLimit,
     /// Of inodes.
-    pub inodes: Bound,
+    pub inodes: QuotaLimit,
     /// How long usage may be above a soft limit.
     pub grace_seconds: u64,
     /// Whether everything below the directory is counted already; true for users and groups.
@@ -121,14 +121,14 @@ impl Quota {
     }
 }
 
-fn bound(from: &mut Decoder<'_>) -> Result<Bound, RecordError> {
+fn bound(from: &mut Decoder<'_>) -> Result<QuotaLimit, RecordError> {
     let marks = from.u8()?;
     if marks > 7 {
         return Err(from.broken());
     }
     let (hard, soft, since) = (from.u64()?, from.u64()?, from.time()?);
     let option = |mark: u8, value: u64| (marks & mark != 0).then_some(value);
-    Ok(Bound {
+    Ok(QuotaLimit {
         hard: option(1, hard),
         soft: option(2, soft),
         over_since: (marks & 4 != 0).then_some(since),
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(Usage::decode(&bytes), Ok(usage));
 
         let over_since = Some(Timestamp { seconds: 9, nanos: 8 });
-        let inodes = Bound { hard: Some(5), soft: Some(4), over_since };
-        let quota = Quota { bytes: Bound::default(), inodes, grace_seconds: 7, complete: true };
+        let inodes = QuotaLimit { hard: Some(5), soft: Some(4), over_since };
+        let quota = Quota { bytes: QuotaLimit::default(), inodes, grace_seconds: 7, complete: true };
         let mut bytes = vec![1, 1, 7, 0, 0, 0, 0, 0, 0, 0];
         bytes.extend([0; 29]);
         bytes.extend([

@@ -25,7 +25,7 @@ pub enum Outcome {
 
 /// The last operation of a slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Recorded {
+pub struct ReplayRecord {
     /// The slot's sequence of the operation.
     pub sequence: u64,
     /// The operation: a retry must be the same one.
@@ -36,7 +36,7 @@ pub struct Recorded {
     pub outcome: Outcome,
 }
 
-impl Recorded {
+impl ReplayRecord {
     /// `encoded`: where the record of the result's inode was written already.
     pub(crate) fn write(&self, out: &mut Encoder, encoded: Option<Range<usize>>) {
         match self.request {
@@ -54,7 +54,7 @@ impl Recorded {
         };
         out.u8(tag).u64(inode.file.0);
         match encoded {
-            Some(bytes) => out.again(bytes),
+            Some(bytes) => out.repeat(bytes),
             None => inode.write(out),
         }
     }
@@ -81,7 +81,7 @@ impl Recorded {
 
 impl Outcome {
     /// Whether the operation returns this very inode.
-    pub(crate) fn tells(&self, inode: &Arc<Inode>) -> bool {
+    pub(crate) fn returns(&self, inode: &Arc<Inode>) -> bool {
         matches!(self, Self::File(own) | Self::Created(own) if Arc::ptr_eq(own, inode))
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
 use braid_types::Random;
 
-use super::{Batch, Fence, MetaStore, Sequence, StoreError, View, Visit};
+use super::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot, Visit};
 
 /// Which calls of a [`MemoryStore`] fail. Calls are counted from 0 for each kind.
 #[derive(Clone, Debug, Default)]
@@ -42,13 +42,13 @@ impl Faults {
 #[derive(Default)]
 pub struct MemoryStore {
     map: RwLock<Map>,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Default)]
-struct State {
+struct MemoryState {
     /// What is certainly on disk.
     synced: Map,
     /// Batches committed since then, oldest first.
@@ -86,11 +86,11 @@ impl MemoryStore {
         let kept = kept.min(state.unsynced.len());
         let lost = (state.unsynced.len() - kept) as u64;
         state.unsynced[..kept].iter().for_each(|batch| apply(&mut map, batch));
-        let fresh = State {
+        let fresh = MemoryState {
             synced: map.clone(),
             committed: state.committed - lost,
             fence: state.fence,
-            ..State::default()
+            ..MemoryState::default()
         };
         Self { map: RwLock::new(map), state: Mutex::new(fresh) }
     }
@@ -105,7 +105,7 @@ impl MemoryStore {
         self.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -127,7 +127,7 @@ fn injected(what: &'static str) -> StoreError {
     StoreError::Disk { what, source: std::io::Error::other("injected") }
 }
 
-impl State {
+impl MemoryState {
     fn commit_fault(&mut self) -> Result<(), StoreError> {
         let call = self.commits;
         self.commits += 1;
@@ -142,8 +142,8 @@ impl State {
 }
 
 impl MetaStore for MemoryStore {
-    fn view(&self) -> Result<Box<dyn View + '_>, StoreError> {
-        Ok(Box::new(MemoryView(self.read())))
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, StoreError> {
+        Ok(Box::new(MemorySnapshot(self.read())))
     }
 
     fn commit(&self, batch: Batch, fence: Fence) -> Result<Sequence, StoreError> {
@@ -181,9 +181,9 @@ impl MetaStore for MemoryStore {
     }
 }
 
-struct MemoryView<'a>(RwLockReadGuard<'a, Map>);
+struct MemorySnapshot<'a>(RwLockReadGuard<'a, Map>);
 
-impl View for MemoryView<'_> {
+impl Snapshot for MemorySnapshot<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.0.get(key).cloned())
     }

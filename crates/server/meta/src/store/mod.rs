@@ -34,7 +34,7 @@ use braid_types::{Failure, Status};
 
 use crate::codec::Encoder;
 
-pub use engine::{Cut, Dumped, Engine, EngineOptions, Taken, dump};
+pub use engine::{TornTail, DumpSummary, Engine, EngineOptions, SalvagedRecords, dump};
 pub use memory::{Faults, MemoryStore};
 
 /// The number of a committed batch. Numbers begin at 1 and have no gaps.
@@ -215,7 +215,7 @@ impl Batch {
         self.push(key.as_ref(), 0, &[]);
         let from = self.body.len();
         let length_at = from - key.as_ref().len() - 4;
-        let mut out = Encoder::after(std::mem::take(&mut self.body));
+        let mut out = Encoder::append_to(std::mem::take(&mut self.body));
         write(&mut out);
         self.body = out.finish();
         let value_bytes = (self.body.len() - from) as u32;
@@ -295,7 +295,7 @@ fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// A consistent snapshot of the store at one sequence.
-pub trait View {
+pub trait Snapshot {
     /// The value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
@@ -306,7 +306,7 @@ pub trait View {
 /// An ordered key-value store with numbered batches. See the module's invariants.
 pub trait MetaStore: Send + Sync {
     /// A snapshot of everything committed so far, for one short operation.
-    fn view(&self) -> Result<Box<dyn View + '_>, StoreError>;
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, StoreError>;
 
     /// Applies `batch` and returns its number. From then on the batch survives a kill of the
     /// process (I6).
@@ -324,6 +324,6 @@ pub trait MetaStore: Send + Sync {
 
     /// The current value of one key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.view()?.get(key)
+        self.snapshot()?.get(key)
     }
 }

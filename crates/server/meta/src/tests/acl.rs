@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Acl, Changes, NewMode, NodeArgs, Principal, Want, XattrMode, permit};
+use crate::{Acl, AttributeChanges, NewMode, NodeArgs, Principal, Want, XattrMode, permit};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -55,12 +55,12 @@ fn file(ns: &Namespace, mode: u16) -> FileIndex {
 
 fn give(ns: &Namespace, file: FileIndex, mode: u16) {
     let (owner, group) = (Some(Principal::posix(7)), Some(Principal::posix(70)));
-    let changes = Changes { mode: Some(mode), owner, group, ..Changes::default() };
+    let changes = AttributeChanges { mode: Some(mode), owner, group, ..AttributeChanges::default() };
     ns.setattr(&call(&Identity::root()), file, &changes).unwrap();
 }
 
 fn member(uid: u64, groups: &[u64]) -> Identity {
-    Identity { uid, gid: 999, groups: groups.to_vec(), checked: false }
+    Identity { uid, gid: 999, groups: groups.to_vec(), permissions_checked: false }
 }
 
 const FULL: Entries<'static> =
@@ -104,7 +104,7 @@ fn chmod_changes_the_mask_and_a_list_changes_the_mode() {
     let file = file(&ns, 0o4755);
     set(&ns, &user(7), file, ACCESS, FULL).unwrap();
     assert_eq!(ns.getattr(file).unwrap().mode, 0o4664, "the list does not cover suid");
-    let chmod = Changes { mode: Some(0o640), ..Changes::default() };
+    let chmod = AttributeChanges { mode: Some(0o640), ..AttributeChanges::default() };
     ns.setattr(&call(&user(7)), file, &chmod).unwrap();
     let expected = &[
         ("u:", 0, 6),
@@ -165,7 +165,7 @@ fn only_the_owner_sets_a_list_and_only_a_directory_has_a_default() {
 #[test]
 fn a_user_outside_the_group_drops_setgid_with_a_list() {
     let (_, ns) = memory();
-    let (file, checked) = (file(&ns, 0o2755), Identity { checked: true, ..user(7) });
+    let (file, checked) = (file(&ns, 0o2755), Identity { permissions_checked: true, ..user(7) });
     let sgid = |who: &Identity, drop_setgid| {
         give(&ns, file, 0o2755);
         ns.set_xattr(&call(who), file, ACCESS, &bytes(FULL), XattrMode::Either, drop_setgid)
@@ -281,7 +281,7 @@ fn every_access_to_a_file_checks_its_list() {
 }
 
 /// Draft 17, 23.1.5, word by word over a complete list.
-fn model(list: &crate::List, owner: bool, who: &Identity, want: u8) -> bool {
+fn model(list: &crate::AclList, owner: bool, who: &Identity, want: u8) -> bool {
     let all = |bits: u8| want & !bits == 0;
     if owner {
         return all(list.user);
@@ -293,7 +293,7 @@ fn model(list: &crate::List, owner: bool, who: &Identity, want: u8) -> bool {
         }
     }
     let mut matched = false;
-    let own = [crate::Named { id: 70, bits: list.group }];
+    let own = [crate::NamedEntry { id: 70, bits: list.group }];
     for named in own.iter().chain(&list.groups) {
         if who.in_group(Principal::posix(named.id)) {
             matched = true;
@@ -305,9 +305,9 @@ fn model(list: &crate::List, owner: bool, who: &Identity, want: u8) -> bool {
     !matched && all(list.other)
 }
 
-fn named() -> impl Strategy<Value = Vec<crate::Named>> {
+fn named() -> impl Strategy<Value = Vec<crate::NamedEntry>> {
     prop::collection::btree_map(1..4_u64, 0..8_u8, 0..3)
-        .prop_map(|all| all.into_iter().map(|(id, bits)| crate::Named { id, bits }).collect())
+        .prop_map(|all| all.into_iter().map(|(id, bits)| crate::NamedEntry { id, bits }).collect())
 }
 
 proptest! {
@@ -321,12 +321,12 @@ proptest! {
         want in 0..8_u8,
     ) {
                     let (user, group, other, mask) = (bits.0, bits.1, bits.2, Some(bits.3));
-            let list = crate::List { user, group, other, mask, users, groups };
+            let list = crate::AclList { user, group, other, mask, users, groups };
         let mut inode = sample_inode(ROOT);
         (inode.owner, inode.group) = (Principal::posix(7), Principal::posix(70));
         let (mode, access) = list.clone().split();
         inode.mode = mode;
-        inode.acl = Acl { access, default: Some(list.clone()) }.kept();
+        inode.acl = Acl { access, default: Some(list.clone()) }.non_empty();
         let bytes = inode.encode();
         prop_assert_eq!(&Inode::decode(ROOT, &bytes).unwrap(), &inode);
         let shown = crate::acl_xattr::encode(&list);

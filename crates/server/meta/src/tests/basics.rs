@@ -3,7 +3,7 @@
 use braid_types::{SessionId, Status};
 
 use super::*;
-use crate::{Batch, Changes, DistributionKind, NodeArgs, Parts, SetTime, XattrMode, key};
+use crate::{Batch, AttributeChanges, DistributionKind, NodeArgs, Parts, SetTime, XattrMode, key};
 
 #[test]
 fn a_created_file_is_found_with_its_attributes_after_a_restart() {
@@ -162,10 +162,10 @@ fn times_and_the_change_counter_follow_changes() {
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode;
     let later = Call { who: &root, now: at(200), replay: None };
-    let times = Changes {
+    let times = AttributeChanges {
         mtime: Some(SetTime::To(at(-7))),
         atime: Some(SetTime::Now),
-        ..Changes::default()
+        ..AttributeChanges::default()
     };
     let new = ns.setattr(&later, file.file, &times).unwrap();
     assert_eq!((new.mtime, new.atime, new.ctime, new.btime), (at(-7), at(200), at(200), at(100)));
@@ -255,8 +255,8 @@ fn mending_removes_no_part_and_skips_files_that_are_written() {
     assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);
     ns.end_session(SessionId(9), at(1)).unwrap();
     let generation = ns.getattr(file).unwrap().size_generation;
-    let found = crate::Fetch { generation, size: 9, parts: Parts::none(), mtime: None, change: 0 };
-    ns.collect(&call(&root), file, &found).unwrap();
+    let found = crate::ObjectSummary { generation, size: 9, parts: Parts::none(), mtime: None, change: 0 };
+    ns.record_size(&call(&root), file, &found).unwrap();
     ns.begin_intent(&call(&root), file, crate::IntentKind::Truncate { size: 3 }, false).unwrap();
     assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);
     assert_eq!(ns.getattr(file).unwrap().size, 9);
@@ -401,7 +401,7 @@ fn indexes_that_were_reserved_ahead_are_never_given_twice() {
         create(ns, &call(&root), ROOT, name.as_bytes()).unwrap().inode.file
     };
     let first = make(&ns, "f".into());
-    assert!(ns.is_of_this_run(first) && !ns.is_low_on_indexes());
+    assert!(ns.is_created_in_this_epoch(first) && !ns.is_low_on_indexes());
     let mut made = 0;
     while !ns.is_low_on_indexes() {
         make(&ns, format!("f{made}"));
@@ -420,6 +420,6 @@ fn indexes_that_were_reserved_ahead_are_never_given_twice() {
     let next = make(&after, "next".into());
     assert!(next > last, "{next} after {last}");
     assert!(
-        after.is_of_this_run(next) && !after.is_of_this_run(last) && !after.is_of_this_run(first)
+        after.is_created_in_this_epoch(next) && !after.is_created_in_this_epoch(last) && !after.is_created_in_this_epoch(first)
     );
 }

@@ -8,7 +8,7 @@ use crate::{Batch, Engine, EngineOptions, Fence, StoreError};
 
 /// An engine that makes a checkpoint all the time.
 pub(super) fn small(directory: &Path) -> Engine {
-    with(directory, EngineOptions { fold_bytes: 20_000 })
+    with(directory, EngineOptions { checkpoint_bytes: 20_000 })
 }
 
 pub(super) fn default(directory: &Path) -> Engine {
@@ -34,7 +34,7 @@ fn all(store: &dyn MetaStore) -> Vec<(Vec<u8>, Vec<u8>)> {
         found.push((key.to_vec(), value.to_vec()));
         ControlFlow::Continue(())
     };
-    store.view().unwrap().scan(b"", b"\xff\xff\xff", &mut visit).unwrap();
+    store.snapshot().unwrap().scan(b"", b"\xff\xff\xff", &mut visit).unwrap();
     found
 }
 
@@ -50,7 +50,7 @@ pub(super) fn segments(directory: &Path) -> Vec<PathBuf> {
 /// The files as a killed process leaves them: copied while the engine still runs.
 pub(super) fn killed(store: &Engine, directory: &Path) -> tempfile::TempDir {
     // A copy takes time: nothing may change meanwhile.
-    store.settle().unwrap();
+    store.wait_for_checkpoint().unwrap();
     image(directory)
 }
 
@@ -108,12 +108,12 @@ fn new_batches_follow_on_where_a_torn_log_was_cut() {
     let found = default(torn.path());
     let kept = found.committed().0;
     assert!(kept > 0 && kept < 10, "{kept}");
-    assert_eq!(found.cut().unwrap().first_lost.0, kept + 1);
+    assert_eq!(found.torn_tail().unwrap().first_lost.0, kept + 1);
     put(&found, b"next", b"1");
     assert_eq!(found.committed().0, kept + 1);
     drop(found);
     let again = default(torn.path());
-    assert_eq!((all(&again).len() as u64, again.cut()), (kept + 1, None));
+    assert_eq!((all(&again).len() as u64, again.torn_tail()), (kept + 1, None));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_scan_stops_where_its_visitor_says_in_every_layer() {
             seen.push((key[0], value.to_vec()));
             if seen.len() == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        store.view().unwrap().scan(&[0], &[255], &mut visit).unwrap();
+        store.snapshot().unwrap().scan(&[0], &[255], &mut visit).unwrap();
         let want = [(1, "base"), (2, "over"), (4, "over"), (7, "base"), (9, "over")];
         let want: Vec<_> =
             want[..count].iter().map(|(key, value)| (*key, value.as_bytes().to_vec())).collect();

@@ -82,11 +82,11 @@ fn a_restarted_server_still_refuses_what_is_denied() {
     assert_eq!(ns.denied(file), DENY_WRITE);
     let mut held = OpenFile::none(file, X);
     held.add(OpenMode { access: Access::READ, deny: DENY_WRITE }).unwrap();
-    ns.take_up(&call(&root), &held).unwrap();
-    ns.keep_open(&call(&root), &held).unwrap();
+    ns.reclaim_open(&call(&root), &held).unwrap();
+    ns.limit_opens(&call(&root), &held).unwrap();
     assert_eq!(ns.open_files(), [held]);
     // An open that is not reclaimed is closed.
-    ns.keep_open(&call(&root), &OpenFile::none(file, X)).unwrap();
+    ns.limit_opens(&call(&root), &OpenFile::none(file, X)).unwrap();
     assert_eq!(ns.denied(file), Deny::NONE);
     ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE)).unwrap();
 }
@@ -98,7 +98,7 @@ fn an_unrecorded_denial_is_not_reclaimed_against_another_open() {
     ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE)).unwrap();
     let mut held = OpenFile::none(file, X);
     held.add(OpenMode { access: Access::READ, deny: DENY_WRITE }).unwrap();
-    assert_eq!(status(ns.take_up(&call(&root), &held)), Status::SharingViolation);
+    assert_eq!(status(ns.reclaim_open(&call(&root), &held)), Status::SharingViolation);
 }
 
 #[test]
@@ -233,8 +233,8 @@ proptest! {
                                 |open: &&Simple| open.session == session && open.file == at;
                             let mine = model.iter().filter(is_mine);
                             mine.for_each(|open| held.add(open.mode).unwrap());
-                            ns.take_up(&call(&root), &held).unwrap();
-                            ns.keep_open(&call(&root), &held).unwrap();
+                            ns.reclaim_open(&call(&root), &held).unwrap();
+                            ns.limit_opens(&call(&root), &held).unwrap();
                         }
                     }
                 }

@@ -1,7 +1,7 @@
 //! Open and close, the size mark (I5), orphans, truncates, the deletion queue.
 
 use super::*;
-use crate::{Access, Fetch, IntentKind, OpenArgs, Parts};
+use crate::{Access, ObjectSummary, IntentKind, OpenArgs, Parts};
 
 const SESSION: SessionId = SessionId(9);
 
@@ -13,9 +13,9 @@ fn held(file: FileIndex, readers: u32, writers: u32) -> crate::OpenFile {
     crate::OpenFile { readers, writers, ..crate::OpenFile::none(file, SESSION) }
 }
 
-fn fetch(ns: &Namespace, file: FileIndex, size: u64) -> Fetch {
+fn fetch(ns: &Namespace, file: FileIndex, size: u64) -> ObjectSummary {
     let generation = ns.getattr(file).unwrap().size_generation;
-    Fetch { generation, size, parts: Parts::first(2), mtime: Some(at(300)), change: 0 }
+    ObjectSummary { generation, size, parts: Parts::first(2), mtime: Some(at(300)), change: 0 }
 }
 
 /// A file that was written: 10 bytes in two parts.
@@ -24,7 +24,7 @@ fn written(ns: &Namespace, name: &[u8]) -> FileIndex {
     let file = create(ns, &call(&root), ROOT, name).unwrap().inode.file;
     ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
     assert!(ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap());
-    ns.collect(&call(&root), file, &fetch(ns, file, 10)).unwrap();
+    ns.record_size(&call(&root), file, &fetch(ns, file, 10)).unwrap();
     file
 }
 
@@ -45,10 +45,10 @@ fn the_size_mark_lasts_from_the_first_writer_to_the_collection() {
     assert_eq!(writers, [SessionId(8), SESSION]);
 
     assert!(!ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap(), "a writer is left");
-    let kept = ns.collect(&call(&root), file, &fetch(&ns, file, 10)).unwrap();
+    let kept = ns.record_size(&call(&root), file, &fetch(&ns, file, 10)).unwrap();
     assert!(kept.size_in_objects);
     assert!(ns.end_session(SessionId(8), at(1)).unwrap() == [file]);
-    let done = ns.collect(&call(&root), file, &fetch(&ns, file, 12)).unwrap();
+    let done = ns.record_size(&call(&root), file, &fetch(&ns, file, 12)).unwrap();
     assert_eq!((done.size, done.size_in_objects, done.mtime), (12, false, at(300)));
     assert!(done.parts.contains(braid_types::PartIndex(1)));
 }
@@ -59,17 +59,17 @@ fn a_size_recorded_while_open_never_clears_the_mark() {
     let root = Identity::root();
     let file = written(&ns, b"f");
     ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
-    ns.note_size(&call(&root), file, &fetch(&ns, file, 50)).unwrap();
+    ns.record_size_while_open(&call(&root), file, &fetch(&ns, file, 50)).unwrap();
     let noted = ns.getattr(file).unwrap();
     assert_eq!((noted.size, noted.size_in_objects), (50, true));
     let asked = fetch(&ns, file, 100);
     // The writer continues to 200 and closes before the earlier answers are recorded.
     assert!(ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap());
-    ns.note_size(&call(&root), file, &asked).unwrap();
+    ns.record_size_while_open(&call(&root), file, &asked).unwrap();
     assert_eq!(ns.getattr(file).unwrap(), noted);
-    let done = ns.collect(&call(&root), file, &fetch(&ns, file, 200)).unwrap();
+    let done = ns.record_size(&call(&root), file, &fetch(&ns, file, 200)).unwrap();
     assert_eq!((done.size, done.size_in_objects), (200, false));
-    ns.note_size(&call(&root), file, &asked).unwrap();
+    ns.record_size_while_open(&call(&root), file, &asked).unwrap();
     assert_eq!(ns.getattr(file).unwrap().size, 200);
 }
 
@@ -81,10 +81,10 @@ fn the_change_counter_rises_with_what_the_objects_say() {
         let file =
             create(&ns, &call(&root), ROOT, format!("f{seconds}").as_bytes()).unwrap().inode.file;
         let time = Timestamp { seconds, nanos: 5 };
-        let times = crate::Changes { mtime: Some(crate::SetTime::To(time)), ..Default::default() };
+        let times = crate::AttributeChanges { mtime: Some(crate::SetTime::To(time)), ..Default::default() };
         let before = ns.setattr(&call(&root), file, &times).unwrap().change;
-        let found = Fetch { mtime: None, change: ns.next_change(), ..fetch(&ns, file, 10) };
-        assert!(ns.collect(&call(&root), file, &found).unwrap().change > before, "{seconds}");
+        let found = ObjectSummary { mtime: None, change: ns.next_change(), ..fetch(&ns, file, 10) };
+        assert!(ns.record_size(&call(&root), file, &found).unwrap().change > before, "{seconds}");
     }
 }
 
@@ -139,7 +139,7 @@ fn an_orphan_whose_opener_died_with_the_server_is_reaped() {
     let ns = open(Arc::new(store.kill()));
     assert!(ns.reap_orphan(&call(&root), reader).unwrap());
     assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its open is recorded");
-    ns.take_up(&call(&root), &held(writer, 0, 1)).unwrap();
+    ns.reclaim_open(&call(&root), &held(writer, 0, 1)).unwrap();
     ns.end_session(SESSION, at(1)).unwrap();
     assert!(ns.orphans().unwrap().is_empty());
     let mut files: Vec<_> =
@@ -167,8 +167,8 @@ fn a_truncate_that_began_is_finished_after_a_restart() {
     assert_eq!(intent.generation.0, 1);
     assert_eq!(ns.getattr(file).unwrap().size, 10);
     assert_eq!(status(ns.begin_intent(&call(&root), file, truncate, false)), Status::TryAgain);
-    let old = Fetch { generation: braid_types::SizeGeneration(0), ..fetch(&ns, file, 99) };
-    assert_eq!(status(ns.collect(&call(&root), file, &old)), Status::StaleGeneration);
+    let old = ObjectSummary { generation: braid_types::SizeGeneration(0), ..fetch(&ns, file, 99) };
+    assert_eq!(status(ns.record_size(&call(&root), file, &old)), Status::StaleGeneration);
 
     let ns = open(Arc::new(store.kill()));
     assert_eq!(ns.intents().unwrap(), [intent]);
@@ -247,10 +247,10 @@ fn opens_reclaimed_twice_count_once_and_others_are_closed() {
     let ns = open(Arc::new(store.kill()));
     let named = |readers, writers| held(twice, readers, writers);
     for held in [named(0, 1), named(0, 2), named(1, 2), named(1, 2)] {
-        ns.take_up(&call(&root), &held).unwrap();
+        ns.reclaim_open(&call(&root), &held).unwrap();
     }
-    assert!(!ns.keep_open(&call(&root), &named(1, 2)).unwrap());
-    assert!(ns.keep_open(&call(&root), &held(gone, 0, 0)).unwrap());
+    assert!(!ns.limit_opens(&call(&root), &named(1, 2)).unwrap());
+    assert!(ns.limit_opens(&call(&root), &held(gone, 0, 0)).unwrap());
     assert_eq!(ns.open_files(), [named(1, 2)]);
     assert!(
         !ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap(),
@@ -268,7 +268,7 @@ fn reclaiming_a_writer_restores_a_lost_size_mark() {
     ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
     let ns = open(Arc::new(store.lose_power(0)));
     assert!(!ns.getattr(file).unwrap().size_in_objects);
-    ns.take_up(&call(&root), &held(file, 0, 1)).unwrap();
+    ns.reclaim_open(&call(&root), &held(file, 0, 1)).unwrap();
     assert!(ns.getattr(file).unwrap().size_in_objects);
     assert_eq!(ns.writers(file), [SESSION]);
 }
@@ -283,7 +283,7 @@ fn a_file_without_names_is_kept_while_it_may_be_reclaimed() {
     ns.unlink(&call(&root), ROOT, b"open").unwrap();
     ns.unlink(&call(&root), ROOT, b"idle").unwrap();
     ns.end_session(SessionId(8), at(1)).unwrap();
-    ns.take_up(&call(&root), &held(open, 1, 0)).unwrap();
+    ns.reclaim_open(&call(&root), &held(open, 1, 0)).unwrap();
     ns.keep_orphans(false);
     assert!(!ns.reap_orphan(&call(&root), open).unwrap());
     assert!(ns.reap_orphan(&call(&root), idle).unwrap());

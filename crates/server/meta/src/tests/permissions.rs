@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Access, CAPABILITY_XATTR, Changes, IntentKind, OpenArgs, Parts, Principal, SetTime, Want,
+    Access, CAPABILITY_XATTR, AttributeChanges, IntentKind, OpenArgs, Parts, Principal, SetTime, Want,
     XattrMode,
 };
 
@@ -12,7 +12,7 @@ fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
     let name = format!("d-{owner}-{mode:o}");
     let file = ns.mkdir(&call(&root), ROOT, name.as_bytes(), 0o755).unwrap().file;
     let ids = (Some(Principal::posix(owner)), Some(Principal::posix(owner)));
-    let changes = Changes { mode: Some(mode), owner: ids.0, group: ids.1, ..Changes::default() };
+    let changes = AttributeChanges { mode: Some(mode), owner: ids.0, group: ids.1, ..AttributeChanges::default() };
     ns.setattr(&call(&root), file, &changes).unwrap();
     file
 }
@@ -21,7 +21,7 @@ fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
 fn the_first_class_that_fits_decides() {
     let mut inode = sample_inode(ROOT);
     (inode.owner, inode.group) = (Principal::posix(5), Principal::posix(50));
-    let in_group = Identity { uid: 6, gid: 7, groups: vec![50], checked: false };
+    let in_group = Identity { uid: 6, gid: 7, groups: vec![50], permissions_checked: false };
     inode.mode = 0o077;
     assert!(crate::permit(&user(5), &inode, Want::READ).is_err(), "the owner, though others may");
     inode.mode = 0o707;
@@ -58,7 +58,7 @@ fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
     let directory = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     create(&ns, &call(&root), directory, b"f").unwrap();
     for (mode, told) in [(0o704, false), (0o705, true)] {
-        ns.setattr(&call(&root), directory, &Changes { mode: Some(mode), ..Changes::default() })
+        ns.setattr(&call(&root), directory, &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() })
             .unwrap();
         let page = ns.readdir(&user(7), directory, 0, 4096, true).unwrap();
         assert_eq!((page.entries.len(), page.entries[0].inode.is_some()), (1, told), "{mode:o}");
@@ -131,12 +131,12 @@ fn chmod_is_the_owners_and_drops_setgid_of_a_foreign_group() {
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
     let mode = |who: &Identity, mode| {
-        ns.setattr(&call(who), file, &Changes { mode: Some(mode), ..Changes::default() })
+        ns.setattr(&call(who), file, &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() })
     };
     assert_eq!(status(mode(&user(6), 0o777)), Status::NotPermitted);
     assert_eq!(status(mode(&owner, 0o10000)), Status::Invalid);
     assert_eq!(mode(&owner, 0o6755).unwrap().mode, 0o6755);
-    let foreign = Changes { group: Some(Principal::posix(99)), ..Changes::default() };
+    let foreign = AttributeChanges { group: Some(Principal::posix(99)), ..AttributeChanges::default() };
     ns.setattr(&call(&root), file, &foreign).unwrap();
     assert_eq!(mode(&owner, 0o6755).unwrap().mode, 0o4755);
     assert_eq!(mode(&root, 0o6755).unwrap().mode, 0o6755);
@@ -149,11 +149,11 @@ fn set_ids_are_cleared_by_writers_only_and_only_if_there_are_any() {
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
     let mode = |mode| {
-        ns.setattr(&call(&owner), file, &Changes { mode: Some(mode), ..Changes::default() })
+        ns.setattr(&call(&owner), file, &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() })
             .unwrap()
     };
     let drop = |who: &Identity| {
-        ns.setattr(&call(who), file, &Changes { drop_set_ids: true, ..Changes::default() })
+        ns.setattr(&call(who), file, &AttributeChanges { drop_set_ids: true, ..AttributeChanges::default() })
     };
     mode(0o4700);
     assert_eq!(status(drop(&other)), Status::PermissionDenied);
@@ -174,38 +174,38 @@ fn a_write_a_truncate_and_a_chown_alone_clear_capabilities() {
     let root = Identity::root();
     let other = user(6);
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
-    ns.setattr(&call(&root), file, &Changes { mode: Some(0o4622), ..Changes::default() }).unwrap();
+    ns.setattr(&call(&root), file, &AttributeChanges { mode: Some(0o4622), ..AttributeChanges::default() }).unwrap();
     ns.set_xattr(&call(&root), file, b"user.a", b"1", XattrMode::Either, false).unwrap();
     let give = || {
         ns.set_xattr(&call(&root), file, CAPABILITY_XATTR, b"cap", XattrMode::Create, false)
             .unwrap()
     };
     let has = || ns.xattr(&root, file, CAPABILITY_XATTR).is_ok();
-    let none = Changes::default;
-    let set = |who: &Identity, changes: Changes| ns.setattr(&call(who), file, &changes);
+    let none = AttributeChanges::default;
+    let set = |who: &Identity, changes: AttributeChanges| ns.setattr(&call(who), file, &changes);
 
     give();
     assert!(ns.has_privileges(&ns.getattr(file).unwrap()));
-    set(&root, Changes { mode: Some(0o4622), mtime: Some(SetTime::Now), ..none() }).unwrap();
+    set(&root, AttributeChanges { mode: Some(0o4622), mtime: Some(SetTime::Now), ..none() }).unwrap();
     assert!(has());
-    assert_eq!(set(&root, Changes { drop_capabilities: true, ..none() }).unwrap().mode, 0o4622);
+    assert_eq!(set(&root, AttributeChanges { drop_capabilities: true, ..none() }).unwrap().mode, 0o4622);
     assert!(!has());
     let before = ns.getattr(file).unwrap();
     assert_eq!(
-        set(&root, Changes { drop_capabilities: true, ..none() }).unwrap(),
+        set(&root, AttributeChanges { drop_capabilities: true, ..none() }).unwrap(),
         before,
         "there is nothing to clear"
     );
     give();
-    assert_eq!(set(&other, Changes { drop_set_ids: true, ..none() }).unwrap().mode, 0o622);
+    assert_eq!(set(&other, AttributeChanges { drop_set_ids: true, ..none() }).unwrap().mode, 0o622);
     assert!(!has() && !ns.has_privileges(&ns.getattr(file).unwrap()));
     give();
-    set(&root, Changes { mode: Some(0o600), ..none() }).unwrap();
+    set(&root, AttributeChanges { mode: Some(0o600), ..none() }).unwrap();
     assert_eq!(
-        status(set(&other, Changes { drop_capabilities: true, ..none() })),
+        status(set(&other, AttributeChanges { drop_capabilities: true, ..none() })),
         Status::PermissionDenied
     );
-    set(&root, Changes { owner: Some(Principal::posix(7)), ..none() }).unwrap();
+    set(&root, AttributeChanges { owner: Some(Principal::posix(7)), ..none() }).unwrap();
     assert!(!has());
     give();
     let cut = ns.begin_intent(&call(&root), file, IntentKind::Truncate { size: 5 }, true).unwrap();
@@ -219,14 +219,14 @@ fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
     let (_, ns) = memory();
     let root = Identity::root();
     let dir = directory(&ns, 7, 0o777);
-    let owner = Identity { uid: 5, gid: 5, groups: vec![50], checked: false };
+    let owner = Identity { uid: 5, gid: 5, groups: vec![50], permissions_checked: false };
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
-    let mode = Changes { mode: Some(0o6755), ..Changes::default() };
+    let mode = AttributeChanges { mode: Some(0o6755), ..AttributeChanges::default() };
     ns.setattr(&call(&owner), file, &mode).unwrap();
-    let to = |owner: Option<u64>, group: Option<u64>| Changes {
+    let to = |owner: Option<u64>, group: Option<u64>| AttributeChanges {
         owner: owner.map(Principal::posix),
         group: group.map(Principal::posix),
-        ..Changes::default()
+        ..AttributeChanges::default()
     };
     assert_eq!(status(ns.setattr(&call(&owner), file, &to(Some(6), None))), Status::NotPermitted);
     assert_eq!(status(ns.setattr(&call(&owner), file, &to(None, Some(51)))), Status::NotPermitted);
@@ -240,18 +240,18 @@ fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
 fn times_now_need_write_permission_and_others_ownership() {
     let (_, ns) = memory();
     let (owner, writer, reader) =
-        (user(5), Identity { uid: 6, gid: 6, groups: vec![5], checked: false }, user(8));
+        (user(5), Identity { uid: 6, gid: 6, groups: vec![5], permissions_checked: false }, user(8));
     let dir = directory(&ns, 7, 0o777);
     let args = CreateArgs { mode: 0o664.into(), exclusive: true, open: None, place };
     let file = ns.create(&call(&owner), dir, b"f", args).unwrap().inode.file;
-    let now = Changes {
+    let now = AttributeChanges {
         atime: Some(crate::SetTime::Now),
         mtime: Some(crate::SetTime::Now),
-        ..Changes::default()
+        ..AttributeChanges::default()
     };
-    let then = Changes { mtime: Some(crate::SetTime::To(at(1))), ..Changes::default() };
+    let then = AttributeChanges { mtime: Some(crate::SetTime::To(at(1))), ..AttributeChanges::default() };
     ns.setattr(&call(&writer), file, &now).unwrap();
-    let one = Changes { atime: Some(crate::SetTime::Now), ..Changes::default() };
+    let one = AttributeChanges { atime: Some(crate::SetTime::Now), ..AttributeChanges::default() };
     assert_eq!(
         status(ns.setattr(&call(&writer), file, &one)),
         Status::NotPermitted,
@@ -295,7 +295,7 @@ fn trusted_attributes_are_seen_by_root_alone() {
 }
 
 fn checked(uid: u64) -> Identity {
-    Identity { checked: true, ..user(uid) }
+    Identity { permissions_checked: true, ..user(uid) }
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_user_checked_by_its_kernel_is_refused_nothing() {
     assert_eq!(ns.mkdir(&call(&who), dir, b"d", 0o700).unwrap().owner, Principal::posix(5));
     let other = create(&ns, &call(&Identity::root()), dir, b"of root").unwrap().inode;
     let chown =
-        Changes { owner: Some(Principal::posix(8)), mode: Some(0o4755), ..Changes::default() };
+        AttributeChanges { owner: Some(Principal::posix(8)), mode: Some(0o4755), ..AttributeChanges::default() };
     let changed = ns.setattr(&call(&who), other.file, &chown).unwrap();
     assert_eq!(
         (changed.owner, changed.mode),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
+use crate::quota::{GROWTH_GRANT_MAX, GROWTH_GRANT_FIRST};
 use crate::{
-    Access, Bound, Changes, Fetch, IntentKind, OpenArgs, Parts, Principal, Quota, QuotaOwner,
+    Access, QuotaLimit, AttributeChanges, ObjectSummary, IntentKind, OpenArgs, Parts, Principal, Quota, QuotaOwner,
     RenameMode, Usage, UsageDifference,
 };
 
@@ -15,7 +15,7 @@ const SESSION: SessionId = SessionId(9);
 const MIB: u64 = 1 << 20;
 
 fn hard(bytes: Option<u64>, inodes: Option<u64>) -> Quota {
-    let bound = |hard| Bound { hard, soft: None, over_since: None };
+    let bound = |hard| QuotaLimit { hard, soft: None, over_since: None };
     Quota { bytes: bound(bytes), inodes: bound(inodes), grace_seconds: 10, complete: true }
 }
 
@@ -35,7 +35,7 @@ fn walk(ns: &Namespace, directory: FileIndex) -> u64 {
     while let Some(directory) = stack.pop() {
         let mut cookie = Some(0);
         while let Some(from) = cookie {
-            let page = ns.assign_tree(&call(&root), directory, from).unwrap();
+            let page = ns.assign_quota_directory(&call(&root), directory, from).unwrap();
             (cookie, moved) = (page.next, moved + page.moved);
             stack.extend(page.directories);
         }
@@ -69,8 +69,8 @@ fn close(ns: &Namespace, file: FileIndex, session: SessionId) {
 
 fn collect(ns: &Namespace, file: FileIndex, size: u64) {
     let generation = ns.getattr(file).unwrap().size_generation;
-    let fetch = Fetch { generation, size, parts: Parts::first(1), mtime: None, change: 0 };
-    ns.collect(&call(&Identity::root()), file, &fetch).unwrap();
+    let fetch = ObjectSummary { generation, size, parts: Parts::first(1), mtime: None, change: 0 };
+    ns.record_size(&call(&Identity::root()), file, &fetch).unwrap();
 }
 
 fn extend(
@@ -79,7 +79,7 @@ fn extend(
     session: SessionId,
     wanted: u64,
 ) -> Result<Option<u64>, Failure> {
-    ns.write_end(session, file, 0, Some(wanted), at(100))
+    ns.growth_grant(session, file, 0, Some(wanted), at(100))
 }
 
 /// A directory that everybody may write.
@@ -97,16 +97,16 @@ fn an_inode_counts_for_owner_group_and_quota_directory() {
     let (store, ns) = memory();
     let (root, alice) = (Identity::root(), Identity { gid: 70, ..user(7) });
     let dir = shared_dir(&ns, b"d");
-    set(&ns, QuotaOwner::Tree(dir), hard(None, Some(100)));
+    set(&ns, QuotaOwner::Directory(dir), hard(None, Some(100)));
     let file = open_new(&ns, &alice, dir, b"f", SESSION);
     close(&ns, file, SESSION);
     collect(&ns, file, 10);
     let all = |ns: &Namespace| {
-        [QuotaOwner::User(7), QuotaOwner::Group(70), QuotaOwner::User(8), QuotaOwner::Tree(dir)]
+        [QuotaOwner::User(7), QuotaOwner::Group(70), QuotaOwner::User(8), QuotaOwner::Directory(dir)]
             .map(|who| used(ns, who))
     };
     assert_eq!(all(&ns), [(10, 1), (10, 1), (0, 0), (10, 2)]);
-    let to_bob = Changes { owner: Some(Principal::posix(8)), ..Changes::default() };
+    let to_bob = AttributeChanges { owner: Some(Principal::posix(8)), ..AttributeChanges::default() };
     ns.setattr(&call(&root), file, &to_bob).unwrap();
     assert_eq!(all(&ns), [(0, 0), (10, 1), (10, 1), (10, 2)]);
     let ns = open(Arc::new(store.kill()));
@@ -139,7 +139,7 @@ fn a_chown_to_a_full_quota_is_refused_except_for_root() {
     let dir = shared_dir(&ns, b"d");
     let file = create(&ns, &call(&alice), dir, b"f").unwrap().inode.file;
     set(&ns, QuotaOwner::Group(70), hard(None, Some(0)));
-    let to = |id| Changes { group: Some(Principal::posix(id)), ..Changes::default() };
+    let to = |id| AttributeChanges { group: Some(Principal::posix(id)), ..AttributeChanges::default() };
     assert_eq!(status(ns.setattr(&call(&alice), file, &to(70))), Status::QuotaExceeded);
     ns.setattr(&call(&alice), file, &to(71)).unwrap();
     ns.setattr(&call(&root), file, &to(70)).unwrap();
@@ -153,8 +153,8 @@ fn a_file_grows_to_its_limit_and_the_next_byte_is_refused() {
     let dir = shared_dir(&ns, b"d");
     set(&ns, QuotaOwner::User(7), hard(Some(10 * MIB), None));
     let file = open_new(&ns, &alice, dir, b"f", SESSION);
-    let first = ns.write_end(SESSION, file, 0, None, at(100)).unwrap().unwrap();
-    assert!(first > 0 && first <= AHEAD_FIRST_BYTES);
+    let first = ns.growth_grant(SESSION, file, 0, None, at(100)).unwrap().unwrap();
+    assert!(first > 0 && first <= GROWTH_GRANT_FIRST);
     assert!(extend(&ns, file, SESSION, 9 * MIB).unwrap().unwrap() >= 9 * MIB);
     assert_eq!(used(&ns, QuotaOwner::User(7)).0, 9 * MIB, "unrecorded bytes count");
     assert_eq!(status(extend(&ns, file, SESSION, 10 * MIB + 1)), Status::QuotaExceeded);
@@ -162,7 +162,7 @@ fn a_file_grows_to_its_limit_and_the_next_byte_is_refused() {
     let other = open_new(&ns, &alice, dir, b"g", SESSION);
     assert_eq!(status(extend(&ns, other, SESSION, 1)), Status::QuotaExceeded);
     close(&ns, file, SESSION);
-    ns.size_heard(file, 4 * MIB).unwrap();
+    ns.size_collected(file, 4 * MIB).unwrap();
     assert_eq!(used(&ns, QuotaOwner::User(7)).0, 4 * MIB, "unwritten bytes are returned");
     extend(&ns, other, SESSION, 6 * MIB).unwrap();
     collect(&ns, file, 4 * MIB);
@@ -174,7 +174,7 @@ fn an_owner_without_limits_gets_no_growth_grant() {
     let (_, ns) = memory();
     let dir = shared_dir(&ns, b"d");
     let file = open_new(&ns, &user(7), dir, b"f", SESSION);
-    assert_eq!(ns.write_end(SESSION, file, 0, None, at(100)).unwrap(), None);
+    assert_eq!(ns.growth_grant(SESSION, file, 0, None, at(100)).unwrap(), None);
     set(&ns, QuotaOwner::User(8), hard(Some(1), None));
     set(&ns, QuotaOwner::User(7), hard(None, Some(9)));
     assert_eq!(
@@ -182,10 +182,10 @@ fn an_owner_without_limits_gets_no_growth_grant() {
         None,
         "others have limits, or of something else"
     );
-    assert_eq!(ns.writer().ledger.files(), 0);
+    assert_eq!(ns.writer().usage.files(), 0);
     set(&ns, QuotaOwner::User(7), hard(Some(MIB), None));
     close(&ns, file, SESSION);
-    ns.size_heard(file, 99).unwrap();
+    ns.size_collected(file, 99).unwrap();
     assert_eq!(
         used(&ns, QuotaOwner::User(7)),
         (99, 1),
@@ -209,8 +209,8 @@ fn usage_exceeds_a_limit_by_no_more_than_one_chunk_for_each_client() {
             ends.insert(file, extend(&ns, file, *client, wanted).unwrap().unwrap());
         }
     }
-    let ahead = ns.writer().ledger.ahead();
-    assert!(ahead <= clients.len() as u64 * AHEAD_BYTES_MAX, "{ahead}");
+    let ahead = ns.writer().usage.total_grants();
+    assert!(ahead <= clients.len() as u64 * GROWTH_GRANT_MAX, "{ahead}");
     let (known, may) = (used(&ns, QuotaOwner::User(7)).0, ends.values().sum::<u64>());
     assert_eq!(may - known, ahead, "a writer may write the counted bytes and its grant");
     // Counted bytes fill the limit, and all grants are written: nobody gets one more byte.
@@ -228,7 +228,7 @@ fn usage_exceeds_a_limit_by_no_more_than_one_chunk_for_each_client() {
 
 /// The offset up to which a file counts.
 fn used_end(ns: &Namespace, file: FileIndex) -> u64 {
-    ns.writer().ledger.reached(&ns.getattr(file).unwrap())
+    ns.writer().usage.counted_end(&ns.getattr(file).unwrap())
 }
 
 #[test]
@@ -245,9 +245,9 @@ fn growth_of_a_closed_writer_stays_counted_while_others_write() {
     close(&ns, file, first);
     assert_eq!(used(&ns, QuotaOwner::User(7)).0, end);
     ns.end_session(second, at(200)).unwrap();
-    ns.size_heard(file, MIB).unwrap();
+    ns.size_collected(file, MIB).unwrap();
     collect(&ns, file, MIB);
-    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().ledger.files()), (MIB, 0));
+    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().usage.files()), (MIB, 0));
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn grants_of_a_dead_session_end_when_its_sizes_are_known() {
     let file = open_new(&ns, &alice, dir, b"f", SESSION);
     extend(&ns, file, SESSION, 10 * MIB).unwrap();
     assert_eq!(ns.end_session(SESSION, at(200)).unwrap(), [file]);
-    ns.size_heard(file, 0).unwrap();
-    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().ledger.ahead()), (0, 0));
+    ns.size_collected(file, 0).unwrap();
+    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().usage.total_grants()), (0, 0));
     let next = open_new(&ns, &alice, dir, b"g", SessionId(10));
     extend(&ns, next, SessionId(10), 10 * MIB).unwrap();
 }
@@ -288,7 +288,7 @@ fn a_truncate_counts_from_its_start_and_ends_older_grants() {
     assert_eq!(used(&ns, QuotaOwner::User(7)).0, 6 * MIB);
     extend(&ns, other, SESSION, 4 * MIB).unwrap();
     truncate(&ns, &alice, other, 0).unwrap();
-    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().ledger.ahead()), (6 * MIB, 0));
+    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().usage.total_grants()), (6 * MIB, 0));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn a_soft_limit_holds_when_its_grace_is_over_also_after_a_restart() {
     let (store, ns) = memory();
     let (alice, root) = (user(7), Identity::root());
     let dir = shared_dir(&ns, b"d");
-    let soft = Bound { hard: None, soft: Some(1), over_since: None };
+    let soft = QuotaLimit { hard: None, soft: Some(1), over_since: None };
     set(&ns, QuotaOwner::User(7), Quota { inodes: soft, ..hard(None, None) });
     let make = |ns: &Namespace, name: &[u8], now| {
         create(ns, &Call { now: at(now), ..call(&alice) }, dir, name)
@@ -321,11 +321,11 @@ fn the_walk_counts_a_directory_and_keeps_quotas_apart() {
     for n in 0..300u32 {
         create(&ns, &call(&root), sub, format!("f{n}").as_bytes()).unwrap();
     }
-    let state = ns.set_quota(&call(&root), QuotaOwner::Tree(dir), hard(None, Some(1000))).unwrap();
+    let state = ns.set_quota(&call(&root), QuotaOwner::Directory(dir), hard(None, Some(1000))).unwrap();
     assert!(!state.quota.unwrap().complete);
     assert_eq!(walk(&ns, dir), 301);
-    ns.complete_tree(&call(&root), dir).unwrap();
-    assert_eq!(used(&ns, QuotaOwner::Tree(dir)), (0, 302));
+    ns.complete_quota_directory(&call(&root), dir).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::Directory(dir)), (0, 302));
     assert_eq!(walk(&ns, dir), 0, "once is enough");
     // XFS: EXDEV across quota directories; a whole quota directory may be moved anywhere.
     let rename = |from, to| ns.rename(&call(&root), from, to, RenameMode::Replace);
@@ -336,9 +336,9 @@ fn the_walk_counts_a_directory_and_keeps_quotas_apart() {
     assert_eq!(status(rename((elsewhere, b"x"), (sub, b"x"))), Status::CrossDevice);
     rename((sub, b"f1"), (dir, b"f1")).unwrap();
     rename((ROOT, b"d"), (elsewhere, b"d")).unwrap();
-    assert_eq!(used(&ns, QuotaOwner::Tree(dir)), (0, 302));
-    assert!(ns.remove_quota(&call(&root), QuotaOwner::Tree(dir)).unwrap());
-    assert_eq!((walk(&ns, dir), used(&ns, QuotaOwner::Tree(dir))), (301, (0, 0)));
+    assert_eq!(used(&ns, QuotaOwner::Directory(dir)), (0, 302));
+    assert!(ns.remove_quota(&call(&root), QuotaOwner::Directory(dir)).unwrap());
+    assert_eq!((walk(&ns, dir), used(&ns, QuotaOwner::Directory(dir))), (301, (0, 0)));
     rename((dir, b"f1"), (elsewhere, b"f1")).unwrap();
     assert_eq!(recount(&ns, false), []);
 }
@@ -351,17 +351,17 @@ fn only_root_sets_limits_and_they_end_with_their_directory() {
     let set = |who: &Identity, owner, quota| ns.set_quota(&call(who), owner, quota);
     assert_eq!(status(set(&user(7), QuotaOwner::User(7), hard(None, None))), Status::NotPermitted);
     assert_eq!(status(set(&root, QuotaOwner::User(0), hard(None, None))), Status::Invalid);
-    let upside_down = Bound { hard: Some(1), soft: Some(2), over_since: None };
+    let upside_down = QuotaLimit { hard: Some(1), soft: Some(2), over_since: None };
     assert_eq!(
         status(set(&root, QuotaOwner::User(7), Quota { bytes: upside_down, ..hard(None, None) })),
         Status::Invalid
     );
-    set(&root, QuotaOwner::Tree(dir), hard(Some(5), None)).unwrap();
-    assert_eq!(ns.tree_state(dir).unwrap().unwrap().quota.unwrap().bytes.hard, Some(5));
+    set(&root, QuotaOwner::Directory(dir), hard(Some(5), None)).unwrap();
+    assert_eq!(ns.quota_directory_state(dir).unwrap().unwrap().quota.unwrap().bytes.hard, Some(5));
     ns.rmdir(&call(&root), ROOT, b"d").unwrap();
-    assert_eq!(ns.quota_state(QuotaOwner::Tree(dir)).quota, None);
+    assert_eq!(ns.quota_state(QuotaOwner::Directory(dir)).quota, None);
     let ns = open(Arc::new(store.kill()));
-    assert_eq!(ns.quota_state(QuotaOwner::Tree(dir)).quota, None);
+    assert_eq!(ns.quota_state(QuotaOwner::Directory(dir)).quota, None);
     let owners: Vec<_> = ns.quota_states(None, 10).into_iter().map(|state| state.owner).collect();
     assert_eq!(owners, [QuotaOwner::User(0), QuotaOwner::Group(0)], "nothing of it remains");
     assert_eq!(ns.quota_states(Some(QuotaOwner::User(0)), 10).len(), 1);
@@ -493,7 +493,7 @@ fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, Usage>) {
     for inode in &all {
         let bytes = if inode.kind == FileKind::Regular { u128::from(inode.size) } else { 0 };
         let mut owners = vec![QuotaOwner::User(inode.owner.id), QuotaOwner::Group(inode.group.id)];
-        owners.extend((inode.tree != FileIndex(0)).then_some(QuotaOwner::Tree(inode.tree)));
+        owners.extend((inode.quota_directory != FileIndex(0)).then_some(QuotaOwner::Directory(inode.quota_directory)));
         for owner in owners {
             let sum = sums.entry(owner).or_default();
             *sum = Usage { bytes: sum.bytes + bytes, inodes: sum.inodes + 1 };
@@ -518,24 +518,24 @@ fn step(ns: &Namespace, step: &Step) {
             Step::Create { user: id, dir, name } => {
                 let (dir, name) = at((dir, name));
                 let made = create(ns, &call, dir, name)?.inode.file;
-                let to = Changes { owner: Some(Principal::posix(id.into())), ..Changes::default() };
+                let to = AttributeChanges { owner: Some(Principal::posix(id.into())), ..AttributeChanges::default() };
                 ns.setattr(&call, made, &to).map(drop)
             }
             Step::Mkdir { user: id, dir, name } => {
                 let (dir, name) = at((dir, name));
-                let who = Identity { checked: true, ..user(id.into()) };
+                let who = Identity { permissions_checked: true, ..user(id.into()) };
                 ns.mkdir(&Call { who: &who, ..call.clone() }, dir, name, 0o777).map(drop)
             }
             Step::Write { dir, name, size } => {
                 let file = file(dir, name)?;
                 ns.open_file(&call, file, args)?;
-                let _ = ns.write_end(SESSION, file, 0, Some(size), at_time());
+                let _ = ns.growth_grant(SESSION, file, 0, Some(size), at_time());
                 ns.close_file(&call, file, args)?;
                 let generation = ns.getattr(file)?.size_generation;
-                ns.collect(
+                ns.record_size(
                     &call,
                     file,
-                    &Fetch { generation, size, parts: Parts::first(1), mtime: None, change: 0 },
+                    &ObjectSummary { generation, size, parts: Parts::first(1), mtime: None, change: 0 },
                 )
                 .map(drop)
             }
@@ -543,7 +543,7 @@ fn step(ns: &Namespace, step: &Step) {
             Step::Chown { dir, name, user, group } => {
                 let (owner, group) =
                     (Some(Principal::posix(user.into())), Some(Principal::posix(group.into())));
-                ns.setattr(&call, file(dir, name)?, &Changes { owner, group, ..Changes::default() })
+                ns.setattr(&call, file(dir, name)?, &AttributeChanges { owner, group, ..AttributeChanges::default() })
                     .map(drop)
             }
             Step::Rename { from, to, mode } => {
@@ -562,16 +562,16 @@ fn step(ns: &Namespace, step: &Step) {
                 ns.rmdir(&call, at((dir, name)).0, NAMES[usize::from(name)])
             }
             Step::Limit { dir: pick, inodes } => {
-                ns.set_quota(&call, QuotaOwner::Tree(dir(pick)), hard(None, Some(inodes))).map(drop)
+                ns.set_quota(&call, QuotaOwner::Directory(dir(pick)), hard(None, Some(inodes))).map(drop)
             }
             Step::Unlimit { dir: pick } => {
-                ns.remove_quota(&call, QuotaOwner::Tree(dir(pick))).map(drop)
+                ns.remove_quota(&call, QuotaOwner::Directory(dir(pick))).map(drop)
             }
             Step::Walk { dir: pick, whole: true } => {
                 walk(ns, dir(pick));
                 Ok(())
             }
-            Step::Walk { dir: pick, whole: false } => ns.assign_tree(&call, dir(pick), 0).map(drop),
+            Step::Walk { dir: pick, whole: false } => ns.assign_quota_directory(&call, dir(pick), 0).map(drop),
             Step::Kill | Step::LosePower(_) => Ok(()),
         }
     })();
@@ -615,7 +615,7 @@ proptest! {
         let usages = states.filter(|state| state.usage != Usage::default());
         prop_assert_eq!(usages.count(), sums.len());
         prop_assert_eq!(recount(&ns, false), []);
-        prop_assert_eq!(ns.writer().ledger.files(), 0, "without writers no bytes are unrecorded");
+        prop_assert_eq!(ns.writer().usage.files(), 0, "without writers no bytes are unrecorded");
         // Everything in a directory belongs to its quota directory once everything was walked.
         walk(&ns, ROOT);
     }

@@ -1,9 +1,9 @@
 //! A retry is answered and never runs twice (I7).
 
 use super::*;
-use crate::record::Recorded;
+use crate::record::ReplayRecord;
 use crate::store::Batch;
-use crate::{Access, Changes, Fetch, IntentKind, NodeArgs, OpenArgs, Parts, RenameMode, XattrMode};
+use crate::{Access, AttributeChanges, ObjectSummary, IntentKind, NodeArgs, OpenArgs, Parts, RenameMode, XattrMode};
 
 /// One operation: its name in messages, and the function that runs it.
 type Step = (&'static str, Box<dyn Fn(&Namespace, &Call<'_>) -> Result<String, Failure>>);
@@ -42,7 +42,7 @@ fn every_operation() -> Vec<Step> {
         step("symlink", |ns, call| ns.symlink(call, ROOT, b"sym", b"target")),
         step("link", move |ns, call| ns.link(call, file, ROOT, b"hard")),
         step("setattr", move |ns, call| {
-            ns.setattr(call, file, &Changes { mode: Some(0o600), ..Changes::default() })
+            ns.setattr(call, file, &AttributeChanges { mode: Some(0o600), ..AttributeChanges::default() })
         }),
         step("set_xattr", move |ns, call| {
             ns.set_xattr(call, file, b"user.x", b"1", XattrMode::Create, false)
@@ -62,10 +62,10 @@ fn every_operation() -> Vec<Step> {
         }),
         step("collect", move |ns, call| {
             let generation = braid_types::SizeGeneration(1);
-            ns.collect(
+            ns.record_size(
                 call,
                 file,
-                &Fetch { generation, size: 7, parts: Parts::first(2), mtime: None, change: 0 },
+                &ObjectSummary { generation, size: 7, parts: Parts::first(2), mtime: None, change: 0 },
             )
         }),
         step("close", move |ns, call| ns.close_file(call, file, OPEN)),
@@ -188,9 +188,9 @@ fn another_request_of_the_same_kind_is_not_answered_from_the_record() {
 /// The record of the only operation in a slot, in the format of version 1.
 fn made_old(store: &MemoryStore, ns: &Namespace, slot: u32) {
     let key = crate::key::replay(ROOT.shard(), SessionId(9), slot);
-    let recorded = Recorded::decode(&store.get(&key).unwrap().unwrap()).unwrap();
+    let recorded = ReplayRecord::decode(&store.get(&key).unwrap().unwrap()).unwrap();
     let mut batch = Batch::new();
-    batch.put_with(key, |out| Recorded { request: None, ..recorded }.write(out, None));
+    batch.put_with(key, |out| ReplayRecord { request: None, ..recorded }.write(out, None));
     store.commit(batch, ns.fence).unwrap();
 }
 
@@ -222,8 +222,8 @@ fn the_end_of_a_session_takes_its_replay_records_with_it() {
     let made = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     create(&ns, &call(&root), made, b"a").unwrap();
     let before = store.dump().len();
-    ns.setattr(&replayed(&root, 1, 1), made, &Changes::default()).unwrap();
-    ns.setattr(&replayed(&root, 2, 1), ROOT, &Changes::default()).unwrap();
+    ns.setattr(&replayed(&root, 1, 1), made, &AttributeChanges::default()).unwrap();
+    ns.setattr(&replayed(&root, 2, 1), ROOT, &AttributeChanges::default()).unwrap();
     assert_eq!(store.dump().len(), before + 2);
     ns.end_session(SessionId(9), at(1)).unwrap();
     assert_eq!(store.dump().len(), before);

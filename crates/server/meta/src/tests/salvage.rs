@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::engine::{default, image, killed, segments};
 use super::*;
-use crate::salvage::{Outcome, Salvaged, load, salvage};
+use crate::salvage::{SalvageOutcome, Salvaged, load, salvage};
 use crate::{Engine, EngineOptions, StoreError, dump};
 
 const FILES: usize = 300;
@@ -50,7 +50,7 @@ fn done(directory: &Path) -> Salvaged {
     ));
     // The UUID is needed if the record of the cluster is lost.
     match salvage(directory, Some(ClusterUuid([7; 16])), at(1)).unwrap() {
-        Outcome::Done(salvaged) => *salvaged,
+        SalvageOutcome::Done(salvaged) => *salvaged,
         other => panic!("{other:?}"),
     }
 }
@@ -76,20 +76,20 @@ fn a_salvaged_store_lacks_only_what_the_bad_record_held() {
     });
     let before = std::fs::read(&segment).unwrap();
     let salvaged = done(directory.path());
-    assert_eq!(salvaged.kept, directory.path().join("damaged-1"));
+    assert_eq!(salvaged.damaged_directory, directory.path().join("damaged-1"));
     assert!(
-        std::fs::read(salvaged.kept.join(segment.file_name().unwrap())).unwrap() == before,
+        std::fs::read(salvaged.damaged_directory.join(segment.file_name().unwrap())).unwrap() == before,
         "unchanged"
     );
-    let [(first, last)] = salvaged.taken.lost[..] else { panic!("{:?}", salvaged.taken.lost) };
+    let [(first, last)] = salvaged.salvaged.lost[..] else { panic!("{:?}", salvaged.salvaged.lost) };
     assert_eq!(
-        (first, salvaged.taken.batches),
-        (last, salvaged.taken.last - 1),
+        (first, salvaged.salvaged.batches),
+        (last, salvaged.salvaged.last - 1),
         "one batch is lost"
     );
-    assert!(salvaged.taken.names.contains(file_name(147).as_bytes()), "{:?}", salvaged.taken.names);
+    assert!(salvaged.salvaged.names.contains(file_name(147).as_bytes()), "{:?}", salvaged.salvaged.names);
     let ns = open(Arc::new(default(directory.path())));
-    assert_eq!(ns.fsck_mark().unwrap().unwrap(), salvaged.damage);
+    assert_eq!(ns.needs_fsck().unwrap().unwrap(), salvaged.damage);
     let mut want = all_names(FILES);
     want.remove(file_name(147).as_bytes());
     assert_eq!(named(&ns), want);
@@ -97,10 +97,10 @@ fn a_salvaged_store_lacks_only_what_the_bad_record_held() {
         want.iter().map(|name| ns.lookup(&Identity::root(), dir_of(&ns), name).unwrap().file).max();
     let new = create(&ns, &call(&Identity::root()), dir_of(&ns), b"new").unwrap();
     assert!(Some(new.inode.file) > highest, "no index is given out twice");
-    ns.clear_fsck_mark().unwrap();
+    ns.clear_needs_fsck().unwrap();
     drop(ns);
-    assert_eq!(salvage(directory.path(), None, at(2)).unwrap(), Outcome::Whole);
-    assert_eq!(open(Arc::new(default(directory.path()))).fsck_mark().unwrap(), None);
+    assert_eq!(salvage(directory.path(), None, at(2)).unwrap(), SalvageOutcome::Whole);
+    assert_eq!(open(Arc::new(default(directory.path()))).needs_fsck().unwrap(), None);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn records_below_a_lost_branch_of_the_base_are_found_page_by_page() {
             continue; // nothing leads there
         }
         let salvaged = done(directory.path());
-        assert!(!salvaged.taken.damage.is_empty());
+        assert!(!salvaged.salvaged.damage.is_empty());
         let ns = open(Arc::new(default(directory.path())));
         let (found, all) = (named(&ns), all_names(MANY));
         assert!(
@@ -150,9 +150,9 @@ fn a_missing_segment_and_a_truncated_base_are_salvaged() {
     edit(&data(cut.path()), |bytes| bytes.truncate(bytes.len() / 2));
     let salvaged = done(cut.path());
     assert!(
-        salvaged.taken.base_lost > 0 && salvaged.taken.damage[0].contains("data.mdb"),
+        salvaged.salvaged.base_lost > 0 && salvaged.salvaged.damage[0].contains("data.mdb"),
         "{:?}",
-        salvaged.taken
+        salvaged.salvaged
     );
 }
 
@@ -164,12 +164,12 @@ fn a_lost_cluster_record_needs_the_uuid() {
     let before = segments(directory.path());
     assert_eq!(status(salvage(directory.path(), None, at(1))), Status::Corrupted);
     assert_eq!(segments(directory.path()), before, "nothing was moved");
-    let Outcome::Done(salvaged) =
+    let SalvageOutcome::Done(salvaged) =
         salvage(directory.path(), Some(ClusterUuid([9; 16])), at(1)).unwrap()
     else {
         panic!()
     };
-    assert!(salvaged.repaired.cluster && salvaged.repaired.root && !salvaged.taken.lost.is_empty());
+    assert!(salvaged.repaired.cluster && salvaged.repaired.root && !salvaged.salvaged.lost.is_empty());
     let ns = open(Arc::new(default(directory.path())));
     assert_eq!((ns.cluster().uuid, names(&ns, ROOT)), (ClusterUuid([9; 16]), Vec::new()));
 }
@@ -204,8 +204,8 @@ fn the_next_salvage_finishes_an_interrupted_one() {
                 "{undone} moves undone"
             );
         }
-        assert_eq!(salvage(directory.path(), None, at(1)).unwrap(), Outcome::Ended(kept.clone()));
-        assert!(open(Arc::new(default(directory.path()))).fsck_mark().unwrap().is_some());
+        assert_eq!(salvage(directory.path(), None, at(1)).unwrap(), SalvageOutcome::Ended(kept.clone()));
+        assert!(open(Arc::new(default(directory.path()))).needs_fsck().unwrap().is_some());
         assert!(old.iter().all(|name| kept.join(name).exists()) && !built.exists());
     }
 }
@@ -245,7 +245,7 @@ fn a_dump_that_is_loaded_gives_an_equal_file_system() {
         let (a, b) = (open(Arc::new(a)), open(Arc::new(b)));
         assert_eq!(tree(&a, dir_of(&a)), tree(&b, dir_of(&b)));
         assert_eq!((names(&a, ROOT), a.cluster().uuid), (names(&b, ROOT), b.cluster().uuid));
-        assert!(b.fsck_mark().unwrap().is_some() && b.epoch() > a.epoch());
+        assert!(b.needs_fsck().unwrap().is_some() && b.epoch() > a.epoch());
     }
 }
 

@@ -13,7 +13,7 @@ fn unnamed(ns: &Namespace, call: &Call<'_>, directory: FileIndex) -> Result<Arc<
 fn setgid_directory(ns: &Namespace) -> FileIndex {
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o2777).unwrap().file;
-    let group = crate::Changes {
+    let group = crate::AttributeChanges {
         group: Some(Principal::posix(50)),
         mode: Some(0o2777),
         ..Default::default()

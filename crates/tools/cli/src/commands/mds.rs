@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use braid_meta::salvage::{Outcome, Salvaged, load as load_metadata, salvage as salvage_metadata};
+use braid_meta::salvage::{SalvageOutcome, Salvaged, load as load_metadata, salvage as salvage_metadata};
 use braid_types::{Failure, Status, Timestamp};
 use serde_json::json;
 
@@ -62,22 +62,22 @@ fn salvage(dir: &Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
         quoted(&dir.display().to_string())
     );
     match outcome {
-        Outcome::Whole if out.json => out.value(&json!({ "damaged": false })),
-        Outcome::Whole => {
+        SalvageOutcome::Whole if out.json => out.value(&json!({ "damaged": false })),
+        SalvageOutcome::Whole => {
             out.line(format!("the metadata of {} is not damaged; nothing changed", dir.display()))
         }
-        Outcome::Ended(kept) if out.json => {
+        SalvageOutcome::Ended(kept) if out.json => {
             out.value(&json!({ "damaged": true, "kept": kept, "ended_earlier": true }))
         }
-        Outcome::Ended(kept) => {
+        SalvageOutcome::Ended(kept) => {
             out.line(format!(
                 "an interrupted salvage was completed; the damaged files are in {}",
                 kept.display()
             ));
             out.next(start);
         }
-        Outcome::Done(salvaged) if out.json => out.value(&facts(&salvaged)),
-        Outcome::Done(salvaged) => {
+        SalvageOutcome::Done(salvaged) if out.json => out.value(&facts(&salvaged)),
+        SalvageOutcome::Done(salvaged) => {
             print(&salvaged, out);
             out.next(start);
         }
@@ -87,7 +87,7 @@ fn salvage(dir: &Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
 }
 
 fn facts(salvaged: &Salvaged) -> serde_json::Value {
-    let Salvaged { damage, taken, repaired, kept } = salvaged;
+    let Salvaged { damage, salvaged: taken, repaired, damaged_directory: kept } = salvaged;
     json!({
         "damaged": true, "why": damage, "kept": kept,
         "damage": taken.damage, "lost_batches": taken.lost,
@@ -101,11 +101,11 @@ fn facts(salvaged: &Salvaged) -> serde_json::Value {
 }
 
 fn names(salvaged: &Salvaged) -> Vec<String> {
-    salvaged.taken.names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    salvaged.salvaged.names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
 fn print(salvaged: &Salvaged, out: Printer) {
-    let Salvaged { damage, taken, repaired, kept } = salvaged;
+    let Salvaged { damage, salvaged: taken, repaired, damaged_directory: kept } = salvaged;
     out.line(format!("damaged: {}", damage.split("; try: ").next().unwrap_or(damage)));
     list("damaged", &taken.damage, taken.damage.len() as u64, out);
     let ranges: Vec<_> =
@@ -172,11 +172,11 @@ fn dump(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
     sync_directory(above).map_err(failed)?;
     if out.json {
         out.value(&json!({
-            "file": file, "keys": dumped.keys, "bytes": bytes, "sequence": dumped.upto.0,
+            "file": file, "keys": dumped.keys, "bytes": bytes, "sequence": dumped.last_batch.0,
         }));
         return Ok(());
     }
-    let (keys, upto) = (dumped.keys, dumped.upto.0);
+    let (keys, upto) = (dumped.keys, dumped.last_batch.0);
     let to = file.display();
     out.line(format!("{keys} keys, {bytes} bytes, as of batch {upto}, written to {to}"));
     out.next(format!(

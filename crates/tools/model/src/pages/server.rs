@@ -1,6 +1,6 @@
 //! The server: the real table, and around it the minimum that serves calls.
 
-use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf};
+use braid_meta::lease::{AskOutcome, ClaimId, LeaseMode as Mode, LeaseOf};
 use braid_types::SessionId;
 use braid_wire::message::lease::{LeaseGrant, LeaseKind, Recall};
 
@@ -21,7 +21,7 @@ impl World {
                 self.comes(client, number, call)
             }
             Message::Return { session, lease } => {
-                self.table.returned(SessionId(session), OF, lease.number, stored(lease.keep));
+                self.table.return_lease(SessionId(session), OF, lease.number, stored(lease.keep));
             }
             _ => {}
         }
@@ -45,9 +45,9 @@ impl World {
         let session = SessionId(if client == PLAIN { 0 } else { self.clients[client].session });
         let answer = match call {
             Call::Ask(mode, alone) => {
-                match self.table.ask_data(claim, session, OF, (stored(mode), alone), NOW) {
-                    Asked::Granted(mode, number) if alone => Some(granted(mode, number)),
-                    Asked::Granted(mode, number) => {
+                match self.table.request_data(claim, session, OF, (stored(mode), alone), NOW) {
+                    AskOutcome::Granted(mode, number) if alone => Some(granted(mode, number)),
+                    AskOutcome::Granted(mode, number) => {
                         Some(granted(self.lessened(session, mode), number))
                     }
                     _ => return,
@@ -104,7 +104,7 @@ impl World {
         if holds && self.plain.is_open && !self.lessens_held {
             return None;
         }
-        let (mode, number) = self.table.try_data(session, OF, wish, NOW)?;
+        let (mode, number) = self.table.try_grant_data(session, OF, wish, NOW)?;
         Some((self.lessened(session, mode), number))
     }
 
@@ -113,7 +113,7 @@ impl World {
         if !self.plain.is_open || mode != Mode::Write {
             return mode;
         }
-        self.table.lessen(OF, session, Mode::Shared);
+        self.table.reduce_grant(OF, session, Mode::Shared);
         Mode::Shared
     }
 
@@ -123,7 +123,7 @@ impl World {
             let numbers: Vec<u32> = self.pending.keys().copied().collect();
             numbers.into_iter().for_each(|number| self.try_again(number));
         }
-        self.table.take_told();
+        self.table.take_recalled_sessions();
         (0..CLIENTS).for_each(|who| self.tell(who));
     }
 
@@ -156,7 +156,7 @@ impl World {
     /// Ends a session that may still assume leases valid. Its requests come again, from a new
     /// session.
     pub fn broken_session(&mut self, who: usize, session: u64) {
-        self.table.break_session(SessionId(session), NOW);
+        self.table.end_session_later(SessionId(session), NOW);
         let of_it = |pending: &Pending| pending.client == who;
         let asked: Vec<(u32, Pending)> =
             self.pending.extract_if(.., |_, pending| of_it(pending)).collect();
@@ -170,8 +170,8 @@ impl World {
     /// No client assumes the leases of a session valid any more: the margin between the two clocks,
     /// in which a client drops its caches.
     pub fn free(&mut self, session: u64) {
-        self.table.fenced(&[SessionId(session)]);
-        self.table.age(NOW);
+        self.table.sessions_fenced(&[SessionId(session)]);
+        self.table.expire(NOW);
         self.follow();
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::lease::{ClaimId, Table};
+use braid_meta::lease::{ClaimId, LeaseTable};
 use braid_types::{FileIndex, MdsEpoch};
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
@@ -65,7 +65,7 @@ pub struct Pending {
 pub struct World {
     pub clients: [Client; CLIENTS],
     pub plain: Plain,
-    pub table: Table,
+    pub table: LeaseTable,
     pub pending: BTreeMap<u32, Pending>,
     pub network: Vec<Message>,
     /// The pages at the daemons, as versions, and how many there are.
@@ -107,7 +107,7 @@ impl World {
         let mut world = Self {
             clients,
             plain: Plain::new(&[]),
-            table: Table::new(MdsEpoch(1)),
+            table: LeaseTable::new(MdsEpoch(1)),
             pending: BTreeMap::new(),
             network: Vec::new(),
             daemon: [0; PAGES],

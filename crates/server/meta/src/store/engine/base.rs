@@ -27,7 +27,7 @@ use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 
 use super::overlay::Overlay;
-use super::pages::{Bad, OnBad, PageFile};
+use super::lmdb_pages::{Bad, OnBad, PageFile};
 use super::{FORMAT_ADVICE, StoreId};
 use crate::store::{Fence, Sequence, StoreError};
 
@@ -40,7 +40,7 @@ const READERS_MAX: u32 = 1024;
 /// Keys that one transaction of a checkpoint writes. Each may touch a page of its own, which LMDB
 /// holds in memory until it commits: at most 8 MiB. Keys come in order, so two transactions share
 /// only the page at their boundary.
-const FOLD_KEYS_MAX: usize = 2048;
+const CHECKPOINT_KEYS_MAX: usize = 2048;
 /// The key of the base's own state. Namespace keys begin with a shard and a letter, and are longer.
 const STATE_KEY: &[u8] = b"\xff\xff\0";
 /// Format of the state record and of the base's contents. 2: records have a trailer, the state
@@ -58,16 +58,16 @@ pub(super) struct Base {
 
 /// The last batch that the base holds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct State {
-    pub(super) folded: Sequence,
+pub(super) struct BaseState {
+    pub(super) sequence: Sequence,
     pub(super) fence: Fence,
 }
 
 /// What a damaged base held.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Salvaged {
+pub(super) struct SalvagedBase {
     /// The last batch that it holds.
-    pub(super) state: State,
+    pub(super) state: BaseState,
     /// The store it belongs to.
     pub(super) store: Option<StoreId>,
     /// Records that its tree leads to.
@@ -89,31 +89,31 @@ fn failed(what: &'static str) -> impl Fn(heed::Error) -> StoreError {
 }
 
 /// The directory of the base.
-pub(super) fn place(directory: &Path) -> PathBuf {
+pub(super) fn base_directory(directory: &Path) -> PathBuf {
     directory.join("base")
 }
 
 /// The file of the base.
-pub(super) fn file(directory: &Path) -> PathBuf {
-    place(directory).join("data.mdb")
+pub(super) fn base_file(directory: &Path) -> PathBuf {
+    base_directory(directory).join("data.mdb")
 }
 
 impl Base {
     /// Creates an empty base.
     pub(super) fn create(directory: &Path, store: StoreId) -> Result<Self, StoreError> {
-        super::private::make_directory(&place(directory))
+        super::file_permissions::make_directory(&base_directory(directory))
             .map_err(|e| StoreError::disk("create the base directory", e))?;
-        let base = Self::map(directory)?;
-        base.fold(&Overlay::default(), State::default(), store)?;
+        let base = Self::open_checked(directory)?;
+        base.checkpoint(&Overlay::default(), BaseState::default(), store)?;
         // LMDB syncs the contents of its file, not the file's name. Without this, a checkpoint
         // would delete the log and a loss of power the base.
-        super::log::sync_directory(&place(directory))?;
+        super::log::sync_directory(&base_directory(directory))?;
         Ok(base)
     }
 
     /// Checks every page of the base and returns its state. Changes nothing.
-    pub(super) fn check(directory: &Path, store: StoreId) -> Result<State, StoreError> {
-        let file = file(directory);
+    pub(super) fn check(directory: &Path, store: StoreId) -> Result<BaseState, StoreError> {
+        let file = base_file(directory);
         let damaged = |Bad { offset, why }| StoreError::damaged(directory, &file, offset, why);
         let pages = PageFile::open(&file).map_err(damaged)?;
         let mut found = None;
@@ -137,8 +137,8 @@ impl Base {
 
     /// Opens a base that has been checked.
     #[allow(unsafe_code)]
-    pub(super) fn map(directory: &Path) -> Result<Self, StoreError> {
-        let path = place(directory);
+    pub(super) fn open_checked(directory: &Path) -> Result<Self, StoreError> {
+        let path = base_directory(directory);
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         // SAFETY: the file is mapped, so nothing else may change it: the engine holds the exclusive
@@ -156,13 +156,13 @@ impl Base {
 
     /// Opens the base of a store for reading while another process may change it.
     #[allow(unsafe_code)]
-    pub(super) fn map_beside(directory: &Path) -> Result<Self, StoreError> {
+    pub(super) fn open_read_only(directory: &Path) -> Result<Self, StoreError> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         let flags = EnvFlags::NO_READ_AHEAD | EnvFlags::READ_ONLY;
         // SAFETY: as in `open_checked`. The process that changes the file follows LMDB's rules; it
         // has checked the pages, or this one does.
-        let env = unsafe { options.flags(flags).open(place(directory)) }
+        let env = unsafe { options.flags(flags).open(base_directory(directory)) }
             .map_err(failed("open the base"))?;
         let txn = env.read_txn().map_err(failed("read the base"))?;
         let data = env.open_database(&txn, None).map_err(failed("open the base"))?;
@@ -177,29 +177,29 @@ impl Base {
     pub(super) fn state(
         &self,
         txn: &RoTxn<'_, WithoutTls>,
-    ) -> Result<(State, StoreId), StoreError> {
+    ) -> Result<(BaseState, StoreId), StoreError> {
         decode_state(self.get(txn, STATE_KEY)?.unwrap_or_default())
     }
 
     /// Writes an overlay that ends at `state`, synced. The log up to `state` must be synced
     /// (invariant 2).
-    pub(super) fn fold(
+    pub(super) fn checkpoint(
         &self,
         overlay: &Overlay,
-        state: State,
+        state: BaseState,
         store: StoreId,
     ) -> Result<(), StoreError> {
         let mut txn = self.env.write_txn().map_err(failed("begin a checkpoint"))?;
         for (n, (key, value)) in overlay.iter().enumerate() {
-            if n % FOLD_KEYS_MAX == FOLD_KEYS_MAX - 1 {
+            if n % CHECKPOINT_KEYS_MAX == CHECKPOINT_KEYS_MAX - 1 {
                 txn.commit().map_err(failed("commit a part of a checkpoint"))?;
                 txn = self.env.write_txn().map_err(failed("continue a checkpoint"))?;
             }
-            self.set(&mut txn, key, value, state.folded)?;
+            self.set(&mut txn, key, value, state.sequence)?;
         }
-        let (folded, fence) = (state.folded.0.to_le_bytes(), state.fence.0.to_le_bytes());
+        let (folded, fence) = (state.sequence.0.to_le_bytes(), state.fence.0.to_le_bytes());
         let record = [&VERSION.to_le_bytes()[..], &folded, &fence, &store.0.to_le_bytes()].concat();
-        self.set(&mut txn, STATE_KEY, Some(&record), state.folded)?;
+        self.set(&mut txn, STATE_KEY, Some(&record), state.sequence)?;
         txn.commit().map_err(failed("commit a checkpoint"))
     }
 
@@ -238,7 +238,7 @@ impl Base {
         key: &[u8],
     ) -> Result<Option<&'t [u8]>, StoreError> {
         let stored = self.data.get(txn, key).map_err(failed("read the base"))?;
-        stored.map(|stored| checked(key, stored).ok_or_else(|| rotten(key))).transpose()
+        stored.map(|stored| checked(key, stored).ok_or_else(|| record_corrupted(key))).transpose()
     }
 
     /// Visits `[from, end)`; the visitor may end the scan.
@@ -254,7 +254,7 @@ impl Base {
         let bounds = (from, Bound::Excluded(end));
         for entry in self.data.range(txn, &bounds).map_err(failed("scan the base"))? {
             let (key, stored) = entry.map_err(failed("scan the base"))?;
-            let value = checked(key, stored).ok_or_else(|| rotten(key))?;
+            let value = checked(key, stored).ok_or_else(|| record_corrupted(key))?;
             if key != STATE_KEY && visit(key, value).is_break() {
                 break;
             }
@@ -269,8 +269,8 @@ pub(super) fn salvage(
     directory: &Path,
     on_record: &mut dyn FnMut(&[u8], &[u8]),
     on_bad: &mut OnBad<'_>,
-) -> Result<Salvaged, Bad> {
-    let path = file(directory);
+) -> Result<SalvagedBase, Bad> {
+    let path = base_file(directory);
     if let Err(bad) = PageFile::open(&path) {
         on_bad(bad, b"", None)?;
     }
@@ -288,7 +288,7 @@ pub(super) fn salvage(
         |key: &[u8], stored: &[u8]| checked(key, stored).map(drop).ok_or_else(|| FAILS.to_owned());
     pages.survey(&mut on_stray, &mut is_whole, on_bad);
     strays.sort();
-    let (mut state, mut store, mut followed) = (State::default(), None, 0);
+    let (mut state, mut store, mut followed) = (BaseState::default(), None, 0);
     let mut take = |key: &[u8], value: &[u8]| match (key == STATE_KEY, decode_state(value)) {
         (false, _) => on_record(key, value),
         (true, Ok((newer, of))) => (state, store) = (newer, Some(of)),
@@ -301,7 +301,7 @@ pub(super) fn salvage(
         take(key, value);
         Ok(())
     });
-    Ok(Salvaged {
+    Ok(SalvagedBase {
         state,
         store,
         followed,
@@ -322,18 +322,18 @@ fn checked<'a>(key: &[u8], stored: &'a [u8]) -> Option<&'a [u8]> {
         .then(|| &stored[..value_bytes])
 }
 
-fn rotten(key: &[u8]) -> StoreError {
+fn record_corrupted(key: &[u8]) -> StoreError {
     StoreError::Corrupted(format!(
         "the base's record of key {key:02x?} fails its checksum; \
          try: stop the metadata server, then braid mds salvage"
     ))
 }
 
-fn decode_state(bytes: &[u8]) -> Result<(State, StoreId), StoreError> {
+fn decode_state(bytes: &[u8]) -> Result<(BaseState, StoreId), StoreError> {
     let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     match (bytes.get(..4) == Some(&VERSION.to_le_bytes()), number(4), number(12), number(20)) {
         (true, Some(folded), Some(fence), Some(store)) => {
-            Ok((State { folded: Sequence(folded), fence: Fence(fence) }, StoreId(store)))
+            Ok((BaseState { sequence: Sequence(folded), fence: Fence(fence) }, StoreId(store)))
         }
         _ => Err(StoreError::Corrupted(format!(
             "the base has a format that this program does not know; {FORMAT_ADVICE}"

@@ -31,7 +31,7 @@ fn commit(store: &Engine, numbers: std::ops::RangeInclusive<u64>) {
 }
 
 fn open(directory: &Path) -> Result<Engine, StoreError> {
-    Engine::open(directory, EngineOptions { fold_bytes: 20_000 })
+    Engine::open(directory, EngineOptions { checkpoint_bytes: 20_000 })
 }
 
 fn all(store: &Engine) -> Model {
@@ -40,7 +40,7 @@ fn all(store: &Engine) -> Model {
         found.insert(key.to_vec(), value.to_vec());
         ControlFlow::Continue(())
     };
-    store.view().unwrap().scan(b"", b"\xff\xff\xff", &mut visit).unwrap();
+    store.snapshot().unwrap().scan(b"", b"\xff\xff\xff", &mut visit).unwrap();
     found
 }
 
@@ -60,7 +60,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// The files as a killed process leaves them.
 fn image(store: &Engine, directory: &Path) -> tempfile::TempDir {
-    store.settle().unwrap();
+    store.wait_for_checkpoint().unwrap();
     copy(directory)
 }
 
@@ -172,7 +172,7 @@ fn a_flipped_byte_in_the_last_synced_record_stops_the_start() {
         edit(&segment(directory.path(), 1), |bytes| *bytes.last_mut().unwrap() ^= 1);
     }
     let torn = open(unsynced.path()).unwrap();
-    assert_eq!((torn.committed(), torn.cut().unwrap().first_lost), (Sequence(9), Sequence(10)));
+    assert_eq!((torn.committed(), torn.torn_tail().unwrap().first_lost), (Sequence(9), Sequence(10)));
     refused(synced.path(), &segment(synced.path(), 1));
 }
 
@@ -250,11 +250,11 @@ fn an_older_base_stops_the_start() {
     let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
     commit(&store, 1..=5);
     store.checkpoint().unwrap();
-    let older = std::fs::read(base::file(directory.path())).unwrap();
+    let older = std::fs::read(base::base_file(directory.path())).unwrap();
     commit(&store, 6..=9);
     store.checkpoint().unwrap();
     let killed = image(&store, directory.path());
-    std::fs::write(base::file(killed.path()), older).unwrap();
+    std::fs::write(base::base_file(killed.path()), older).unwrap();
     refused(killed.path(), &segment(killed.path(), 6));
 }
 
@@ -265,17 +265,17 @@ fn a_base_of_any_shorter_length_stops_the_start() {
     commit(&store, 1..=300);
     store.checkpoint().unwrap();
     let whole = image(&store, directory.path());
-    let bytes = std::fs::metadata(base::file(whole.path())).unwrap().len();
+    let bytes = std::fs::metadata(base::base_file(whole.path())).unwrap().len();
     for end in (0..bytes).step_by(1500) {
         let directory = copy(whole.path());
-        let path = base::file(directory.path());
+        let path = base::base_file(directory.path());
         File::options().write(true).open(&path).unwrap().set_len(end).unwrap();
         refused(directory.path(), &path);
     }
     let longer = copy(whole.path());
     File::options()
         .write(true)
-        .open(base::file(longer.path()))
+        .open(base::base_file(longer.path()))
         .unwrap()
         .set_len(bytes * 3)
         .unwrap();
@@ -295,7 +295,7 @@ fn a_meta_page_that_counts_too_many_pages_stops_the_start() {
     let whole = image(&store, directory.path());
     for last_page in [u64::MAX, u64::MAX - 1, 1 << 60, 1 << 45] {
         let directory = copy(whole.path());
-        let path = base::file(directory.path());
+        let path = base::base_file(directory.path());
         // The last page that each meta page counts.
         edit(&path, |bytes| {
             for at in [136, 4096 + 136] {
@@ -417,7 +417,7 @@ fn after_a_loss_of_power_any_unsynced_sectors_may_be_missing() {
         let want: Model =
             (1..=kept).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 40])).collect();
         assert_eq!(all(&store), want, "seed {seed}");
-        assert_eq!(store.cut().is_some(), kept < count, "seed {seed}: and it is reported");
+        assert_eq!(store.torn_tail().is_some(), kept < count, "seed {seed}: and it is reported");
         opened_with_a_hole += u32::from(kept < count && end == bytes.len());
     }
     assert!(opened_with_a_hole > 20, "{opened_with_a_hole}");
@@ -477,7 +477,7 @@ impl History {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let directory = tempfile::tempdir().unwrap();
-        let store = Engine::create(directory.path(), EngineOptions { fold_bytes: 20_000 }).unwrap();
+        let store = Engine::create(directory.path(), EngineOptions { checkpoint_bytes: 20_000 }).unwrap();
         let (mut batches, mut synced) = (Vec::new(), 0);
         for _ in 0..100 + random.below(300) {
             let mut batch = Batch::new();
@@ -602,7 +602,7 @@ fn random_damage_gives_correct_data_or_an_error_that_names_it() {
                     assert!(all(&store) == history.model(kept), "seed {seed}, {what}: wrong data");
                     let is_all = kept.0 == history.batches.len() as u64;
                     assert!(
-                        is_all || store.cut().is_some(),
+                        is_all || store.torn_tail().is_some(),
                         "seed {seed}, {what}: cut off without a report"
                     );
                     (right, cut) = (right + u32::from(is_all), cut + u32::from(!is_all));

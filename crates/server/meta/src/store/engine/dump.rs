@@ -16,14 +16,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::RwLock;
 
-use super::base::{Base, State};
+use super::base::{Base, BaseState};
 use super::overlay::Overlay;
-use super::view::EngineView;
+use super::snapshot::EngineSnapshot;
 use super::{
-    Engine, EngineOptions, Layers, StoreId, SyncedFile, expect_store, lock, log, recovery,
+    Engine, EngineOptions, Memtables, StoreId, SyncedFile, expect_store, lock, log, recovery,
     refuse_other_format,
 };
-use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
+use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot};
 
 const MAGIC: &[u8; 8] = b"BRAIDDMP";
 const VERSION: u32 = 1;
@@ -35,18 +35,18 @@ const TRIES_MAX: usize = 100;
 
 /// What a dump holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Dumped {
+pub struct DumpSummary {
     /// Keys.
     pub keys: u64,
     /// The last batch in it; 0 after a load.
-    pub upto: Sequence,
+    pub last_batch: Sequence,
 }
 
 /// Writes all metadata of the store in `directory` to `out`. A server may run on the store.
 ///
 /// # Errors
 /// Errors of the store; [`StoreError::Disk`] for `out`.
-pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError> {
+pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<DumpSummary, StoreError> {
     expect_store(directory)?;
     let (_, store, synced) = SyncedFile::open(directory)?;
     refuse_other_format(directory)?;
@@ -59,12 +59,12 @@ pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError>
     if alone.is_some() {
         Base::check(directory, store)?;
     }
-    let base = Base::map_beside(directory)?;
+    let base = Base::open_read_only(directory)?;
     for _ in 0..TRIES_MAX {
         let txn = base.reader()?;
         let (state, _) = base.state(&txn)?;
         let mut overlay = Overlay::default();
-        let mut upto = state.folded;
+        let mut upto = state.sequence;
         let mut apply = |record: log::Record| {
             upto = record.sequence;
             record.batch.changes().for_each(|change| overlay.apply(change));
@@ -73,13 +73,13 @@ pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError>
             Some(_) => {
                 recovery::replay(directory, store, state, synced, &mut apply).map(|_| true)?
             }
-            None => read_beside(directory, store, state, &mut apply)?,
+            None => read_log_of_running_server(directory, store, state, &mut apply)?,
         };
         if is_whole {
-            let layers = RwLock::new(Layers { active: overlay, frozen: None });
+            let layers = RwLock::new(Memtables { active: overlay, frozen: None });
             let layers = layers.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let keys = write(&EngineView::of(layers, &base, txn), out)?;
-            return Ok(Dumped { keys, upto });
+            let keys = write(&EngineSnapshot::of(layers, &base, txn), out)?;
+            return Ok(DumpSummary { keys, last_batch: upto });
         }
     }
     Err(StoreError::Corrupted("the log does not match the base; try: braid mds dump again".into()))
@@ -87,13 +87,13 @@ pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError>
 
 /// Reads the log of a store that a server is writing, after `base` and up to its last whole record.
 /// Returns whether no segment was removed meanwhile.
-fn read_beside(
+fn read_log_of_running_server(
     directory: &Path,
     store: StoreId,
-    base: State,
+    base: BaseState,
     apply: &mut dyn FnMut(log::Record),
 ) -> Result<bool, StoreError> {
-    let mut next = base.folded.0 + 1;
+    let mut next = base.sequence.0 + 1;
     for (first, path) in log::segments(directory)? {
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
@@ -115,7 +115,7 @@ fn read_beside(
     Ok(true)
 }
 
-pub(super) fn write(view: &dyn View, out: &mut dyn Write) -> Result<u64, StoreError> {
+pub(super) fn write(view: &dyn Snapshot, out: &mut dyn Write) -> Result<u64, StoreError> {
     let failed = |e| StoreError::disk("write the dump", e);
     let mut header = MAGIC.to_vec();
     header.extend_from_slice(&VERSION.to_le_bytes());
@@ -155,7 +155,7 @@ const END: &[u8] = &[0xff; 16];
 ///
 /// # Errors
 /// [`StoreError::Exists`]; [`StoreError::Corrupted`] for an incomplete dump.
-pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, Dumped), StoreError> {
+pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, DumpSummary), StoreError> {
     let engine = Engine::create(directory, EngineOptions::default())?;
     let mut commit = |batch| engine.commit(batch, engine.fence()).map(drop);
     match read(from, &mut commit) {
@@ -176,7 +176,7 @@ pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, Dumped), S
 pub(super) fn read(
     from: &mut dyn Read,
     commit: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
-) -> Result<Dumped, StoreError> {
+) -> Result<DumpSummary, StoreError> {
     let broken = |why: String| StoreError::Corrupted(format!("the dump {why}; try: another dump"));
     let mut header = [0; 16];
     read_exact(from, &mut header).and_then(|whole| {
@@ -209,7 +209,7 @@ pub(super) fn read(
         if record.batch.is_empty() {
             let rest = from.read(&mut [0]).map_err(|e| StoreError::disk("read the dump", e))?;
             return match (record.fence.0 == keys, rest) {
-                (true, 0) => Ok(Dumped { keys, upto: Sequence(0) }),
+                (true, 0) => Ok(DumpSummary { keys, last_batch: Sequence(0) }),
                 (true, _) => Err(broken("continues after its trailer".into())),
                 (false, _) => Err(broken(format!("holds {keys} of {} keys", record.fence.0))),
             };

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::base::{self, Base, State};
+use super::base::{self, Base, BaseState};
 use super::overlay::Overlay;
 use super::{StoreId, dump, log};
 use crate::store::{Batch, Change, Fence, MemoryStore, MetaStore, Sequence, StoreError};
@@ -19,7 +19,7 @@ pub fn make_base(directory: &Path, records: &Records) -> Result<(), StoreError> 
     let base = Base::create(directory, STORE)?;
     let mut overlay = Overlay::default();
     records.iter().for_each(|(key, value)| overlay.apply(Change { key, value: Some(value) }));
-    base.fold(&overlay, State { folded: Sequence(9), fence: Fence(1) }, STORE)
+    base.checkpoint(&overlay, BaseState { sequence: Sequence(9), fence: Fence(1) }, STORE)
 }
 
 /// Reads a base as the start of a server does, and as a salvage does. If the start accepts the
@@ -30,7 +30,7 @@ pub fn make_base(directory: &Path, records: &Records) -> Result<(), StoreError> 
 pub fn read_base(directory: &Path) -> Option<usize> {
     let _ = base::salvage(directory, &mut |_, _| {}, &mut |_, _, _| Ok(()));
     Base::check(directory, STORE).ok()?;
-    let (base, mut count) = (Base::map_beside(directory).expect("it was checked"), 0);
+    let (base, mut count) = (Base::open_read_only(directory).expect("it was checked"), 0);
     let txn = base.reader().expect("it was checked");
     let mut visit = |_: &[u8], _: &[u8]| {
         count += 1;
@@ -45,7 +45,7 @@ pub fn dump_of(records: &Records) -> Result<Vec<u8>, StoreError> {
     let (store, mut batch, mut out) = (MemoryStore::new(), Batch::new(), Vec::new());
     records.iter().for_each(|(key, value)| batch.put(key, value));
     store.commit(batch, Fence(1))?;
-    dump::write(&*store.view()?, &mut out)?;
+    dump::write(&*store.snapshot()?, &mut out)?;
     Ok(out)
 }
 

@@ -96,7 +96,7 @@ impl Segment {
     }
 
     fn write_new(path: PathBuf, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
-        let mut options = super::private::options();
+        let mut options = super::file_permissions::options();
         options.read(true).write(true).create(true).truncate(true);
         let mut file =
             options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;

@@ -37,12 +37,12 @@ mod dump;
 pub mod fuzzing;
 mod log;
 mod overlay;
-mod pages;
-mod private;
+mod lmdb_pages;
+mod file_permissions;
 mod recovery;
 mod salvage;
 mod synced;
-mod view;
+mod snapshot;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -51,19 +51,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
 use std::thread::JoinHandle;
 
-use base::{Base, State};
+use base::{Base, BaseState};
 use log::Segment;
 use overlay::Overlay;
 use synced::SyncedFile;
 
 pub(crate) use dump::load;
-pub use dump::{Dumped, dump};
+pub use dump::{DumpSummary, dump};
 pub(crate) use log::sync_directory;
-pub use recovery::Cut;
-pub use salvage::Taken;
-pub(crate) use salvage::take;
+pub use recovery::TornTail;
+pub use salvage::SalvagedRecords;
+pub(crate) use salvage::salvage_records;
 
-use super::{Batch, Fence, MetaStore, Sequence, StoreError, View};
+use super::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot};
 
 /// Advice to a user whose files have an older format.
 const FORMAT_ADVICE: &str = "try: the version of braid that wrote it";
@@ -84,52 +84,52 @@ impl StoreId {
 pub struct EngineOptions {
     /// Bytes that the active overlay may hold before a checkpoint moves it into the base. Two
     /// overlays may be in memory.
-    pub fold_bytes: usize,
+    pub checkpoint_bytes: usize,
 }
 
 impl Default for EngineOptions {
     /// 8 MiB. With the frozen overlay and an active one of twice that size, 24 MiB of the server's
     /// 64 are used.
     fn default() -> Self {
-        Self { fold_bytes: 8 << 20 }
+        Self { checkpoint_bytes: 8 << 20 }
     }
 }
 
 /// The default metadata store: a directory on a local disk. Dropping it ends its thread; nothing
 /// has to be flushed.
 pub struct Engine {
-    shared: Arc<Shared>,
-    folder: Option<JoinHandle<()>>,
+    shared: Arc<EngineShared>,
+    checkpoint_thread: Option<JoinHandle<()>>,
     wake: Option<mpsc::SyncSender<()>>,
     lock: File,
-    cut: Option<Cut>,
+    cut: Option<TornTail>,
 }
 
-struct Shared {
+struct EngineShared {
     directory: PathBuf,
     options: EngineOptions,
     store: StoreId,
     base: Base,
-    layers: RwLock<Layers>,
+    memtables: RwLock<Memtables>,
     log: Mutex<LogState>,
     /// Signalled with `log` when a checkpoint has ended, successfully or not.
-    folded: Condvar,
+    checkpoint_done: Condvar,
     committed: AtomicU64,
     /// Held while the log is synced.
     synced: Mutex<u64>,
     /// A copy of `synced`, for the marks in records.
-    proven: AtomicU64,
+    known_synced: AtomicU64,
     synced_file: SyncedFile,
     stopped: AtomicBool,
     /// A segment was created whose name may not be on disk yet.
-    unsynced_name: AtomicBool,
+    segment_name_unsynced: AtomicBool,
     #[cfg(test)]
     next_flush_fails: AtomicBool,
 }
 
 /// The overlays, which hold the changes that are not in the base yet.
 #[derive(Default)]
-struct Layers {
+struct Memtables {
     active: Overlay,
     frozen: Option<Arc<Overlay>>,
 }
@@ -140,16 +140,16 @@ struct LogState {
     live: Vec<(File, PathBuf)>,
     fence: Fence,
     /// Where the frozen overlay ends, and how many of `live` it spans.
-    frozen: Option<(State, usize)>,
+    frozen: Option<(BaseState, usize)>,
     /// Why the last checkpoint failed. Cleared when one succeeds.
-    fold_error: Option<StoreError>,
+    checkpoint_error: Option<StoreError>,
 }
 
 impl Engine {
     /// Creates an empty store in `directory` and opens it. The directory must be new or hold
     /// nothing of a store.
     pub fn create(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
-        private::make_directory(directory)
+        file_permissions::make_directory(directory)
             .map_err(|e| StoreError::disk("create the metadata directory", e))?;
         if holds_anything(directory)? {
             return Err(StoreError::Exists(directory.display().to_string()));
@@ -164,7 +164,7 @@ impl Engine {
             options,
             lock,
             store,
-            Opened { base, state: State::default(), segment, synced_file },
+            Opened { base, state: BaseState::default(), segment, synced_file },
         )
     }
 
@@ -176,8 +176,8 @@ impl Engine {
     pub fn open(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
         expect_store(directory)?;
         let lock = lock(directory)?;
-        for place in [directory, &base::place(directory)] {
-            private::tighten(place);
+        for place in [directory, &base::base_directory(directory)] {
+            file_permissions::tighten(place);
         }
         let (synced_file, store, synced) = SyncedFile::open(directory)?;
         refuse_other_format(directory)?;
@@ -196,21 +196,21 @@ impl Engine {
     ) -> Result<Self, StoreError> {
         let Opened { base, state, segment, synced_file } = opened;
         let live = vec![segment.handle()?];
-        let log = LogState { segment, live, fence: state.fence, frozen: None, fold_error: None };
-        let shared = Arc::new(Shared {
+        let log = LogState { segment, live, fence: state.fence, frozen: None, checkpoint_error: None };
+        let shared = Arc::new(EngineShared {
             directory: directory.to_owned(),
             options,
             store,
             base,
-            layers: RwLock::default(),
+            memtables: RwLock::default(),
             log: Mutex::new(log),
-            folded: Condvar::new(),
-            committed: AtomicU64::new(state.folded.0),
-            synced: Mutex::new(state.folded.0),
-            proven: AtomicU64::new(state.folded.0),
+            checkpoint_done: Condvar::new(),
+            committed: AtomicU64::new(state.sequence.0),
+            synced: Mutex::new(state.sequence.0),
+            known_synced: AtomicU64::new(state.sequence.0),
             synced_file,
             stopped: AtomicBool::new(false),
-            unsynced_name: AtomicBool::new(false),
+            segment_name_unsynced: AtomicBool::new(false),
             #[cfg(test)]
             next_flush_fails: AtomicBool::new(false),
         });
@@ -218,34 +218,34 @@ impl Engine {
         let folding = shared.clone();
         let folder = std::thread::Builder::new()
             .name("meta-fold".into())
-            .spawn(move || folding.fold_all(&woken));
+            .spawn(move || folding.run_checkpoints(&woken));
         let folder = folder.map_err(|e| StoreError::disk("start the checkpoint thread", e))?;
-        Ok(Self { shared, folder: Some(folder), wake: Some(wake), lock, cut: None })
+        Ok(Self { shared, checkpoint_thread: Some(folder), wake: Some(wake), lock, cut: None })
     }
 
     /// Where the torn tail of the log was cut off when the store was opened. Nothing after it was
     /// ever synced.
-    pub fn cut(&self) -> Option<&Cut> {
+    pub fn torn_tail(&self) -> Option<&TornTail> {
         self.cut.as_ref()
     }
 
     /// Moves everything committed so far into the base and waits for that. Nobody may commit
     /// meanwhile. For tests and an orderly stop.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
-        self.settle()?;
+        self.wait_for_checkpoint()?;
         let mut log = self.shared.log();
-        if log.frozen.is_none() && !self.shared.read_layers().active.is_empty() {
+        if log.frozen.is_none() && !self.shared.read_memtables().active.is_empty() {
             self.shared.freeze(&mut log)?;
         }
-        self.wake_folder();
-        self.shared.wait_for_fold(log).map(drop)
+        self.wake_checkpoint_thread();
+        self.shared.wait_for_checkpoint(log).map(drop)
     }
 
     /// Waits until no checkpoint runs. Without commits the files do not change after that.
-    pub fn settle(&self) -> Result<(), StoreError> {
+    pub fn wait_for_checkpoint(&self) -> Result<(), StoreError> {
         // A failed checkpoint is retried.
-        self.wake_folder();
-        self.shared.wait_for_fold(self.shared.log()).map(drop)
+        self.wake_checkpoint_thread();
+        self.shared.wait_for_checkpoint(self.shared.log()).map(drop)
     }
 
     /// The newest segment, and the byte of it up to which the log is known to be synced, by a
@@ -254,7 +254,7 @@ impl Engine {
     pub(crate) fn synced_bytes(&self) -> (PathBuf, u64) {
         let (_, path) = self.shared.log().segment.handle().expect("a handle");
         let bytes = std::fs::read(&path).expect("the newest segment");
-        let proven = self.shared.proven.load(Ordering::Relaxed);
+        let proven = self.shared.known_synced.load(Ordering::Relaxed);
         let mut at = log::HEADER_BYTES;
         while let Some((_, length)) =
             log::decode(&bytes[at..]).filter(|(record, _)| record.sequence.0 <= proven)
@@ -270,7 +270,7 @@ impl Engine {
         self.shared.next_flush_fails.store(true, Ordering::Release);
     }
 
-    fn wake_folder(&self) {
+    fn wake_checkpoint_thread(&self) {
         if let Some(wake) = &self.wake {
             let _ = wake.try_send(());
         }
@@ -278,23 +278,23 @@ impl Engine {
 
     /// Starts a checkpoint when the active overlay is large. Waits for the running one when the
     /// overlay is twice as large.
-    fn make_room<'a>(
+    fn limit_memtable<'a>(
         &'a self,
         mut log: MutexGuard<'a, LogState>,
     ) -> Result<MutexGuard<'a, LogState>, StoreError> {
-        let active = self.shared.read_layers().active.bytes();
-        if active < self.shared.options.fold_bytes {
+        let active = self.shared.read_memtables().active.bytes();
+        if active < self.shared.options.checkpoint_bytes {
             return Ok(log);
         }
         if log.frozen.is_some() {
-            self.wake_folder();
-            if active < 2 * self.shared.options.fold_bytes {
+            self.wake_checkpoint_thread();
+            if active < 2 * self.shared.options.checkpoint_bytes {
                 return Ok(log);
             }
-            log = self.shared.wait_for_fold(log)?;
+            log = self.shared.wait_for_checkpoint(log)?;
         }
         self.shared.freeze(&mut log)?;
-        self.wake_folder();
+        self.wake_checkpoint_thread();
         Ok(log)
     }
 }
@@ -302,7 +302,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.wake = None;
-        if let Some(folder) = self.folder.take() {
+        if let Some(folder) = self.checkpoint_thread.take() {
             let _ = folder.join();
         }
         // Closing the file is not enough: a child that this process is forking holds the descriptor
@@ -314,7 +314,7 @@ impl Drop for Engine {
 /// Keeps other processes out of the store as long as the file is open.
 pub(crate) fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join("lock");
-    let file = private::options().create(true).truncate(false).write(true).open(&path);
+    let file = file_permissions::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| StoreError::disk("open the lock file", e))?;
     file.try_lock().map_err(|_| StoreError::InUse(directory.display().to_string()))?;
     Ok(file)
@@ -323,7 +323,7 @@ pub(crate) fn lock(directory: &Path) -> Result<File, StoreError> {
 /// A store whose files have been read.
 struct Opened {
     base: Base,
-    state: State,
+    state: BaseState,
     segment: Segment,
     synced_file: SyncedFile,
 }
@@ -350,8 +350,8 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<std::ffi::OsString>, StoreEr
 }
 
 /// The directory of a store's base.
-pub(crate) fn base_of(directory: &Path) -> PathBuf {
-    base::place(directory)
+pub(crate) fn base_directory(directory: &Path) -> PathBuf {
+    base::base_directory(directory)
 }
 
 /// Removes a store that was never finished.
@@ -370,7 +370,7 @@ pub(crate) fn remove(directory: &Path) -> Result<(), StoreError> {
 
 /// Whether anything of a store lies in `directory`.
 pub(crate) fn holds_anything(directory: &Path) -> Result<bool, StoreError> {
-    let holds = directory.join(synced::NAME).exists() || base::place(directory).exists();
+    let holds = directory.join(synced::NAME).exists() || base::base_directory(directory).exists();
     Ok(holds || !log::segments(directory)?.is_empty())
 }
 
@@ -410,12 +410,12 @@ fn recover(
     store: StoreId,
     synced: Sequence,
     synced_file: SyncedFile,
-) -> Result<(Opened, Option<Cut>), StoreError> {
+) -> Result<(Opened, Option<TornTail>), StoreError> {
     let mut state = Base::check(directory, store)?;
     let mut overlay = Overlay::default();
     let segments = log::segments(directory)?;
     let cut = recovery::replay(directory, store, state, synced, &mut |record| {
-        state = State { folded: record.sequence, fence: record.fence.max(state.fence) };
+        state = BaseState { sequence: record.sequence, fence: record.fence.max(state.fence) };
         record.batch.changes().for_each(|change| overlay.apply(change));
     })?;
     // Nothing has been changed so far. Bytes that a killed process left only in the page cache must
@@ -424,10 +424,10 @@ fn recover(
         let synced = File::options().write(true).open(path).and_then(|file| file.sync_data());
         synced.map_err(|e| StoreError::disk("sync an old log segment", e))?;
     }
-    let base = Base::map(directory)?;
-    base.fold(&overlay, state, store)?;
-    let segment = Segment::create_synced(directory, Sequence(state.folded.0 + 1), store)?;
-    synced_file.write(state.folded)?;
+    let base = Base::open_checked(directory)?;
+    base.checkpoint(&overlay, state, store)?;
+    let segment = Segment::create_synced(directory, Sequence(state.sequence.0 + 1), store)?;
+    synced_file.write(state.sequence)?;
     synced_file.sync()?;
     let (_, current) = segment.handle()?;
     for (_, path) in segments.iter().filter(|(_, path)| *path != current) {
@@ -436,30 +436,30 @@ fn recover(
     Ok((Opened { base, state, segment, synced_file }, cut))
 }
 
-impl Shared {
+impl EngineShared {
     fn log(&self) -> MutexGuard<'_, LogState> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_layers(&self) -> std::sync::RwLockReadGuard<'_, Layers> {
-        self.layers.read().unwrap_or_else(PoisonError::into_inner)
+    fn read_memtables(&self) -> std::sync::RwLockReadGuard<'_, Memtables> {
+        self.memtables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_layers(&self) -> std::sync::RwLockWriteGuard<'_, Layers> {
-        self.layers.write().unwrap_or_else(PoisonError::into_inner)
+    fn write_memtables(&self) -> std::sync::RwLockWriteGuard<'_, Memtables> {
+        self.memtables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no overlay is frozen. An error of the checkpoint is returned to a caller that
     /// waits.
-    fn wait_for_fold<'a>(
+    fn wait_for_checkpoint<'a>(
         &self,
         mut log: MutexGuard<'a, LogState>,
     ) -> Result<MutexGuard<'a, LogState>, StoreError> {
         while log.frozen.is_some() {
-            if let Some(error) = log.fold_error.take() {
+            if let Some(error) = log.checkpoint_error.take() {
                 return Err(error);
             }
-            log = self.folded.wait(log).unwrap_or_else(PoisonError::into_inner);
+            log = self.checkpoint_done.wait(log).unwrap_or_else(PoisonError::into_inner);
         }
         Ok(log)
     }
@@ -470,40 +470,40 @@ impl Shared {
         let committed = self.committed.load(Ordering::Acquire);
         let segment = Segment::create(&self.directory, Sequence(committed + 1), self.store)?;
         let handle = segment.handle()?;
-        self.unsynced_name.store(true, Ordering::Release);
+        self.segment_name_unsynced.store(true, Ordering::Release);
         log.frozen =
-            Some((State { folded: Sequence(committed), fence: log.fence }, log.live.len()));
+            Some((BaseState { sequence: Sequence(committed), fence: log.fence }, log.live.len()));
         log.segment = segment;
         log.live.push(handle);
-        let mut layers = self.write_layers();
+        let mut layers = self.write_memtables();
         layers.frozen = Some(Arc::new(std::mem::take(&mut layers.active)));
         Ok(())
     }
 
-    fn fold_all(&self, woken: &mpsc::Receiver<()>) {
+    fn run_checkpoints(&self, woken: &mpsc::Receiver<()>) {
         while woken.recv().is_ok() {
-            let result = self.fold_once();
+            let result = self.checkpoint_once();
             let mut log = self.log();
-            log.fold_error = result.err();
+            log.checkpoint_error = result.err();
             drop(log);
-            self.folded.notify_all();
+            self.checkpoint_done.notify_all();
         }
     }
 
-    fn fold_once(&self) -> Result<(), StoreError> {
+    fn checkpoint_once(&self) -> Result<(), StoreError> {
         let Some((state, segments)) = self.log().frozen else { return Ok(()) };
-        let Some(frozen) = self.read_layers().frozen.clone() else { return Ok(()) };
+        let Some(frozen) = self.read_memtables().frozen.clone() else { return Ok(()) };
         // This syncs the new segment too, with its name: the old ones are about to be removed
         // (invariant 7).
-        self.sync_log(state.folded, self.unsynced_name.load(Ordering::Acquire))?;
-        let proven = self.proven.load(Ordering::Relaxed);
-        assert!(proven >= state.folded.0, "1: the log is synced before the base is written");
-        self.base.fold(&frozen, state, self.store)?;
+        self.sync_log(state.sequence, self.segment_name_unsynced.load(Ordering::Acquire))?;
+        let proven = self.known_synced.load(Ordering::Relaxed);
+        assert!(proven >= state.sequence.0, "1: the log is synced before the base is written");
+        self.base.checkpoint(&frozen, state, self.store)?;
         self.synced_file.sync()?;
         if self.stopped.load(Ordering::Acquire) {
             return Err(StoreError::Stopped);
         }
-        let old = self.write_layers().frozen.take();
+        let old = self.write_memtables().frozen.take();
         let removed = self.remove_segments(segments);
         let mut log = self.log();
         log.frozen = None;
@@ -518,7 +518,7 @@ impl Shared {
     fn remove_segments(&self, count: usize) -> Result<(), StoreError> {
         let log = self.log();
         assert!(count < log.live.len(), "7: a later segment exists");
-        assert!(!self.unsynced_name.load(Ordering::Acquire), "7: its name is synced");
+        assert!(!self.segment_name_unsynced.load(Ordering::Acquire), "7: its name is synced");
         let paths: Vec<_> = log.live[..count].iter().map(|(_, path)| path.clone()).collect();
         drop(log);
         let removed = paths.iter().try_for_each(std::fs::remove_file);
@@ -527,17 +527,17 @@ impl Shared {
 }
 
 impl MetaStore for Engine {
-    fn view(&self) -> Result<Box<dyn View + '_>, StoreError> {
-        Ok(Box::new(view::EngineView::new(self.shared.read_layers(), &self.shared.base)))
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, StoreError> {
+        Ok(Box::new(snapshot::EngineSnapshot::new(self.shared.read_memtables(), &self.shared.base)))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        view::EngineView::new(self.shared.read_layers(), &self.shared.base).get(key)
+        snapshot::EngineSnapshot::new(self.shared.read_memtables(), &self.shared.base).get(key)
     }
 
     fn commit(&self, batch: Batch, fence: Fence) -> Result<Sequence, StoreError> {
         batch.check_size()?;
-        let mut log = self.make_room(self.shared.log())?;
+        let mut log = self.limit_memtable(self.shared.log())?;
         if self.shared.stopped.load(Ordering::Acquire) {
             return Err(StoreError::Stopped);
         }
@@ -545,16 +545,16 @@ impl MetaStore for Engine {
             return Err(StoreError::Fenced { offered: fence.0, current: log.fence.0 });
         }
         let sequence = Sequence(self.shared.committed.load(Ordering::Acquire) + 1);
-        let synced = Sequence(self.shared.proven.load(Ordering::Relaxed));
+        let synced = Sequence(self.shared.known_synced.load(Ordering::Relaxed));
         if let Err(error) = log.segment.append(&batch, sequence, fence, synced) {
             let stopped = matches!(error, StoreError::Stopped);
             self.shared.stopped.fetch_or(stopped, Ordering::AcqRel);
             return Err(error);
         }
         log.fence = fence;
-        let mut layers = self.shared.write_layers();
+        let mut layers = self.shared.write_memtables();
         debug_assert!(
-            layers.active.bytes() <= 2 * self.shared.options.fold_bytes,
+            layers.active.bytes() <= 2 * self.shared.options.checkpoint_bytes,
             "4: commits wait for the checkpoint"
         );
         batch.changes().for_each(|change| layers.active.apply(change));
@@ -575,7 +575,7 @@ impl MetaStore for Engine {
     }
 }
 
-impl Shared {
+impl EngineShared {
     /// Syncs the log at least up to `sequence`. A caller that arrives during a sync waits and
     /// usually finds its sequence synced. With `always`, syncs even if nothing up to `sequence` is
     /// unsynced, for the rest of the log.
@@ -588,9 +588,9 @@ impl Shared {
             return Err(StoreError::Stopped);
         }
         let (reached, files) = self.unsynced_segments()?;
-        let names = match self.unsynced_name.swap(false, Ordering::AcqRel) {
+        let names = match self.segment_name_unsynced.swap(false, Ordering::AcqRel) {
             true => log::names_of(&self.directory)
-                .inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?,
+                .inspect_err(|_| self.segment_name_unsynced.store(true, Ordering::Release))?,
             false => None,
         };
         let mut flushed = names.map_or(Ok(()), |names| names.sync_all());
@@ -605,7 +605,7 @@ impl Shared {
         }
         assert!(*synced <= reached, "6: the proven sequence never falls");
         *synced = reached;
-        self.proven.store(reached, Ordering::Relaxed);
+        self.known_synced.store(reached, Ordering::Relaxed);
         // An error leaves an older mark there. Damage may then be taken for a torn tail; nothing
         // else is lost.
         self.synced_file.write(Sequence(reached)).or(Ok(()))

@@ -33,9 +33,9 @@ const HEAD_WORDS: usize = 3;
 
 /// The key, then the value.
 enum Bytes<'a> {
-    Kept(Box<[u8]>),
+    Owned(Box<[u8]>),
     /// The key of a lookup.
-    Sought(&'a [u8]),
+    Borrowed(&'a [u8]),
 }
 
 impl Item<'static> {
@@ -47,7 +47,7 @@ impl Item<'static> {
         let (head, key_bytes) = (head(change.key), change.key.len() as u16);
         Self {
             head,
-            bytes: Bytes::Kept(bytes.into_boxed_slice()),
+            bytes: Bytes::Owned(bytes.into_boxed_slice()),
             key_bytes,
             removed: change.value.is_none(),
         }
@@ -55,10 +55,10 @@ impl Item<'static> {
 }
 
 impl<'a> Item<'a> {
-    fn sought(key: &'a [u8]) -> Self {
+    fn lookup_key(key: &'a [u8]) -> Self {
         Self {
             head: head(key),
-            bytes: Bytes::Sought(key),
+            bytes: Bytes::Borrowed(key),
             key_bytes: key.len() as u16,
             removed: false,
         }
@@ -66,8 +66,8 @@ impl<'a> Item<'a> {
 
     fn bytes(&self) -> &[u8] {
         match &self.bytes {
-            Bytes::Kept(bytes) => bytes,
-            Bytes::Sought(key) => key,
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Borrowed(key) => key,
         }
     }
 
@@ -121,7 +121,7 @@ impl Overlay {
     /// `None`: this overlay has no change of the key. `Some(None)`: the key was removed.
     pub(super) fn get<'a>(&'a self, key: &'a [u8]) -> Option<Option<&'a [u8]>> {
         let items: &BTreeSet<Item<'a>> = &self.items;
-        items.get(&Item::sought(key)).map(Item::value)
+        items.get(&Item::lookup_key(key)).map(Item::value)
     }
 
     /// The changes of keys in `[from, end)`, ascending.
@@ -131,7 +131,7 @@ impl Overlay {
         end: &'a [u8],
     ) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
         let items: &BTreeSet<Item<'a>> = &self.items;
-        let bounds = (Bound::Included(Item::sought(from)), Bound::Excluded(Item::sought(end)));
+        let bounds = (Bound::Included(Item::lookup_key(from)), Bound::Excluded(Item::lookup_key(end)));
         items.range(bounds).map(|item| (item.key(), item.value()))
     }
 

@@ -15,7 +15,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::base::State;
+use super::base::BaseState;
 use super::log::{self, HEADER_BYTES, Header, RECORD_HEADER_BYTES, Record};
 use super::{FORMAT_ADVICE, StoreId};
 use crate::store::{Sequence, StoreError};
@@ -28,7 +28,7 @@ const LOST_ZEROS_MIN: usize = 64;
 
 /// Where the log was cut off.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub struct TornTail {
     /// The segment.
     pub path: PathBuf,
     /// Position of the first torn byte in it.
@@ -42,19 +42,19 @@ pub struct Cut {
 pub(super) fn replay(
     directory: &Path,
     store: StoreId,
-    base: State,
+    base: BaseState,
     synced: Sequence,
     apply: &mut dyn FnMut(Record),
-) -> Result<Option<Cut>, StoreError> {
+) -> Result<Option<TornTail>, StoreError> {
     let segments = log::segments(directory)?;
-    let live = live(directory, &segments, base.folded)?;
-    let proven = synced.max(base.folded);
-    let mut next = live.first().map_or(base.folded.0 + 1, |(first, _)| first.0);
+    let live = live(directory, &segments, base.sequence)?;
+    let proven = synced.max(base.sequence);
+    let mut next = live.first().map_or(base.sequence.0 + 1, |(first, _)| first.0);
     for (at, (first, path)) in live.iter().enumerate() {
         let later = &live[at + 1..];
         let bytes = std::fs::read(path).map_err(|e| StoreError::disk("read a log segment", e))?;
         let torn =
-            |offset, next| Tear { directory, path, bytes: &bytes, offset, next: Sequence(next) };
+            |offset, next| LogDamage { directory, path, bytes: &bytes, offset, next: Sequence(next) };
         let mut offset = match log::read_header(&bytes) {
             Header::Whole(found, of) if found == *first && of == store => HEADER_BYTES,
             Header::Whole(found, of) => {
@@ -66,19 +66,19 @@ pub(super) fn replay(
                 return Err(StoreError::damaged(directory, path, 16, why));
             }
             Header::Version(version) => return Err(other_format(path, version)),
-            Header::Bad => return torn(0, next).judge(later, proven).map(Some),
+            Header::Bad => return torn(0, next).classify(later, proven).map(Some),
         };
         while let Some((record, length)) =
             log::decode(&bytes[offset..]).filter(|(found, _)| found.sequence.0 == next)
         {
-            if next > base.folded.0 {
+            if next > base.sequence.0 {
                 apply(record);
             }
             (offset, next) = (offset + length, next + 1);
         }
         let whole = offset == bytes.len() && later.first().is_none_or(|(first, _)| first.0 == next);
         if !whole || (later.is_empty() && next <= proven.0) {
-            return torn(offset, next).judge(later, proven).map(Some);
+            return torn(offset, next).classify(later, proven).map(Some);
         }
     }
     Ok(None)
@@ -119,7 +119,7 @@ pub(super) fn other_format(path: &Path, version: u32) -> StoreError {
 }
 
 /// A position where the log fails its checks.
-struct Tear<'a> {
+struct LogDamage<'a> {
     directory: &'a Path,
     path: &'a Path,
     /// The whole segment.
@@ -129,13 +129,13 @@ struct Tear<'a> {
     next: Sequence,
 }
 
-impl Tear<'_> {
+impl LogDamage<'_> {
     /// Torn or damaged: see the module.
-    fn judge(
+    fn classify(
         &self,
         later: &[(Sequence, PathBuf)],
         mut proven: Sequence,
-    ) -> Result<Cut, StoreError> {
+    ) -> Result<TornTail, StoreError> {
         let before = Sequence(self.next.0 - 1);
         let (behind, marked) = whole_records(self.bytes, self.offset + 1, before);
         proven = proven.max(marked);
@@ -179,7 +179,7 @@ impl Tear<'_> {
                 sequence.0
             )));
         }
-        Ok(Cut { path: self.path.to_owned(), offset: self.offset as u64, first_lost: self.next })
+        Ok(TornTail { path: self.path.to_owned(), offset: self.offset as u64, first_lost: self.next })
     }
 
     fn damaged(&self, why: String) -> StoreError {

@@ -11,9 +11,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::base::{self, Salvaged, State};
+use super::base::{self, SalvagedBase, BaseState};
 use super::log;
-use super::pages::Bad;
+use super::lmdb_pages::Bad;
 use super::{StoreId, SyncedFile};
 use crate::store::{Batch, Fence, Sequence, StoreError};
 
@@ -24,7 +24,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// What was copied out of a damaged store, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct SalvagedRecords {
     /// Records of the base.
     pub base_records: u64,
     /// Records that the base's meta page counts and that its pages do not lead to.
@@ -46,11 +46,11 @@ pub struct Taken {
 }
 
 /// Passes the records of a damaged store to `apply`; a later one replaces an earlier one.
-pub(crate) fn take(
+pub(crate) fn salvage_records(
     directory: &Path,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
-) -> Result<Taken, StoreError> {
-    let mut salvaged = Taken::default();
+) -> Result<SalvagedRecords, StoreError> {
+    let mut salvaged = SalvagedRecords::default();
     let base = salvage_base(directory, &mut salvaged, apply)?;
     salvaged.fence = base.state.fence;
     let store = SyncedFile::open(directory).ok().map(|(_, store, _)| store).or(base.store);
@@ -67,10 +67,10 @@ fn note(damage: &mut Vec<String>, file: &Path, Bad { offset, why }: &Bad) {
 
 fn salvage_base(
     directory: &Path,
-    salvaged: &mut Taken,
+    salvaged: &mut SalvagedRecords,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
-) -> Result<Salvaged, StoreError> {
-    let file = base::file(directory);
+) -> Result<SalvagedBase, StoreError> {
+    let file = base::base_file(directory);
     let (mut batch, mut outcome) = (Batch::new(), Ok(()));
     let mut damage = Vec::new();
     let mut on_record = |key: &[u8], value: &[u8]| {
@@ -86,7 +86,7 @@ fn salvage_base(
     let found = base::salvage(directory, &mut on_record, &mut on_bad);
     let found = found.unwrap_or_else(|bad| {
         note(&mut damage, &file, &bad);
-        Salvaged::default()
+        SalvagedBase::default()
     });
     outcome?;
     apply(batch)?;
@@ -107,11 +107,11 @@ fn salvage_base(
 
 fn salvage_log(
     directory: &Path,
-    (state, store): (State, Option<StoreId>),
-    salvaged: &mut Taken,
+    (state, store): (BaseState, Option<StoreId>),
+    salvaged: &mut SalvagedRecords,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    salvaged.last = state.folded.0;
+    salvaged.last = state.sequence.0;
     for (first, path) in segments(directory)? {
         let bytes = std::fs::read(&path).map_err(|e| StoreError::disk("read a log segment", e))?;
         let mut at = match log::read_header(&bytes) {
@@ -134,7 +134,7 @@ fn salvage_log(
             }
         };
         loop {
-            let found = log::next_record(&bytes, at, state.folded.max(first));
+            let found = log::next_record(&bytes, at, state.sequence.max(first));
             let begin = found.as_ref().map_or(bytes.len(), |(begin, ..)| *begin);
             // Records that the base holds are skipped one by one.
             let mut held = at;

@@ -48,7 +48,7 @@ impl SyncedFile {
         store: StoreId,
         synced: Sequence,
     ) -> Result<Self, StoreError> {
-        let mut options = super::private::options();
+        let mut options = super::file_permissions::options();
         options.read(true).write(true).create_new(true);
         let file = options
             .open(directory.join(NAME))

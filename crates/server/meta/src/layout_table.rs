@@ -12,12 +12,12 @@ use braid_layout::Layout;
 const SHARED_MAX: usize = 4096;
 
 #[derive(Default)]
-pub(crate) struct Layouts(Mutex<HashMap<u64, Arc<Layout>>>);
+pub(crate) struct LayoutTable(Mutex<HashMap<u64, Arc<Layout>>>);
 
-impl Layouts {
+impl LayoutTable {
     /// The shared copy of a layout. The given one is returned if two layouts have the same
     /// fingerprint or the table is full.
-    pub(crate) fn share(&self, layout: Arc<Layout>) -> Arc<Layout> {
+    pub(crate) fn intern(&self, layout: Arc<Layout>) -> Arc<Layout> {
         let fingerprint = fingerprint(&layout);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&fingerprint) {
@@ -55,27 +55,27 @@ mod tests {
 
     #[test]
     fn equal_layouts_are_one_and_different_ones_are_not() {
-        let layouts = Layouts::default();
-        let first = layouts.share(Arc::new(layout(4)));
-        assert!(Arc::ptr_eq(&first, &layouts.share(Arc::new(layout(4)))));
-        assert!(!Arc::ptr_eq(&first, &layouts.share(Arc::new(layout(3)))));
+        let layouts = LayoutTable::default();
+        let first = layouts.intern(Arc::new(layout(4)));
+        assert!(Arc::ptr_eq(&first, &layouts.intern(Arc::new(layout(4)))));
+        assert!(!Arc::ptr_eq(&first, &layouts.intern(Arc::new(layout(3)))));
         let mut single = layout(4);
         single.components[0].distribution = braid_layout::Distribution::Single;
-        assert_eq!(*layouts.share(Arc::new(single.clone())), single);
+        assert_eq!(*layouts.intern(Arc::new(single.clone())), single);
     }
 
     #[test]
     fn the_table_is_bounded_and_replaces_unused_layouts() {
-        let layouts = Layouts::default();
+        let layouts = LayoutTable::default();
         let numbered = |n: usize| {
             let mut layout = layout(1);
             layout.version.0 = n as u32;
             Arc::new(layout)
         };
-        let held: Vec<_> = (0..SHARED_MAX).map(|n| layouts.share(numbered(n))).collect();
-        let own = layouts.share(numbered(SHARED_MAX));
-        assert!(!Arc::ptr_eq(&own, &layouts.share(numbered(SHARED_MAX))));
+        let held: Vec<_> = (0..SHARED_MAX).map(|n| layouts.intern(numbered(n))).collect();
+        let own = layouts.intern(numbered(SHARED_MAX));
+        assert!(!Arc::ptr_eq(&own, &layouts.intern(numbered(SHARED_MAX))));
         drop(held);
-        assert!(Arc::ptr_eq(&layouts.share(own.clone()), &layouts.share(numbered(SHARED_MAX))));
+        assert!(Arc::ptr_eq(&layouts.intern(own.clone()), &layouts.intern(numbered(SHARED_MAX))));
     }
 }

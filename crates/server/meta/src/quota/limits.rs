@@ -2,12 +2,12 @@
 
 use braid_types::{Failure, Status, Timestamp};
 
-use crate::record::{Bound, Quota, QuotaOwner, Usage};
+use crate::record::{QuotaLimit, Quota, QuotaOwner, Usage};
 
-impl Bound {
+impl QuotaLimit {
     /// What may not be exceeded at `now`: the hard limit, or the soft one once its grace time is
     /// over.
-    pub(crate) fn ceiling(&self, grace_seconds: u64, now: Timestamp) -> Option<u64> {
+    pub(crate) fn effective_limit(&self, grace_seconds: u64, now: Timestamp) -> Option<u64> {
         let over = self
             .over_since
             .is_some_and(|since| now.seconds.saturating_sub(since.seconds) >= grace_seconds as i64);
@@ -26,7 +26,7 @@ impl Bound {
 
 impl Quota {
     /// The same with its times updated for a usage.
-    pub(crate) fn following(mut self, usage: Usage, now: Timestamp) -> Self {
+    pub(crate) fn with_grace_updated(mut self, usage: Usage, now: Timestamp) -> Self {
         self.bytes.follow(usage.bytes, now);
         self.inodes.follow(u128::from(usage.inodes), now);
         self
@@ -34,11 +34,11 @@ impl Quota {
 }
 
 /// The error for a request above a limit.
-pub(crate) fn exceeded(owner: QuotaOwner, what: &str) -> Failure {
+pub(crate) fn quota_exceeded(owner: QuotaOwner, what: &str) -> Failure {
     let of = match owner {
         QuotaOwner::User(id) => format!("user {id}"),
         QuotaOwner::Group(id) => format!("group {id}"),
-        QuotaOwner::Tree(_) => "the quota of the directory".to_owned(),
+        QuotaOwner::Directory(_) => "the quota of the directory".to_owned(),
     };
     Failure::new(Status::QuotaExceeded, format!("{of} has no {what} left"))
 }
@@ -53,20 +53,20 @@ mod tests {
 
     #[test]
     fn a_soft_limit_becomes_hard_after_its_grace_until_usage_falls_below() {
-        let soft = Bound { hard: Some(100), soft: Some(50), over_since: None };
+        let soft = QuotaLimit { hard: Some(100), soft: Some(50), over_since: None };
         let quota =
-            Quota { bytes: soft, inodes: Bound::default(), grace_seconds: 10, complete: true };
+            Quota { bytes: soft, inodes: QuotaLimit::default(), grace_seconds: 10, complete: true };
         let used = |bytes| Usage { bytes, inodes: 0 };
         assert_eq!(
-            quota.following(used(50), at(1)).bytes.over_since,
+            quota.with_grace_updated(used(50), at(1)).bytes.over_since,
             None,
             "at the limit is not above it"
         );
-        let over = quota.following(used(51), at(1));
-        assert_eq!(over.bytes.ceiling(10, at(10)), Some(100));
-        assert_eq!(over.bytes.ceiling(10, at(11)), Some(50));
-        let still = over.following(used(60), at(5));
+        let over = quota.with_grace_updated(used(51), at(1));
+        assert_eq!(over.bytes.effective_limit(10, at(10)), Some(100));
+        assert_eq!(over.bytes.effective_limit(10, at(11)), Some(50));
+        let still = over.with_grace_updated(used(60), at(5));
         assert_eq!(still.bytes.over_since, Some(at(1)), "the time runs from the first moment");
-        assert_eq!(still.following(used(10), at(99)).bytes.ceiling(10, at(99)), Some(100));
+        assert_eq!(still.with_grace_updated(used(10), at(99)).bytes.effective_limit(10, at(99)), Some(100));
     }
 }

@@ -32,26 +32,26 @@ struct Slice {
 }
 
 /// See the module.
-pub(crate) struct DirectoryNames(Vec<Mutex<Slice>>);
+pub(crate) struct DirectoryNameCache(Vec<Mutex<Slice>>);
 
 /// The number of removals at a miss; a reader shows it to add what it found.
 #[derive(Clone, Copy)]
-pub(crate) struct Missed(u64);
+pub(crate) struct MissToken(u64);
 
-impl DirectoryNames {
+impl DirectoryNameCache {
     pub(crate) fn new() -> Self {
         Self((0..SLICES).map(|_| Mutex::default()).collect())
     }
 
     /// The directory that a name in `directory` leads to.
-    pub(crate) fn find(&self, directory: FileIndex, name: &[u8]) -> Result<FileIndex, Missed> {
+    pub(crate) fn find(&self, directory: FileIndex, name: &[u8]) -> Result<FileIndex, MissToken> {
         let slice = self.slice(directory);
         let found = slice.directories.get(&directory).and_then(|names| names.get(name));
-        found.copied().ok_or(Missed(slice.removals))
+        found.copied().ok_or(MissToken(slice.removals))
     }
 
     /// For a reader: the name leads to the directory `target`.
-    pub(crate) fn add(&self, directory: FileIndex, name: &[u8], target: FileIndex, missed: Missed) {
+    pub(crate) fn add(&self, directory: FileIndex, name: &[u8], target: FileIndex, missed: MissToken) {
         let mut slice = self.slice(directory);
         if slice.removals != missed.0 {
             return;
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_reader_does_not_restore_a_removed_name() {
-        let names = DirectoryNames::new();
+        let names = DirectoryNameCache::new();
         let missed = names.find(FileIndex::ROOT, b"home").unwrap_err();
         names.forget(FileIndex::ROOT, b"home");
         names.add(FileIndex::ROOT, b"home", HOME, missed);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_name_is_found_until_it_is_removed_and_others_stay() {
-        let names = DirectoryNames::new();
+        let names = DirectoryNameCache::new();
         for name in [&b"home"[..], b"tmp"] {
             let missed = names.find(FileIndex::ROOT, name).unwrap_err();
             names.add(FileIndex::ROOT, name, HOME, missed);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn it_stays_within_its_bound() {
-        let names = DirectoryNames::new();
+        let names = DirectoryNameCache::new();
         for n in 0..3 * NAMES_PER_SLICE_MAX {
             let name = n.to_string();
             let missed = names.find(HOME, name.as_bytes()).unwrap_err();

@@ -8,26 +8,26 @@ use std::sync::RwLockReadGuard;
 use heed::{RoTxn, WithoutTls};
 
 use super::base::Base;
-use super::{Layers, Overlay};
-use crate::store::{StoreError, View, Visit};
+use super::{Memtables, Overlay};
+use crate::store::{StoreError, Snapshot, Visit};
 
-pub(super) struct EngineView<'a> {
+pub(super) struct EngineSnapshot<'a> {
     /// Held for the life of the snapshot: no commit and no end of a checkpoint happens between two
     /// reads. A checkpoint that commits meanwhile only moves into the base what the frozen overlay
     /// shows anyway.
-    layers: RwLockReadGuard<'a, Layers>,
+    layers: RwLockReadGuard<'a, Memtables>,
     base: &'a Base,
     txn: OnceCell<RoTxn<'a, WithoutTls>>,
 }
 
-impl<'a> EngineView<'a> {
-    pub(super) fn new(layers: RwLockReadGuard<'a, Layers>, base: &'a Base) -> Self {
+impl<'a> EngineSnapshot<'a> {
+    pub(super) fn new(layers: RwLockReadGuard<'a, Memtables>, base: &'a Base) -> Self {
         Self { layers, base, txn: OnceCell::new() }
     }
 
     /// A snapshot whose transaction of the base has begun already.
     pub(super) fn of(
-        layers: RwLockReadGuard<'a, Layers>,
+        layers: RwLockReadGuard<'a, Memtables>,
         base: &'a Base,
         txn: RoTxn<'a, WithoutTls>,
     ) -> Self {
@@ -46,7 +46,7 @@ impl<'a> EngineView<'a> {
     }
 }
 
-impl View for EngineView<'_> {
+impl Snapshot for EngineSnapshot<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         for overlay in self.overlays() {
             if let Some(known) = overlay.get(key) {
@@ -90,7 +90,7 @@ impl View for EngineView<'_> {
 
 type Item<'a> = (&'a [u8], Option<&'a [u8]>);
 
-impl EngineView<'_> {
+impl EngineSnapshot<'_> {
     /// The active overlay merged over the frozen one, ascending.
     fn merged<'s>(
         &'s self,

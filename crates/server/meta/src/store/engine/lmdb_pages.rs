@@ -372,7 +372,7 @@ impl Walk<'_, '_> {
     /// Visits the subtree of `page`, whose keys are in `[from, end)`.
     fn page(&mut self, page: u64, depth: u16, from: &[u8], end: Option<&[u8]>) -> Result<(), Bad> {
         let offset = self.pages.offset(page);
-        if let Err(bad) = self.take(page, 1) {
+        if let Err(bad) = self.mark_used(page, 1) {
             return (self.on_bad)(bad, from, end);
         }
         let nodes = self.pages.read(page, self.pages.page_bytes).and_then(|bytes| {
@@ -482,7 +482,7 @@ impl Walk<'_, '_> {
                     ),
                 );
             }
-            self.take(page, count)?;
+            self.mark_used(page, count)?;
             big = self.pages.read(page, self.pages.offset(count) as usize)?;
             if word16(&big, 10) != OVERFLOW || u64::from(word32(&big, 12)) != count {
                 return bad(
@@ -509,13 +509,13 @@ impl Walk<'_, '_> {
             return bad(at, "a record of free pages is invalid");
         };
         (1..=count).try_for_each(|n| {
-            self.take(word64(value, n * 8), 1)
+            self.mark_used(word64(value, n * 8), 1)
                 .or_else(|wrong| bad(at, format!("a record of free pages: {}", wrong.why)))
         })
     }
 
     /// Marks pages as used or free. Each page is one of these, once.
-    fn take(&mut self, page: u64, count: u64) -> Result<(), Bad> {
+    fn mark_used(&mut self, page: u64, count: u64) -> Result<(), Bad> {
         for page in page..page.saturating_add(count) {
             let offset = self.pages.offset(page);
             let last = self.pages.meta.last_page;

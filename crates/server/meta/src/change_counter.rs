@@ -38,12 +38,12 @@ const VERSION: u8 = 1;
 
 /// The server's change counter.
 #[derive(Debug)]
-pub(crate) struct Changes {
+pub(crate) struct ChangeCounter {
     newest: AtomicU64,
     floor: u64,
 }
 
-impl Changes {
+impl ChangeCounter {
     /// The counter of an epoch that begins. `boot` identifies the period since the host last lost
     /// power; `None` if that is unknown.
     pub(crate) fn begin(

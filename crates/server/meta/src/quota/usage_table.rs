@@ -12,59 +12,59 @@ use std::ops::ControlFlow;
 
 use braid_types::{Failure, FileIndex, SessionId, ShardId, Timestamp};
 
-use super::bounds::exceeded;
-use super::{Delta, Owners, bytes_of};
+use super::limits::quota_exceeded;
+use super::{UsageDelta, QuotaOwners, counted_bytes};
 use crate::key::{self, Kind};
 use crate::record::{Inode, Quota, QuotaOwner, RecordError, Usage};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// How far the growth grants of one session may reach beyond the counted bytes, in all its files
 /// together. Usage may exceed a limit by at most this amount for each client. A stream of 1 GB/s
 /// asks about 30 times a second.
-pub const AHEAD_BYTES_MAX: u64 = 64 << 20;
+pub const GROWTH_GRANT_MAX: u64 = 64 << 20;
 /// How far a file may grow without asking when it is opened. Most files are smaller and need no
 /// further call.
-pub const AHEAD_FIRST_BYTES: u64 = 256 << 10;
+pub const GROWTH_GRANT_FIRST: u64 = 256 << 10;
 /// The share of the remaining bytes that one file is granted: the nearer the limit, the smaller the
 /// grants.
-const AHEAD_SHARE: u64 = 64;
+const GROWTH_GRANT_SHARE: u64 = 64;
 
 /// A change of growth grants that the inodes of a batch do not show.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Mark {
+pub(crate) enum GrantChange {
     /// A truncate to `size`, or a punch, has begun: growth is counted from now on.
-    Begun { file: FileIndex, size: Option<u64> },
+    SizeChangeBegun { file: FileIndex, size: Option<u64> },
     /// It is done: every earlier capability is void, and with it every growth grant.
-    Done { file: FileIndex, size: Option<u64> },
+    SizeChangeDone { file: FileIndex, size: Option<u64> },
 }
 
 /// A file that is being written, or whose final size is not recorded yet.
 #[derive(Debug)]
-struct InFlight {
-    owners: Owners,
+struct UnrecordedFile {
+    owners: QuotaOwners,
     recorded: u64,
     /// The file counts up to here.
-    reached: u64,
+    counted_end: u64,
     /// How far each session may write.
-    ends: Vec<(SessionId, u64)>,
+    grants: Vec<(SessionId, u64)>,
     /// A truncate or punch is in progress.
     intent: bool,
 }
 
 /// See `quota/mod.rs`.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct UsageTable {
     usage: HashMap<(ShardId, QuotaOwner), Usage>,
     sums: HashMap<QuotaOwner, Usage>,
     quotas: HashMap<QuotaOwner, Quota>,
-    files: HashMap<FileIndex, InFlight>,
+    files: HashMap<FileIndex, UnrecordedFile>,
     in_flight: HashMap<QuotaOwner, u128>,
-    ahead: HashMap<SessionId, u64>,
+    granted: HashMap<SessionId, u64>,
 }
 
-impl Ledger {
+impl UsageTable {
     /// Loads the usage of one shard; the cluster's shard also holds the limits.
-    pub(crate) fn load(&mut self, view: &dyn View, shard: ShardId) -> Result<(), Failure> {
+    pub(crate) fn load(&mut self, view: &dyn Snapshot, shard: ShardId) -> Result<(), Failure> {
         let mut read = Vec::new();
         let range = key::all(shard, Kind::Usage);
         view.scan(&range.from, &range.end, &mut |key, value| {
@@ -105,7 +105,7 @@ impl Ledger {
     }
 
     /// Recorded usage.
-    pub(crate) fn sum(&self, owner: QuotaOwner) -> Usage {
+    pub(crate) fn recorded_usage(&self, owner: QuotaOwner) -> Usage {
         self.sums.get(&owner).copied().unwrap_or_default()
     }
 
@@ -132,7 +132,7 @@ impl Ledger {
     }
 
     /// A shard's usage of an owner after a change.
-    pub(crate) fn usage_after(&self, shard: ShardId, delta: &Delta) -> Usage {
+    pub(crate) fn usage_after(&self, shard: ShardId, delta: &UsageDelta) -> Usage {
         let usage = self.usage.get(&(shard, delta.owner)).copied().unwrap_or_default();
         changed(usage, delta)
     }
@@ -155,40 +155,40 @@ impl Ledger {
     pub(crate) fn quota_after(
         &self,
         owner: QuotaOwner,
-        delta: &Delta,
+        delta: &UsageDelta,
         now: Timestamp,
     ) -> Option<Quota> {
         let quota = self.quota(owner)?;
-        let after = quota.following(changed(self.sum(owner), delta), now);
+        let after = quota.with_grace_updated(changed(self.recorded_usage(owner), delta), now);
         (after != quota).then_some(after)
     }
 
     /// Whether an owner may have this much more.
-    pub(crate) fn check(&self, delta: &Delta, now: Timestamp) -> Result<(), Failure> {
+    pub(crate) fn check(&self, delta: &UsageDelta, now: Timestamp) -> Result<(), Failure> {
         let Some(quota) = self.quotas.get(&delta.owner) else { return Ok(()) };
-        let sum = self.sum(delta.owner);
+        let sum = self.recorded_usage(delta.owner);
         let fits = |ceiling: Option<u64>, used: u128, more: i128| {
             more <= 0
                 || ceiling.is_none_or(|ceiling| used + more.unsigned_abs() <= u128::from(ceiling))
         };
         if !fits(
-            quota.inodes.ceiling(quota.grace_seconds, now),
+            quota.inodes.effective_limit(quota.grace_seconds, now),
             u128::from(sum.inodes),
             i128::from(delta.inodes),
         ) {
-            return Err(exceeded(delta.owner, "inodes"));
+            return Err(quota_exceeded(delta.owner, "inodes"));
         }
         let counts = sum.bytes + self.in_flight(delta.owner);
-        if !fits(quota.bytes.ceiling(quota.grace_seconds, now), counts, delta.bytes) {
-            return Err(exceeded(delta.owner, "bytes"));
+        if !fits(quota.bytes.effective_limit(quota.grace_seconds, now), counts, delta.bytes) {
+            return Err(quota_exceeded(delta.owner, "bytes"));
         }
         Ok(())
     }
 
     /// The offset up to which a file counts.
-    pub(crate) fn reached(&self, inode: &Inode) -> u64 {
-        let recorded = bytes_of(inode);
-        self.files.get(&inode.file).map_or(recorded, |flight| flight.reached.max(recorded))
+    pub(crate) fn counted_end(&self, inode: &Inode) -> u64 {
+        let recorded = counted_bytes(inode);
+        self.files.get(&inode.file).map_or(recorded, |flight| flight.counted_end.max(recorded))
     }
 
     /// Whether a file may grow to `size`.
@@ -198,15 +198,15 @@ impl Ledger {
         size: u64,
         now: Timestamp,
     ) -> Result<(), Failure> {
-        let bytes = i128::from(size.saturating_sub(self.reached(inode)));
-        Owners::of(inode)
+        let bytes = i128::from(size.saturating_sub(self.counted_end(inode)));
+        QuotaOwners::of(inode)
             .iter()
-            .try_for_each(|owner| self.check(&Delta { owner, bytes, inodes: 0 }, now))
+            .try_for_each(|owner| self.check(&UsageDelta { owner, bytes, inodes: 0 }, now))
     }
 
     /// How far a session may write: at least to `wanted`, if given. `size` is the file's observed
     /// size. Returns `None` for no bound: no owner of the file has a limit of bytes.
-    pub(crate) fn extend(
+    pub(crate) fn extend_grant(
         &mut self,
         session: SessionId,
         inode: &Inode,
@@ -218,23 +218,23 @@ impl Ledger {
             return Ok(None);
         }
         debug_assert!(inode.size_in_objects, "3: a file that grows has the size mark");
-        let reached = self.reached(inode).max(size);
+        let reached = self.counted_end(inode).max(size);
         let wanted = wanted.map_or(reached, |wanted| wanted.max(reached));
         if wanted > reached {
             self.check_growth(inode, wanted, now)?;
         }
-        self.update(inode, |flight| flight.reached = flight.reached.max(wanted));
-        let grown = wanted.saturating_sub(bytes_of(inode)).max(AHEAD_FIRST_BYTES);
+        self.update(inode, |flight| flight.counted_end = flight.counted_end.max(wanted));
+        let grown = wanted.saturating_sub(counted_bytes(inode)).max(GROWTH_GRANT_FIRST);
         let ahead = grown
-            .min(self.left(inode, now) / AHEAD_SHARE)
-            .min(self.budget(session, inode.file) / 2);
+            .min(self.remaining_bytes(inode, now) / GROWTH_GRANT_SHARE)
+            .min(self.remaining_grant(session, inode.file) / 2);
         let end = wanted.saturating_add(ahead);
-        self.update(inode, |flight| match flight.ends.iter_mut().find(|(of, _)| *of == session) {
+        self.update(inode, |flight| match flight.grants.iter_mut().find(|(of, _)| *of == session) {
             Some((_, known)) => *known = end.max(*known),
-            None => flight.ends.push((session, end)),
+            None => flight.grants.push((session, end)),
         });
-        let ahead = self.ahead.get(&session).copied().unwrap_or_default();
-        debug_assert!(ahead <= AHEAD_BYTES_MAX, "4: a session's growth grants are bounded");
+        let ahead = self.granted.get(&session).copied().unwrap_or_default();
+        debug_assert!(ahead <= GROWTH_GRANT_MAX, "4: a session's growth grants are bounded");
         Ok(Some(end))
     }
 
@@ -245,68 +245,68 @@ impl Ledger {
                 .get(&owner)
                 .is_some_and(|quota| (quota.bytes.hard, quota.bytes.soft) != (None, None))
         };
-        !self.quotas.is_empty() && Owners::of(inode).iter().any(limited)
+        !self.quotas.is_empty() && QuotaOwners::of(inode).iter().any(limited)
     }
 
     /// The bytes that the file's owners have left; the smallest of their figures.
-    fn left(&self, inode: &Inode, now: Timestamp) -> u64 {
+    fn remaining_bytes(&self, inode: &Inode, now: Timestamp) -> u64 {
         let of = |owner| {
             let quota = self.quotas.get(&owner)?;
-            let ceiling = quota.bytes.ceiling(quota.grace_seconds, now)?;
-            let counts = self.sum(owner).bytes + self.in_flight(owner);
+            let ceiling = quota.bytes.effective_limit(quota.grace_seconds, now)?;
+            let counts = self.recorded_usage(owner).bytes + self.in_flight(owner);
             Some(u128::from(ceiling).saturating_sub(counts) as u64)
         };
-        Owners::of(inode).iter().filter_map(of).min().unwrap_or(u64::MAX)
+        QuotaOwners::of(inode).iter().filter_map(of).min().unwrap_or(u64::MAX)
     }
 
     /// How much further a session may be granted, without what it has in this file.
-    fn budget(&self, session: SessionId, file: FileIndex) -> u64 {
-        let here = self.files.get(&file).map_or(0, |flight| flight.ahead_of(session));
-        let all = self.ahead.get(&session).copied().unwrap_or_default();
-        AHEAD_BYTES_MAX.saturating_sub(all.saturating_sub(here))
+    fn remaining_grant(&self, session: SessionId, file: FileIndex) -> u64 {
+        let here = self.files.get(&file).map_or(0, |flight| flight.grant_beyond_counted(session));
+        let all = self.granted.get(&session).copied().unwrap_or_default();
+        GROWTH_GRANT_MAX.saturating_sub(all.saturating_sub(here))
     }
 
     /// A session no longer has the file open for writing while others do. What it may have written
     /// counts until the size is known.
-    pub(crate) fn leave(&mut self, inode: &Inode, session: SessionId) {
+    pub(crate) fn end_writer(&mut self, inode: &Inode, session: SessionId) {
         if !self.files.contains_key(&inode.file) {
             return;
         }
         self.update(inode, |flight| {
-            let end = flight.ends.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
-            flight.reached = flight.reached.max(end);
-            flight.ends.retain(|(of, _)| *of != session);
+            let end = flight.grants.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
+            flight.counted_end = flight.counted_end.max(end);
+            flight.grants.retain(|(of, _)| *of != session);
         });
     }
 
     /// The last writer has closed and the daemons have reported the size. Also for a file that was
     /// opened before there was a limit.
-    pub(crate) fn heard(&mut self, inode: &Inode, size: u64) {
+    pub(crate) fn set_collected_size(&mut self, inode: &Inode, size: u64) {
         if self.files.contains_key(&inode.file)
             || inode.size_in_objects && self.limits_growth(inode)
         {
             self.update(inode, |flight| {
-                flight.reached = size.max(flight.recorded);
-                flight.ends.clear();
+                flight.counted_end = size.max(flight.recorded);
+                flight.grants.clear();
             });
         }
     }
 
-    pub(crate) fn mark(&mut self, inode: &Inode, mark: Mark) {
+    pub(crate) fn apply_grant_change(&mut self, inode: &Inode, mark: GrantChange) {
         match mark {
-            Mark::Begun { size, .. }
+            GrantChange::SizeChangeBegun { size, .. }
                 if self.files.contains_key(&inode.file) || self.limits_growth(inode) =>
             {
                 self.update(inode, |flight| {
                     flight.intent = true;
-                    flight.reached = flight.reached.max(size.unwrap_or(0));
+                    flight.counted_end = flight.counted_end.max(size.unwrap_or(0));
                 });
             }
-            Mark::Done { size, .. } if self.files.contains_key(&inode.file) => {
+            GrantChange::SizeChangeDone { size, .. } if self.files.contains_key(&inode.file) => {
                 self.update(inode, |flight| {
                     flight.intent = false;
-                    flight.reached = size.unwrap_or(flight.reached).max(flight.recorded);
-                    flight.ends.clear();
+                    flight.counted_end = size.unwrap_or(flight.counted_end).max(flight.recorded);
+                    flight.grants.clear();
                 });
             }
             _ => {}
@@ -314,7 +314,7 @@ impl Ledger {
     }
 
     /// A batch has changed or removed a file.
-    pub(crate) fn follow(&mut self, file: FileIndex, inode: Option<&Inode>) {
+    pub(crate) fn update_file(&mut self, file: FileIndex, inode: Option<&Inode>) {
         let Some(flight) = self.files.get(&file) else { return };
         match inode {
             Some(inode) if inode.size_in_objects || flight.intent => self.update(inode, |_| {}),
@@ -327,25 +327,25 @@ impl Ledger {
     }
 
     /// Changes the entry of a file, and the sums with it.
-    fn update(&mut self, inode: &Inode, change: impl FnOnce(&mut InFlight)) {
-        let (owners, recorded) = (Owners::of(inode), bytes_of(inode));
+    fn update(&mut self, inode: &Inode, change: impl FnOnce(&mut UnrecordedFile)) {
+        let (owners, recorded) = (QuotaOwners::of(inode), counted_bytes(inode));
         let mut flight = match self.files.remove(&inode.file) {
             Some(flight) => {
                 self.count(&flight, false);
-                InFlight { owners, recorded, ..flight }
+                UnrecordedFile { owners, recorded, ..flight }
             }
             None => {
-                InFlight { owners, recorded, reached: recorded, ends: Vec::new(), intent: false }
+                UnrecordedFile { owners, recorded, counted_end: recorded, grants: Vec::new(), intent: false }
             }
         };
         change(&mut flight);
-        flight.reached = flight.reached.max(recorded);
+        flight.counted_end = flight.counted_end.max(recorded);
         self.count(&flight, true);
         self.files.insert(inode.file, flight);
     }
 
-    fn count(&mut self, flight: &InFlight, add: bool) {
-        let bytes = u128::from(flight.reached.saturating_sub(flight.recorded));
+    fn count(&mut self, flight: &UnrecordedFile, add: bool) {
+        let bytes = u128::from(flight.counted_end.saturating_sub(flight.recorded));
         for owner in flight.owners.iter().filter(|_| bytes > 0) {
             let sum = self.in_flight.entry(owner).or_default();
             *sum = if add { *sum + bytes } else { sum.saturating_sub(bytes) };
@@ -353,20 +353,20 @@ impl Ledger {
                 self.in_flight.remove(&owner);
             }
         }
-        for (session, _) in &flight.ends {
-            let bytes = flight.ahead_of(*session);
-            let sum = self.ahead.entry(*session).or_default();
+        for (session, _) in &flight.grants {
+            let bytes = flight.grant_beyond_counted(*session);
+            let sum = self.granted.entry(*session).or_default();
             *sum = if add { sum.saturating_add(bytes) } else { sum.saturating_sub(bytes) };
             if *sum == 0 {
-                self.ahead.remove(session);
+                self.granted.remove(session);
             }
         }
     }
 
     /// How far all growth grants together reach beyond the counted bytes.
     #[cfg(test)]
-    pub(crate) fn ahead(&self) -> u64 {
-        self.ahead.values().sum()
+    pub(crate) fn total_grants(&self) -> u64 {
+        self.granted.values().sum()
     }
 
     /// Files with unrecorded bytes.
@@ -376,14 +376,14 @@ impl Ledger {
     }
 }
 
-impl InFlight {
-    fn ahead_of(&self, session: SessionId) -> u64 {
-        let end = self.ends.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
-        end.saturating_sub(self.reached)
+impl UnrecordedFile {
+    fn grant_beyond_counted(&self, session: SessionId) -> u64 {
+        let end = self.grants.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
+        end.saturating_sub(self.counted_end)
     }
 }
 
-fn changed(usage: Usage, delta: &Delta) -> Usage {
+fn changed(usage: Usage, delta: &UsageDelta) -> Usage {
     let bytes = usage.bytes.saturating_add_signed(delta.bytes);
     Usage { bytes, inodes: usage.inodes.saturating_add_signed(delta.inodes) }
 }
