@@ -25,9 +25,9 @@ impl World {
     fn cached_values_are_current(&self) -> Option<String> {
         let value = self.server.value;
         let stale =
-            |client: &&Client| !client.dead && client.kept.is_some_and(|cached| cached != value);
+            |client: &&Client| !client.dead && client.cached.is_some_and(|cached| cached != value);
         let client = self.clients.iter().find(stale)?;
-        Some(format!("client {} caches {:?}, the server has {value}", client.number, client.kept))
+        Some(format!("client {} caches {:?}, the server has {value}", client.number, client.cached))
     }
 
     /// 1, 3, 4: no two clients have conflicting valid leases; an acknowledged write is visible
@@ -59,7 +59,7 @@ impl World {
     }
 
     /// 2: from here on nothing more fails. Does every call end?
-    pub fn comes_to_an_end(mut self, variant: Variant) -> Option<String> {
+    pub fn check_termination(mut self, variant: Variant) -> Option<String> {
         for _ in 0..TICKS_BOUNDED {
             self.rounds(variant);
             if let Some(wrong) = self.check() {

@@ -13,7 +13,7 @@ use crate::{
 
 /// A call that is pending.
 #[derive(Clone, Hash, Debug)]
-pub struct Calling {
+pub struct PendingCall {
     pub number: u32,
     pub want: Want,
     ask: Option<Ask>,
@@ -30,7 +30,7 @@ pub struct Client {
     pub session: u64,
     pub epoch: u64,
     pub holding: Holding,
-    pub calling: Vec<Calling>,
+    pub calling: Vec<PendingCall>,
     /// How many calls it may have pending at a time.
     pub at_once: usize,
     /// What it still has to do, in this order. The two clients may interleave in any way.
@@ -41,7 +41,7 @@ pub struct Client {
     /// Leases that it returned in messages that were lost: sent again until they are answered.
     pub unreturned: Vec<ReturnedLease>,
     /// The value of the name, as the kernel caches it.
-    pub kept: Option<u8>,
+    pub cached: Option<u8>,
     /// Bytes of the file that it read and caches.
     pub page: Option<u8>,
     /// Bytes that it buffers.
@@ -65,7 +65,7 @@ impl Client {
             awaits: false,
             recalled: Vec::new(),
             unreturned: Vec::new(),
-            kept: None,
+            cached: None,
             page: None,
             dirty: None,
             uses: 2,
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Whether it has lost leases whose caches it must drop.
-    pub fn owes_dropping(&self) -> bool {
+    pub fn must_drop(&self) -> bool {
         !self.dead && matches!(self.holding.clone().duty(self.clock), Duty::Drop(_))
     }
 
@@ -100,7 +100,7 @@ impl Client {
             .recalled
             .iter()
             .any(|recalled| recalled.held && matches!(recalled.of, LeaseOf::Names(_)));
-        self.owes_dropping() || names && !self.dead
+        self.must_drop() || names && !self.dead
     }
 }
 
@@ -115,9 +115,9 @@ impl World {
         let ticket = client.ticket(of);
         if want == Want::Change {
             // Its own change: the kernel drops what it cached of it.
-            client.kept = None;
+            client.cached = None;
         }
-        client.calling.push(Calling { number: self.next_number, want, ask, ticket });
+        client.calling.push(PendingCall { number: self.next_number, want, ask, ticket });
         self.next_number += 1;
         let last = client.calling.len() - 1;
         self.call_again(who, last);
@@ -126,7 +126,7 @@ impl World {
     /// Sends a pending call again: no message of it is in flight any more.
     pub fn call_again(&mut self, who: usize, at: usize) {
         let client = &self.clients[who];
-        if let Some(Calling { number, want, .. }) = client.calling.get(at).cloned() {
+        if let Some(PendingCall { number, want, .. }) = client.calling.get(at).cloned() {
             self.send(Message::Call { client: who, session: client.session, number, want });
         }
     }
@@ -148,7 +148,7 @@ impl World {
     pub fn drop_all(&mut self, who: usize) {
         let clock = self.clients[who].clock;
         if let Duty::Drop(lost) = self.clients[who].holding.duty(clock) {
-            self.clients[who].kept = None;
+            self.clients[who].cached = None;
             self.clients[who].page = None;
             self.flush(who);
             self.clients[who].holding.all_dropped(lost);
@@ -161,7 +161,7 @@ impl World {
         let mut written = true;
         if recalled.held {
             match recalled.of {
-                LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].kept = None,
+                LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].cached = None,
                 LeaseOf::Data(_) => {
                     written = self.flush(who);
                     if recalled.keep != LeaseMode::Read || !written {
@@ -187,7 +187,7 @@ impl World {
     /// Returns a lease that nobody has recalled.
     pub fn give_back(&mut self, who: usize, of: LeaseOf) {
         match of {
-            LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].kept = None,
+            LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].cached = None,
             LeaseOf::Data(_) => {
                 self.flush(who);
                 self.clients[who].page = None;
@@ -245,7 +245,7 @@ impl World {
     pub fn die(&mut self, who: usize) {
         let client = &mut self.clients[who];
         client.dead = true;
-        (client.kept, client.page, client.calling, client.wants) =
+        (client.cached, client.page, client.calling, client.wants) =
             (None, None, Vec::new(), VecDeque::new());
         if client.dirty.take().is_some() {
             self.acknowledged = self.daemon;
@@ -253,17 +253,17 @@ impl World {
     }
 
     /// A message reaches a client.
-    pub fn at_client(&mut self, message: Message, variant: Variant) {
+    pub fn client_receives(&mut self, message: Message, variant: Variant) {
         match message {
             Message::Answer { client, session, epoch, number, answer }
-                if self.meets(client, session, epoch) =>
+                if self.knows_session(client, session, epoch) =>
             {
                 self.answered(client, number, answer, variant);
             }
             Message::Recalls { client, session, epoch, recalls, sent }
-                if self.meets(client, session, epoch) =>
+                if self.knows_session(client, session, epoch) =>
             {
-                self.told(client, &recalls, sent);
+                self.receive_recalls(client, &recalls, sent);
             }
             Message::NoSession { client, session } if session == self.clients[client].session => {
                 let (next, epoch) = (self.server.begin_session(), self.server.epoch);
@@ -282,7 +282,7 @@ impl World {
 
     /// Whether a message belongs to the session and to an epoch that the client knows. It may learn
     /// of a new epoch by it.
-    fn meets(&mut self, who: usize, session: u64, epoch: u64) -> bool {
+    fn knows_session(&mut self, who: usize, session: u64, epoch: u64) -> bool {
         let client = &mut self.clients[who];
         if client.dead || client.session != session || epoch < client.epoch {
             return false;
@@ -324,14 +324,14 @@ impl World {
                     .is_some_and(|ticket| client.holding.still(&ticket, client.clock));
                 let careless = variant == Variant::NoContinuity && client.ticket(kept_of).is_some();
                 if held || careless {
-                    client.kept = Some(value);
+                    client.cached = Some(value);
                 }
             }
             Answer::Done => {}
         }
     }
 
-    fn told(&mut self, who: usize, recalls: &[Recall], sent: Duration) {
+    fn receive_recalls(&mut self, who: usize, recalls: &[Recall], sent: Duration) {
         let client = &mut self.clients[who];
         client.awaits = false;
         let (run, clock) = (client.run(), client.clock);

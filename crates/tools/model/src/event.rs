@@ -105,7 +105,7 @@ impl World {
         let lost =
             client.calling.iter().enumerate().filter(|(_, calling)| !in_flight(calling.number));
         events.extend(lost.map(|(at, _)| Event::CallAgain(who, at)));
-        if client.owes_dropping() {
+        if client.must_drop() {
             events.push(Event::Drop(who));
         }
         events.extend((0..client.recalled.len()).map(|at| Event::CarryOut(who, at)));
@@ -139,9 +139,9 @@ impl World {
     pub fn deliver(&mut self, message: Message, variant: Variant) {
         match message {
             Message::Call { .. } | Message::Await { .. } | Message::Return { .. } => {
-                self.at_server(message, variant)
+                self.server_receives(message, variant)
             }
-            _ => self.at_client(message, variant),
+            _ => self.client_receives(message, variant),
         }
     }
 }

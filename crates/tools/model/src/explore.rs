@@ -37,7 +37,7 @@ pub(crate) trait Model: Clone + Hash {
     }
     /// Whether the event is a failure: no progress may depend on it.
     fn is_failure(event: Self::Event) -> bool;
-    fn words(&self, event: Self::Event) -> String;
+    fn describe(&self, event: Self::Event) -> String;
 }
 
 impl Model for World {
@@ -59,14 +59,14 @@ impl Model for World {
     }
 
     fn at_rest(&self, variant: Variant) -> Option<String> {
-        self.clone().comes_to_an_end(variant)
+        self.clone().check_termination(variant)
     }
 
     fn is_failure(_: Event) -> bool {
         false
     }
 
-    fn words(&self, event: Event) -> String {
+    fn describe(&self, event: Event) -> String {
         match event {
             Event::Arrive(at) | Event::Lose(at) | Event::Repeat(at) => {
                 format!("{event:?} {:?}", self.network[at])
@@ -140,7 +140,7 @@ impl<M: Model> Search<'_, M> {
         for (at, world) in front {
             if world.is_cut() {
                 self.open.push(at);
-                if self.is_right(goes_on_for_ever(&world, self.variant), at).is_none() {
+                if self.is_right(find_livelock(&world, self.variant), at).is_none() {
                     return Vec::new();
                 }
                 continue;
@@ -189,7 +189,7 @@ impl<M: Model> Search<'_, M> {
 
     fn is_right(&mut self, wrong: Option<String>, at: u32) -> Option<()> {
         let Some(why) = wrong else { return Some(()) };
-        self.outcome.wrong = Some((why, self.told(at)));
+        self.outcome.wrong = Some((why, self.steps_to(at)));
         None
     }
 
@@ -214,7 +214,7 @@ impl<M: Model> Search<'_, M> {
     }
 
     /// The steps to a state, in words.
-    fn told(&self, to: u32) -> Vec<String> {
+    fn steps_to(&self, to: u32) -> Vec<String> {
         let mut events = Vec::new();
         let mut at = to;
         while let Some((before, event)) = self.steps[at as usize] {
@@ -225,7 +225,7 @@ impl<M: Model> Search<'_, M> {
         let mut world = self.start.clone();
         let mut words = Vec::new();
         for event in events {
-            words.push(world.words(event));
+            words.push(world.describe(event));
             world.happen(event, self.variant);
         }
         words
@@ -233,7 +233,7 @@ impl<M: Model> Search<'_, M> {
 }
 
 /// An error if several random walks of this many steps from a state reach no end.
-fn goes_on_for_ever<M: Model>(world: &M, variant: M::Variant) -> Option<String> {
+fn find_livelock<M: Model>(world: &M, variant: M::Variant) -> Option<String> {
     let tries = (1..=TRIES).map(|seed| random_walk(world.clone(), variant, seed));
     let mut found = None;
     for tried in tries {

@@ -17,25 +17,25 @@ const BROKEN: &[Variant] = &[
 ];
 /// Each with a world in which it is caught.
 const BROKEN_PAGES: &[(pages::Variant, &str)] = &[
-    (pages::Variant::AskHere, "pages: opened with a lease while one is asked for"),
-    (pages::Variant::NoServing, "pages: one reads, the other writes"),
+    (pages::Variant::AsksInPageThread, "pages: opened with a lease while one is asked for"),
+    (pages::Variant::PagesWaitForDrops, "pages: one reads, the other writes"),
     (pages::Variant::KeepForWriters, "pages: both read, both write"),
     (pages::Variant::NoDropAfterWrite, "pages: both write, both map"),
     (pages::Variant::OneRound, "pages: one reads, the other writes"),
     (pages::Variant::RecallsAtOnce, "pages: recalled twice"),
     (pages::Variant::SameTicket, "pages: recalled while more is granted"),
     (pages::Variant::GivesUpAfter, "pages: cached, then dropped"),
-    (pages::Variant::NoDrainSettles, "buffered: one writes, the other reads and queries"),
-    (pages::Variant::SettlesAfter, "buffered: one writes, the other reads and queries"),
-    (pages::Variant::GathersInsisted, "buffered: appends beside a client without leases"),
-    (pages::Variant::NoPageSettles, "buffered: pages, reads and sizes of the same mount"),
-    (pages::Variant::NoReadSettles, "buffered: pages, reads and sizes of the same mount"),
-    (pages::Variant::NoLookSettles, "buffered: pages, reads and sizes of the same mount"),
-    (pages::Variant::NoCloseSettles, "buffered: closed and opened"),
+    (pages::Variant::NoFlushOnDrain, "buffered: one writes, the other reads and queries"),
+    (pages::Variant::FlushesAfterReturn, "buffered: one writes, the other reads and queries"),
+    (pages::Variant::BuffersInsisted, "buffered: appends beside a client without leases"),
+    (pages::Variant::NoFlushBeforePage, "buffered: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoFlushBeforeRead, "buffered: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoFlushBeforeSize, "buffered: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoFlushOnClose, "buffered: closed and opened"),
     (pages::Variant::EndsBefore, "buffered: one writes, the other reads and queries"),
-    (pages::Variant::NoWriteSettles, "buffered: requested"),
-    (pages::Variant::MarksAfter, "buffered: cached sizes"),
-    (pages::Variant::LessensHeld, "buffered: opened beside a client without leases"),
+    (pages::Variant::NoFlushBeforeWrite, "buffered: requested"),
+    (pages::Variant::StampsAfterBuffering, "buffered: cached sizes"),
+    (pages::Variant::ReducesHeldLease, "buffered: opened beside a client without leases"),
 ];
 
 fn main() -> ExitCode {

@@ -106,7 +106,7 @@ impl World {
     }
 
     /// A message reaches the server.
-    pub fn at_server(&mut self, message: Message, variant: Variant) {
+    pub fn server_receives(&mut self, message: Message, variant: Variant) {
         match message {
             Message::Call { client, session, number, want } if self.is_heard(client, session) => {
                 self.called(client, session, number, want, variant);
@@ -126,7 +126,7 @@ impl World {
                     LeaseKind::Layout => LeaseOf::Layout(file),
                     _ => LeaseOf::Data(file),
                 };
-                self.server.table.return_lease(SessionId(session), of, number, stored(keep));
+                self.server.table.return_lease(SessionId(session), of, number, from_wire(keep));
             }
             _ => {}
         }
@@ -201,11 +201,11 @@ impl World {
                 }
             }
             Want::Data(mode) => {
-                let wish = (stored(mode), false);
+                let wish = (from_wire(mode), false);
                 let asked = self.server.table.request_data(claim, id, LeaseOf::Data(FILE), wish, clock);
                 if let AskOutcome::Granted(mode, grant) = asked {
                     self.server.pending.remove(&number);
-                    let grant = LeaseGrant { mode: told(mode), number: grant, ..LeaseGrant::NONE };
+                    let grant = LeaseGrant { mode: to_wire(mode), number: grant, ..LeaseGrant::NONE };
                     self.answer(pending.client, pending.session, number, Answer::Grant(grant));
                 }
             }
@@ -242,7 +242,7 @@ impl World {
     pub fn server_ticks(&mut self, by: Duration, variant: Variant) {
         self.server.clock += by;
         let silent: Vec<u64> = self.server.awaiting.keys().copied().collect();
-        silent.into_iter().for_each(|session| self.tell(session, true));
+        silent.into_iter().for_each(|session| self.send_recalls(session, true));
         let since = self.server.clock - Duration::from_millis(RECALL_MS);
         for SessionId(session) in self.server.table.overdue(since) {
             if let Some(heard) = self.server.sessions.remove(&session) {
@@ -292,10 +292,10 @@ impl World {
         }
         self.server.table.take_recalled_sessions();
         let waiting: Vec<u64> = self.server.awaiting.keys().copied().collect();
-        waiting.into_iter().for_each(|session| self.tell(session, false));
+        waiting.into_iter().for_each(|session| self.send_recalls(session, false));
     }
 
-    fn tell(&mut self, session: u64, also_nothing: bool) {
+    fn send_recalls(&mut self, session: u64, also_nothing: bool) {
         let Some((client, seen, sent)) = self.server.awaiting.get(&session).copied() else {
             return;
         };
@@ -310,7 +310,7 @@ impl World {
     }
 }
 
-pub(crate) fn stored(mode: LeaseMode) -> Mode {
+pub(crate) fn from_wire(mode: LeaseMode) -> Mode {
     match mode {
         LeaseMode::Read => Mode::Read,
         LeaseMode::Write => Mode::Write,
@@ -319,7 +319,7 @@ pub(crate) fn stored(mode: LeaseMode) -> Mode {
     }
 }
 
-pub(crate) fn told(mode: Mode) -> LeaseMode {
+pub(crate) fn to_wire(mode: Mode) -> LeaseMode {
     match mode {
         Mode::Read => LeaseMode::Read,
         Mode::Write => LeaseMode::Write,
@@ -334,5 +334,5 @@ fn wire(number: u64, recall: &PendingRecall) -> Recall {
         LeaseOf::Data(file) => (LeaseKind::Data, file),
         LeaseOf::Layout(file) => (LeaseKind::Layout, file),
     };
-    Recall { number, kind, file, keep: told(recall.keep) }
+    Recall { number, kind, file, keep: to_wire(recall.keep) }
 }

@@ -48,7 +48,7 @@ impl World {
         };
         let (who, _) = self.living().find(|(_, client)| runs(client, Use::Append))?;
         let writes = |client: &Client| {
-            let holds = matches!(client.believes(), LeaseMode::Shared | LeaseMode::Write);
+            let holds = matches!(client.leased_mode(), LeaseMode::Shared | LeaseMode::Write);
             holds || runs(client, Use::Write) || runs(client, Use::Append)
         };
         let (other, _) = self.living().find(|(other, client)| *other != who && writes(client))?;
@@ -58,9 +58,9 @@ impl World {
     /// Bytes are buffered only under a write lease that nobody shares, also while the lease is
     /// being lost.
     fn buffers_alone(&self) -> Option<String> {
-        let (who, client) = self.living().find(|(_, client)| client.run.is_some())?;
-        let run = &client.run;
-        if client.believes() != LeaseMode::Write && client.loss.is_none() {
+        let (who, client) = self.living().find(|(_, client)| client.buffer.is_some())?;
+        let run = &client.buffer;
+        if client.leased_mode() != LeaseMode::Write && client.loss.is_none() {
             return Some(format!("client {who} has {run:?} buffered, and no lease"));
         }
         if self.plain.is_open {
@@ -68,7 +68,7 @@ impl World {
                 "client {who} has {run:?} buffered, and a client without leases has the file open"
             ));
         }
-        let holds = |other: &Client| other.believes() != LeaseMode::None;
+        let holds = |other: &Client| other.leased_mode() != LeaseMode::None;
         let (other, _) = self.living().find(|(other, client)| *other != who && holds(client))?;
         Some(format!("client {who} has {run:?} buffered, and client {other} has a lease"))
     }

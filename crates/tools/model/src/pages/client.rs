@@ -6,9 +6,9 @@ use braid_vfs::data::lease_state::Gate;
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
 
 use super::{
-    drops::Drain,
-    gather::Run,
-    program::{Asking, At, Program},
+    drops::DrainStep,
+    write_buffer::WriteBuffer,
+    program::{PendingCall, ProgramState, Program},
     scenario::Act,
     world::{FILE, Message, NOW, PAGES, World},
 };
@@ -44,7 +44,7 @@ pub struct Client {
     /// The write lease that was obtained by insisting.
     pub insisted: Option<LeaseTicket>,
     /// The buffered bytes.
-    pub run: Option<Run>,
+    pub buffer: Option<WriteBuffer>,
     /// It has asked whether this client is alone: not again for a second.
     pub has_wished: bool,
     /// The cached size of the file.
@@ -60,11 +60,11 @@ pub struct Client {
     pub kernel: [Page; PAGES],
     pub programs: Vec<Program>,
     /// Threads that request a lease on behalf of a page.
-    pub askers: Vec<Asking>,
+    pub askers: Vec<PendingCall>,
     /// Threads that carry out recalls.
-    pub drains: Vec<(Recalled, Drain)>,
+    pub drains: Vec<(Recalled, DrainStep)>,
     /// The thread that drops caches after a lease loss: session, number of the loss, progress.
-    pub loss: Option<(u64, u64, Drain)>,
+    pub loss: Option<(u64, u64, DrainStep)>,
 }
 
 impl Client {
@@ -77,7 +77,7 @@ impl Client {
             gate: Gate::default(),
             dead_lease: None,
             insisted: None,
-            run: None,
+            buffer: None,
             has_wished: false,
             kept_size: None,
             end: None,
@@ -99,7 +99,7 @@ impl Client {
     }
 
     pub fn begin(&mut self, acts: &'static [Act]) {
-        self.programs.push(Program { acts, at: At::Idle, small: false, lost: false });
+        self.programs.push(Program { acts, at: ProgramState::Idle, small: false, lost: false });
     }
 
     pub fn ticket(&self) -> Option<LeaseTicket> {
@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// The mode of its valid lease, being returned or not.
-    pub fn believes(&self) -> LeaseMode {
+    pub fn leased_mode(&self) -> LeaseMode {
         self.ticket().map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
@@ -129,8 +129,8 @@ impl Client {
 
     pub fn notify(&mut self) {
         for program in &mut self.programs {
-            if let At::Waits(what, page) = program.at {
-                program.at = At::Wants(what, page);
+            if let ProgramState::Waits(what, page) = program.at {
+                program.at = ProgramState::Wants(what, page);
             }
         }
     }
@@ -138,7 +138,7 @@ impl Client {
     /// Whether nothing is in progress in it.
     pub fn is_idle(&self) -> bool {
         let programs =
-            self.programs.iter().all(|program| program.acts.is_empty() && program.at == At::Idle);
+            self.programs.iter().all(|program| program.acts.is_empty() && program.at == ProgramState::Idle);
         programs && self.askers.is_empty() && self.drains.is_empty() && self.loss.is_none()
     }
 
@@ -150,7 +150,7 @@ impl Client {
 
 impl World {
     /// A message reaches a client.
-    pub fn at_client(&mut self, message: Message) {
+    pub fn client_receives(&mut self, message: Message) {
         match message {
             Message::Answer { client, session, number, grant, size }
                 if !self.clients[client].dead =>
@@ -172,7 +172,7 @@ impl World {
         let run = self.clients[who].server_run();
         for recalled in self.clients[who].holding.recalls(run, recalls, NOW) {
             if recalled.held {
-                self.clients[who].drains.push((recalled, Drain::Ticket));
+                self.clients[who].drains.push((recalled, DrainStep::Ticket));
                 continue;
             }
             let lease = self.clients[who].holding.carried_out(&recalled, LeaseMode::None);
@@ -191,7 +191,7 @@ impl World {
         client.session = session;
         client.holding.met(client.server_run());
         if let braid_client::lease::Duty::Drop(lost) = client.holding.duty(NOW) {
-            client.loss = Some((old, lost, Drain::Ticket));
+            client.loss = Some((old, lost, DrainStep::Ticket));
         }
     }
 }
@@ -200,7 +200,7 @@ impl Client {
     fn answered(&mut self, session: u64, number: u32, grant: Option<LeaseGrant>, size: u8) {
         let run = ServerRun { session: SessionId(session), epoch: MdsEpoch(1) };
         let of_program = self.programs.iter_mut().find_map(|program| match &mut program.at {
-            At::Calls(asking) if asking.number == number => Some(asking),
+            ProgramState::Calls(asking) if asking.number == number => Some(asking),
             _ => None,
         });
         let Some(asking) =

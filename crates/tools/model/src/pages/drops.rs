@@ -13,7 +13,7 @@ use super::{
 
 /// The progress of a thread that drops all pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Drop {
+pub enum DropStep {
     /// It waits for others that do.
     Lock,
     Begin,
@@ -26,15 +26,15 @@ pub enum Drop {
 
 /// The progress of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Drain {
+pub enum DrainStep {
     /// It takes the ticket of the lease that it drains.
     Ticket,
     Recall(Option<LeaseTicket>),
     /// Pages are dropped first if the lease is lost already.
-    First(Drop),
+    First(DropStep),
     /// It waits for writes.
     Still,
-    Drop(Drop),
+    Drop(DropStep),
     Returned,
     /// What of it may remain?
     Keep,
@@ -45,54 +45,54 @@ pub enum Drain {
 
 impl World {
     /// Whether the next step of a drop need not wait.
-    pub fn may_drop(&self, who: usize, at: Drop) -> bool {
+    pub fn may_drop(&self, who: usize, at: DropStep) -> bool {
         let client = &self.clients[who];
         match at {
-            Drop::Lock => !client.dropping,
-            Drop::Page(page) if page < self.pages => {
+            DropStep::Lock => !client.dropping,
+            DropStep::Page(page) if page < self.pages => {
                 !matches!(client.kernel[page], Page::Locked | Page::Flushing(_))
             }
-            Drop::UnderWay => !client.gate.has_pages_under_way(),
-            Drop::Begin | Drop::Page(_) => true,
-            Drop::Done => false,
+            DropStep::UnderWay => !client.gate.has_pages_under_way(),
+            DropStep::Begin | DropStep::Page(_) => true,
+            DropStep::Done => false,
         }
     }
 
     /// One step of it; returns the next one.
-    pub fn drop_on(&mut self, who: usize, at: Drop, variant: Variant) -> Drop {
+    pub fn drop_on(&mut self, who: usize, at: DropStep, variant: Variant) -> DropStep {
         match at {
-            Drop::Lock => {
+            DropStep::Lock => {
                 self.clients[who].dropping = true;
-                Drop::Begin
+                DropStep::Begin
             }
-            Drop::Begin => self.begin_drop(who),
-            Drop::UnderWay => Drop::Begin,
-            Drop::Page(page) if page < self.pages => match self.drop_page(who, page) {
-                true => Drop::Page(page + 1),
+            DropStep::Begin => self.begin_drop(who),
+            DropStep::UnderWay => DropStep::Begin,
+            DropStep::Page(page) if page < self.pages => match self.drop_page(who, page) {
+                true => DropStep::Page(page + 1),
                 false => at,
             },
-            Drop::Page(_) => {
+            DropStep::Page(_) => {
                 let client = &mut self.clients[who];
                 client.drops -= 1;
                 let done =
                     client.change(|gate| gate.end_drop(true)) || variant == Variant::OneRound;
                 client.dropping &= !done;
-                if done { Drop::Done } else { Drop::UnderWay }
+                if done { DropStep::Done } else { DropStep::UnderWay }
             }
-            Drop::Done => Drop::Done,
+            DropStep::Done => DropStep::Done,
         }
     }
 
-    fn begin_drop(&mut self, who: usize) -> Drop {
+    fn begin_drop(&mut self, who: usize) -> DropStep {
         let client = &mut self.clients[who];
         if !client.gate.has_given() {
             client.notify();
             client.dropping = false;
-            return Drop::Done;
+            return DropStep::Done;
         }
         client.drops += 1;
         client.change(|gate| gate.begin_drop(true));
-        Drop::Page(0)
+        DropStep::Page(0)
     }
 
     /// The kernel drops a page. Returns whether it is gone. A changed page is written first, past
@@ -118,40 +118,40 @@ impl World {
     }
 
     /// Whether the next step of a drain need not wait.
-    pub fn may_drain(&self, who: usize, at: Drain) -> bool {
+    pub fn may_drain(&self, who: usize, at: DrainStep) -> bool {
         match at {
-            Drain::Still => self.clients[who].gate.is_still(),
-            Drain::First(at) | Drain::Drop(at) => self.may_drop(who, at),
+            DrainStep::Still => self.clients[who].gate.is_still(),
+            DrainStep::First(at) | DrainStep::Drop(at) => self.may_drop(who, at),
             _ => true,
         }
     }
 
     /// One step of a drain up to its end, which is [`Drain::Keep`].
-    pub fn drain_on(&mut self, who: usize, at: Drain, variant: Variant) -> Drain {
+    pub fn drain_on(&mut self, who: usize, at: DrainStep, variant: Variant) -> DrainStep {
         let client = &mut self.clients[who];
         match at {
-            Drain::Ticket => Drain::Recall(client.ticket()),
-            Drain::Recall(ticket) => {
+            DrainStep::Ticket => DrainStep::Recall(client.ticket()),
+            DrainStep::Recall(ticket) => {
                 client.dead_lease = ticket;
                 client.change(Gate::recall);
-                Drain::Still
+                DrainStep::Still
             }
-            Drain::Still => {
+            DrainStep::Still => {
                 client.end = None;
-                if !matches!(variant, Variant::NoDrainSettles | Variant::SettlesAfter) {
+                if !matches!(variant, Variant::NoFlushOnDrain | Variant::FlushesAfterReturn) {
                     self.write_out(who);
                 }
-                Drain::Drop(Drop::Lock)
+                DrainStep::Drop(DropStep::Lock)
             }
-            Drain::Drop(at) => match self.drop_on(who, at, variant) {
-                Drop::Done => Drain::Returned,
-                next => Drain::Drop(next),
+            DrainStep::Drop(at) => match self.drop_on(who, at, variant) {
+                DropStep::Done => DrainStep::Returned,
+                next => DrainStep::Drop(next),
             },
-            Drain::Returned => {
+            DrainStep::Returned => {
                 client.change(Gate::returned);
-                Drain::Keep
+                DrainStep::Keep
             }
-            Drain::First(_) | Drain::Keep | Drain::Carry(_) | Drain::Late => at,
+            DrainStep::First(_) | DrainStep::Keep | DrainStep::Carry(_) | DrainStep::Late => at,
         }
     }
 
@@ -160,18 +160,18 @@ impl World {
         let (recalled, drain) = self.clients[who].drains[at];
         let next = match drain {
             // `Data::may_keep`.
-            Drain::Keep => {
+            DrainStep::Keep => {
                 let writes = self.clients[who].gate.has_writers();
-                Drain::Carry(match recalled.keep {
+                DrainStep::Carry(match recalled.keep {
                     LeaseMode::Shared if writes => LeaseMode::Shared,
                     LeaseMode::Read if !writes => LeaseMode::Read,
                     _ => LeaseMode::None,
                 })
             }
-            Drain::Carry(keep) => {
+            DrainStep::Carry(keep) => {
                 let client = &mut self.clients[who];
                 match variant {
-                    Variant::SettlesAfter => client.drains[at].1 = Drain::Late,
+                    Variant::FlushesAfterReturn => client.drains[at].1 = DrainStep::Late,
                     _ => _ = client.drains.remove(at),
                 }
                 let before = client.ticket();
@@ -185,7 +185,7 @@ impl World {
                 let session = client.session;
                 return self.send(Message::Return { session, lease });
             }
-            Drain::Late => {
+            DrainStep::Late => {
                 self.write_out(who);
                 self.clients[who].drains.remove(at);
                 return;
@@ -199,29 +199,29 @@ impl World {
     pub fn loss_on(&mut self, who: usize, variant: Variant) {
         let Some((session, lost, drain)) = self.clients[who].loss else { return };
         let next = match drain {
-            Drain::Keep => {
+            DrainStep::Keep => {
                 let client = &mut self.clients[who];
                 client.loss = None;
                 client.holding.all_dropped(lost);
                 return self.free(session);
             }
-            Drain::First(at) => match self.drop_on(who, at, variant) {
-                Drop::Done => Drain::Still,
-                next => Drain::First(next),
+            DrainStep::First(at) => match self.drop_on(who, at, variant) {
+                DropStep::Done => DrainStep::Still,
+                next => DrainStep::First(next),
             },
-            Drain::Still => {
+            DrainStep::Still => {
                 self.clients[who].end = None;
-                Drain::Drop(Drop::Lock)
+                DrainStep::Drop(DropStep::Lock)
             }
-            Drain::Drop(at) => match self.drop_on(who, at, variant) {
-                Drop::Done => {
+            DrainStep::Drop(at) => match self.drop_on(who, at, variant) {
+                DropStep::Done => {
                     self.write_out(who);
-                    Drain::Returned
+                    DrainStep::Returned
                 }
-                next => Drain::Drop(next),
+                next => DrainStep::Drop(next),
             },
             drain => match self.drain_on(who, drain, variant) {
-                Drain::Still => Drain::First(Drop::Lock),
+                DrainStep::Still => DrainStep::First(DropStep::Lock),
                 next => next,
             },
         };

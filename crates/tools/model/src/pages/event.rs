@@ -68,7 +68,7 @@ impl World {
         let dirty =
             |page: &usize| matches!(client.kernel[*page], Page::Dirty(_) | Page::Flushing(_));
         events.extend((0..self.pages).filter(dirty).map(|page| Event::Flush(who, page)));
-        if client.run.is_some() {
+        if client.buffer.is_some() {
             events.push(Event::Age(who));
         }
         if self.deaths > 0 {
@@ -102,16 +102,16 @@ impl World {
         match event {
             Event::Arrive(at) => match self.network.remove(at) {
                 message @ (Message::Call { .. } | Message::Return { .. }) => {
-                    self.at_server(message)
+                    self.server_receives(message)
                 }
-                message => self.at_client(message),
+                message => self.client_receives(message),
             },
             Event::Program(who, at) => self.go_on(who, at, variant),
             Event::Asker(who, at) => self.asker_ends(who, at),
             Event::Recall(who, at) => self.recall_on(who, at, variant),
             Event::Loss(who) => self.loss_on(who, variant),
             Event::Flush(who, page) => self.flush(who, page),
-            Event::Gather(who, at) => self.gather_on(who, at),
+            Event::Gather(who, at) => self.buffer_write(who, at),
             Event::Wish(who, at) => self.wishes(who, at),
             Event::Age(who) => _ = self.write_out(who),
             Event::Plain => self.plain_on(),
@@ -129,7 +129,7 @@ impl World {
             }
             Event::Free(who) => self.free_dead(who),
         }
-        (0..CLIENTS).for_each(|who| self.tell(who));
+        (0..CLIENTS).for_each(|who| self.send_recalls(who));
     }
 }
 
@@ -144,7 +144,7 @@ impl Model for World {
         if self.plain.may_go_on() {
             events.push(Event::Plain);
         }
-        if self.failures > 0 && self.clients.iter().any(|client| client.run.is_some()) {
+        if self.failures > 0 && self.clients.iter().any(|client| client.buffer.is_some()) {
             events.push(Event::Fail);
         }
         events
@@ -171,7 +171,7 @@ impl Model for World {
         matches!(event, Event::Die(_) | Event::Lose(_) | Event::Fail)
     }
 
-    fn words(&self, event: Event) -> String {
+    fn describe(&self, event: Event) -> String {
         match event {
             Event::Arrive(at) => format!("{event:?} {:?}", self.network[at]),
             Event::Program(who, at) | Event::Gather(who, at) => {

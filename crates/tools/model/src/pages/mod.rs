@@ -28,8 +28,8 @@ mod check;
 mod client;
 mod drops;
 mod event;
-mod gather;
-mod plain;
+mod write_buffer;
+mod leaseless;
 mod program;
 mod scenario;
 mod server;
@@ -42,7 +42,7 @@ pub use scenario::{SCENARIOS, Scenario, Variant};
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
     let mut world = world::World::new(scenario);
     world.recalls_at_once = variant == Variant::RecallsAtOnce;
-    world.lessens_held = variant == Variant::LessensHeld;
+    world.lessens_held = variant == Variant::ReducesHeldLease;
     search(&world, variant, states_max)
 }
 
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn pages_that_wait_for_a_drop_hang() {
-        catches(Variant::NoServing, "pages: one reads, the other writes", "hangs");
+        catches(Variant::PagesWaitForDrops, "pages: one reads, the other writes", "hangs");
     }
 
     #[test]
     fn a_page_read_that_requests_its_own_lease_hangs() {
-        catches(Variant::AskHere, "pages: opened with a lease while one is asked for", "hangs");
+        catches(Variant::AsksInPageThread, "pages: opened with a lease while one is asked for", "hangs");
     }
 
     #[test]
@@ -91,12 +91,12 @@ mod tests {
     #[test]
     fn a_lease_returned_before_its_flush_is_caught() {
         catches(
-            Variant::NoDrainSettles,
+            Variant::NoFlushOnDrain,
             "buffered: one writes, the other reads and queries",
             "buffered, and no lease",
         );
         catches(
-            Variant::SettlesAfter,
+            Variant::FlushesAfterReturn,
             "buffered: one writes, the other reads and queries",
             "buffered, and no lease",
         );
@@ -109,18 +109,18 @@ mod tests {
 
     #[test]
     fn a_write_must_flush_the_buffer_of_others() {
-        catches(Variant::NoWriteSettles, "buffered: requested", "was written");
+        catches(Variant::NoFlushBeforeWrite, "buffered: requested", "was written");
     }
 
     #[test]
     fn a_size_queried_while_bytes_are_buffered_is_stale() {
-        catches(Variant::MarksAfter, "buffered: cached sizes", "ends at 1, 2 was written");
+        catches(Variant::StampsAfterBuffering, "buffered: cached sizes", "ends at 1, 2 was written");
     }
 
     #[test]
     fn a_lease_reduced_while_in_use_is_shared() {
         catches(
-            Variant::LessensHeld,
+            Variant::ReducesHeldLease,
             "buffered: opened beside a client without leases",
             "may write",
         );

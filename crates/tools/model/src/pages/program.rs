@@ -6,15 +6,15 @@ use braid_wire::message::lease::LeaseMode;
 
 use super::{
     client::{Client, Page},
-    drops::{Drain, Drop},
-    gather::Looking,
+    drops::{DrainStep, DropStep},
+    write_buffer::SizeQuery,
     scenario::{Act, Variant},
     world::{Call, FILE, Message, NOW, World},
 };
 
 /// A pending call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Asking {
+pub struct PendingCall {
     pub number: u32,
     /// Set until it is answered.
     pub ask: Option<Ask>,
@@ -26,10 +26,10 @@ pub struct Asking {
     /// it.
     pub asks: Option<((LeaseMode, bool), Use, usize)>,
     /// Set if it is a size query.
-    pub looks: Option<Looking>,
+    pub looks: Option<SizeQuery>,
 }
 
-impl Asking {
+impl PendingCall {
     /// A call that was just sent.
     pub fn new(number: u32, ask: Option<Ask>) -> Self {
         Self { number, ask, answered: false, ticket: None, size: 0, asks: None, looks: None }
@@ -41,7 +41,7 @@ impl Asking {
 pub struct Program {
     /// What it does next, and after that.
     pub acts: &'static [Act],
-    pub at: At,
+    pub at: ProgramState,
     /// It writes little at a time.
     pub small: bool,
     /// Buffered bytes of its handle are lost, and it has not got the error yet.
@@ -50,7 +50,7 @@ pub struct Program {
 
 /// Its progress.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum At {
+pub enum ProgramState {
     /// Before the next act.
     Idle,
     /// `Holder::begin`: it checks the lease state.
@@ -58,7 +58,7 @@ pub enum At {
     /// It waits until something changes.
     Waits(Use, usize),
     /// It waits for an answer.
-    Calls(Asking),
+    Calls(PendingCall),
     /// The page may be read; buffered bytes are at the daemons.
     Reads(usize),
     ReadsNow(usize),
@@ -79,34 +79,34 @@ pub enum At {
     WriteFails(Use),
     /// It is about to query the size; buffered bytes are at the daemons; the time of the query is
     /// stamped.
-    Looks(Looking),
-    Settled(Looking),
-    LooksNow(Looking),
+    Looks(SizeQuery),
+    Settled(SizeQuery),
+    LooksNow(SizeQuery),
     /// They are written: cached pages of them are dropped.
     Written(Use, usize, u8),
     Drops(Use, usize, u8),
     DropsEnd(Use, usize, u8),
     WriteEnds(Use, usize, u8),
     /// It has announced that it will write.
-    OpensWriting(Drop),
+    OpensWriting(DropStep),
     /// The open is about to be sent.
     Opens(bool),
     /// It drops everything that is cached of the file.
-    GivesUp(Drain),
+    GivesUp(DrainStep),
     GivenUp,
 }
 
-impl At {
+impl ProgramState {
     /// Whether it is writing bytes in this way.
     pub fn is_writing(&self, what: Use) -> bool {
         match self {
-            At::Writes(..) => what == Use::Write,
-            At::Appends(_) | At::EndIs(..) => what == Use::Append,
-            At::Written(of, ..)
-            | At::Drops(of, ..)
-            | At::DropsEnd(of, ..)
-            | At::WriteEnds(of, ..)
-            | At::WriteFails(of) => *of == what,
+            ProgramState::Writes(..) => what == Use::Write,
+            ProgramState::Appends(_) | ProgramState::EndIs(..) => what == Use::Append,
+            ProgramState::Written(of, ..)
+            | ProgramState::Drops(of, ..)
+            | ProgramState::DropsEnd(of, ..)
+            | ProgramState::WriteEnds(of, ..)
+            | ProgramState::WriteFails(of) => *of == what,
             _ => false,
         }
     }
@@ -115,7 +115,7 @@ impl At {
 impl Client {
     /// The decision of the lease state, or that of a broken one.
     fn verdict(&self, what: Use, variant: Variant) -> Verdict {
-        if variant != Variant::NoServing {
+        if variant != Variant::PagesWaitForDrops {
             return self.gate.verdict(what, self.held());
         }
         let mut gate = self.gate.clone();
@@ -144,18 +144,18 @@ impl World {
             matches!(client.kernel[page], Page::Locked | Page::Flushing(_) | Page::Going(_))
         };
         match &program.at {
-            At::Idle => match program.acts.first() {
+            ProgramState::Idle => match program.acts.first() {
                 Some(Act::Read(page) | Act::Store(page)) => !locked(*page),
                 Some(Act::Append) => !client.appending,
                 next => next.is_some(),
             },
-            At::Waits(..) => false,
-            At::Calls(asking) => asking.answered,
-            At::Drops(_, page, _) => {
+            ProgramState::Waits(..) => false,
+            ProgramState::Calls(asking) => asking.answered,
+            ProgramState::Drops(_, page, _) => {
                 !matches!(client.kernel[*page], Page::Locked | Page::Flushing(_))
             }
-            At::OpensWriting(drop) => self.may_drop(who, *drop),
-            At::GivesUp(drain) => self.may_drain(who, *drain),
+            ProgramState::OpensWriting(drop) => self.may_drop(who, *drop),
+            ProgramState::GivesUp(drain) => self.may_drain(who, *drain),
             _ => true,
         }
     }
@@ -163,84 +163,84 @@ impl World {
     /// A program's next step.
     pub fn go_on(&mut self, who: usize, at: usize, variant: Variant) {
         let program = &mut self.clients[who].programs[at];
-        let now = std::mem::replace(&mut program.at, At::Idle);
+        let now = std::mem::replace(&mut program.at, ProgramState::Idle);
         let next = match now {
-            At::Idle => {
+            ProgramState::Idle => {
                 let Some((act, rest)) = program.acts.split_first() else { return };
                 self.clients[who].programs[at].small =
                     matches!(act, Act::WriteSmall(_) | Act::Append);
                 let next = self.act(who, at, *act, variant);
                 // A store is repeated once its page is cached.
-                if next == At::Idle || !matches!(act, Act::Store(_)) {
+                if next == ProgramState::Idle || !matches!(act, Act::Store(_)) {
                     self.clients[who].programs[at].acts = rest;
                 }
                 next
             }
-            At::Wants(what, page) => self.wants(who, what, page, variant),
-            At::Wishes(what, page) => self.wishes_now(who, what, page),
-            At::Calls(asking) => self.has_called(who, asking),
-            At::OpensWriting(drop) => match self.drop_on(who, drop, variant) {
-                Drop::Done => At::Opens(true),
-                next => At::OpensWriting(next),
+            ProgramState::Wants(what, page) => self.wants(who, what, page, variant),
+            ProgramState::Wishes(what, page) => self.wishes_now(who, what, page),
+            ProgramState::Calls(asking) => self.has_called(who, asking),
+            ProgramState::OpensWriting(drop) => match self.drop_on(who, drop, variant) {
+                DropStep::Done => ProgramState::Opens(true),
+                next => ProgramState::OpensWriting(next),
             },
-            At::Opens(writes) => self.opens(who, writes),
-            At::GivesUp(Drain::Returned) if variant != Variant::GivesUpAfter => {
+            ProgramState::Opens(writes) => self.opens(who, writes),
+            ProgramState::GivesUp(DrainStep::Returned) if variant != Variant::GivesUpAfter => {
                 self.gives_back(who);
-                At::GivenUp
+                ProgramState::GivenUp
             }
-            At::GivenUp => {
+            ProgramState::GivenUp => {
                 self.clients[who].change(Gate::returned);
-                At::Idle
+                ProgramState::Idle
             }
-            At::GivesUp(Drain::Keep) => {
+            ProgramState::GivesUp(DrainStep::Keep) => {
                 self.gives_back(who);
-                At::Idle
+                ProgramState::Idle
             }
-            At::GivesUp(drain) => At::GivesUp(self.drain_on(who, drain, variant)),
+            ProgramState::GivesUp(drain) => ProgramState::GivesUp(self.drain_on(who, drain, variant)),
             other => self.uses(who, at, other, variant),
         };
         self.clients[who].programs[at].at = next;
     }
 
-    fn act(&mut self, who: usize, at: usize, act: Act, variant: Variant) -> At {
+    fn act(&mut self, who: usize, at: usize, act: Act, variant: Variant) -> ProgramState {
         let client = &mut self.clients[who];
         match act {
             Act::Read(page) | Act::Store(page) if client.kernel[page] == Page::Absent => {
                 client.kernel[page] = Page::Locked;
-                At::Wants(Use::Page, page)
+                ProgramState::Wants(Use::Page, page)
             }
-            Act::Read(_) => At::Idle,
+            Act::Read(_) => ProgramState::Idle,
             Act::Store(page) => {
                 let version = self.newer(page);
                 self.clients[who].kernel[page] = Page::Dirty(version);
                 self.has_returned(page, version);
-                At::Idle
+                ProgramState::Idle
             }
-            Act::Write(page) | Act::WriteSmall(page) => At::Wants(Use::Write, page),
-            Act::ReadPast(page) => At::Wants(Use::Read, page),
+            Act::Write(page) | Act::WriteSmall(page) => ProgramState::Wants(Use::Write, page),
+            Act::ReadPast(page) => ProgramState::Wants(Use::Read, page),
             Act::Append => {
                 client.appending = true;
-                At::Wants(Use::Append, 0)
+                ProgramState::Wants(Use::Append, 0)
             }
             Act::OpenWriting => {
                 let held = client.held();
                 match client.gate.writer_comes(held) && variant != Variant::KeepForWriters {
-                    true => At::OpensWriting(Drop::Lock),
-                    false => At::Opens(true),
+                    true => ProgramState::OpensWriting(DropStep::Lock),
+                    false => ProgramState::Opens(true),
                 }
             }
-            Act::OpenReading => At::Opens(false),
-            Act::GiveUp => At::GivesUp(Drain::Ticket),
+            Act::OpenReading => ProgramState::Opens(false),
+            Act::GiveUp => ProgramState::GivesUp(DrainStep::Ticket),
             Act::Close => {
-                self.settles_and_tells(who, at, variant);
+                self.flush_and_report(who, at, variant);
                 self.closes(who);
-                At::Idle
+                ProgramState::Idle
             }
             Act::Sync => {
-                self.settles_and_tells(who, at, Variant::Sound);
-                At::Idle
+                self.flush_and_report(who, at, Variant::Sound);
+                ProgramState::Idle
             }
-            Act::Look => self.looks(who),
+            Act::Look => self.begin_size_query(who),
         }
     }
 
@@ -262,60 +262,60 @@ impl World {
         lease.into_iter().for_each(|lease| self.send(Message::Return { session, lease }));
     }
 
-    fn opens(&mut self, who: usize, writes: bool) -> At {
+    fn opens(&mut self, who: usize, writes: bool) -> ProgramState {
         if writes {
             self.forget_sizes(who);
         }
         let wish =
             self.clients[who].to_wish(if writes { LeaseMode::Write } else { LeaseMode::Read });
         if wish == LeaseMode::None {
-            return At::Idle;
+            return ProgramState::Idle;
         }
         let ask = Some(self.clients[who].holding.ask(NOW));
         let number = self.call(who, Call::Open(wish));
-        At::Calls(Asking::new(number, ask))
+        ProgramState::Calls(PendingCall::new(number, ask))
     }
 
     /// `Holder::begin`, one iteration.
-    fn wants(&mut self, who: usize, what: Use, page: usize, variant: Variant) -> At {
+    fn wants(&mut self, who: usize, what: Use, page: usize, variant: Variant) -> ProgramState {
         let client = &mut self.clients[who];
         match client.verdict(what, variant) {
             Verdict::Go => {
-                let gathers = client.may_gather(variant);
+                let gathers = client.may_buffer(variant);
                 client.gate.begin(what);
                 if variant == Variant::EndsBefore && matches!(what, Use::Write | Use::Append) {
                     client.change(|gate| gate.end(what));
                 }
                 match what {
-                    Use::Page => At::Reads(page),
-                    Use::Read => At::ReadsPast(page, self.returned[page]),
-                    Use::Write => At::Writes(page, gathers),
-                    Use::Append => At::Appends(gathers),
+                    Use::Page => ProgramState::Reads(page),
+                    Use::Read => ProgramState::ReadsPast(page, self.returned[page]),
+                    Use::Write => ProgramState::Writes(page, gathers),
+                    Use::Append => ProgramState::Appends(gathers),
                 }
             }
-            Verdict::Wait => At::Waits(what, page),
+            Verdict::Wait => ProgramState::Waits(what, page),
             Verdict::Ask { mode, alone } => {
                 client.gate.ask(true);
                 let ask = Some(client.holding.ask(NOW));
                 let number = self.call(who, Call::Ask(mode, alone));
                 let asks = Some(((mode, alone), what, page));
-                let asking = Asking { asks, ..Asking::new(number, ask) };
-                if what != Use::Page || variant == Variant::AskHere {
-                    return At::Calls(asking);
+                let asking = PendingCall { asks, ..PendingCall::new(number, ask) };
+                if what != Use::Page || variant == Variant::AsksInPageThread {
+                    return ProgramState::Calls(asking);
                 }
                 self.clients[who].askers.push(asking);
-                At::Waits(what, page)
+                ProgramState::Waits(what, page)
             }
         }
     }
 
-    fn has_called(&mut self, who: usize, asking: Asking) -> At {
+    fn has_called(&mut self, who: usize, asking: PendingCall) -> ProgramState {
         if let Some(looking) = asking.looks {
-            return self.has_looked(who, looking, asking.size);
+            return self.end_size_query(who, looking, asking.size);
         }
-        let Some((_, what, page)) = asking.asks else { return At::Idle };
+        let Some((_, what, page)) = asking.asks else { return ProgramState::Idle };
         self.clients[who].asked(&asking);
-        At::Wants(what, page)
+        ProgramState::Wants(what, page)
     }
 
     /// A thread that asked for a page has the answer.
@@ -325,80 +325,80 @@ impl World {
     }
 
     /// Pages and bytes, after the lease state let them through.
-    fn uses(&mut self, who: usize, program: usize, at: At, variant: Variant) -> At {
+    fn uses(&mut self, who: usize, program: usize, at: ProgramState, variant: Variant) -> ProgramState {
         match at {
-            At::Reads(page) if self.gathers => {
-                if variant == Variant::NoPageSettles || self.write_out(who) {
-                    return At::ReadsNow(page);
+            ProgramState::Reads(page) if self.buffers => {
+                if variant == Variant::NoFlushBeforePage || self.write_out(who) {
+                    return ProgramState::ReadsNow(page);
                 }
                 self.clients[who].kernel[page] = Page::Absent;
-                At::PageEnds
+                ProgramState::PageEnds
             }
-            At::Reads(page) | At::ReadsNow(page) => At::Gives(page, self.daemon[page]),
-            At::Gives(page, version) => {
+            ProgramState::Reads(page) | ProgramState::ReadsNow(page) => ProgramState::Gives(page, self.daemon[page]),
+            ProgramState::Gives(page, version) => {
                 self.clients[who].kernel[page] = Page::Has(version);
-                At::PageEnds
+                ProgramState::PageEnds
             }
-            At::PageEnds => {
+            ProgramState::PageEnds => {
                 self.clients[who].change(|gate| gate.end(Use::Page));
-                At::Idle
+                ProgramState::Idle
             }
-            At::ReadsPast(page, at_least) if self.gathers => {
-                let settled = variant == Variant::NoReadSettles || self.write_out(who);
-                if settled { At::ReadsPastNow(page, at_least) } else { At::Idle }
+            ProgramState::ReadsPast(page, at_least) if self.buffers => {
+                let settled = variant == Variant::NoFlushBeforeRead || self.write_out(who);
+                if settled { ProgramState::ReadsPastNow(page, at_least) } else { ProgramState::Idle }
             }
-            At::ReadsPast(page, at_least) | At::ReadsPastNow(page, at_least) => {
+            ProgramState::ReadsPast(page, at_least) | ProgramState::ReadsPastNow(page, at_least) => {
                 if self.daemon[page] < at_least {
                     self.fail(format!(
                         "client {who} reads {} of page {page}, {at_least} was written",
                         self.daemon[page]
                     ));
                 }
-                At::Idle
+                ProgramState::Idle
             }
-            At::Looks(looking) => {
+            ProgramState::Looks(looking) => {
                 // The program that wrote the lost bytes gets the error.
-                _ = variant == Variant::NoLookSettles || self.write_out(who);
-                At::Settled(looking)
+                _ = variant == Variant::NoFlushBeforeSize || self.write_out(who);
+                ProgramState::Settled(looking)
             }
-            At::Settled(looking) => At::LooksNow(Looking { fresh: true, ..looking }),
-            At::LooksNow(looking) => self.looks_now(who, looking, variant),
-            At::Writes(page, gathers) => {
+            ProgramState::Settled(looking) => ProgramState::LooksNow(SizeQuery { fresh: true, ..looking }),
+            ProgramState::LooksNow(looking) => self.send_size_query(who, looking, variant),
+            ProgramState::Writes(page, gathers) => {
                 self.writes((who, program), (Use::Write, page), gathers, variant)
             }
-            At::Appends(gathers) => {
+            ProgramState::Appends(gathers) => {
                 let known = self.clients[who].end;
                 if known.is_none() && !self.write_out(who) {
-                    return At::WriteFails(Use::Append);
+                    return ProgramState::WriteFails(Use::Append);
                 }
                 self.clients[who].end = None;
-                At::EndIs(known.unwrap_or(self.size), gathers)
+                ProgramState::EndIs(known.unwrap_or(self.size), gathers)
             }
-            At::EndIs(end, gathers) => match self.appends_at(who, end) {
+            ProgramState::EndIs(end, gathers) => match self.appends_at(who, end) {
                 true => self.writes((who, program), (Use::Append, end.into()), gathers, variant),
-                false => At::Idle,
+                false => ProgramState::Idle,
             },
-            At::WriteFails(what) => {
+            ProgramState::WriteFails(what) => {
                 self.write_ends(who, what, variant);
-                At::Idle
+                ProgramState::Idle
             }
-            At::Written(what, page, version) => {
+            ProgramState::Written(what, page, version) => {
                 self.drop_written(who, (what, page, version), variant)
             }
-            At::Drops(what, page, version) => match self.drop_page(who, page) {
-                true => At::DropsEnd(what, page, version),
-                false => At::Drops(what, page, version),
+            ProgramState::Drops(what, page, version) => match self.drop_page(who, page) {
+                true => ProgramState::DropsEnd(what, page, version),
+                false => ProgramState::Drops(what, page, version),
             },
-            At::DropsEnd(what, page, version) => {
+            ProgramState::DropsEnd(what, page, version) => {
                 self.clients[who].drops -= 1;
                 self.clients[who].change(|gate| gate.end_drop(false));
-                At::WriteEnds(what, page, version)
+                ProgramState::WriteEnds(what, page, version)
             }
-            At::WriteEnds(what, page, version) => {
+            ProgramState::WriteEnds(what, page, version) => {
                 self.write_ends(who, what, variant);
                 self.clients[who].changed();
                 self.has_returned(page, version);
-                At::Idle
+                ProgramState::Idle
             }
             other => other,
         }
@@ -410,13 +410,13 @@ impl World {
         who: usize,
         (what, page, version): (Use, usize, u8),
         variant: Variant,
-    ) -> At {
+    ) -> ProgramState {
         let client = &mut self.clients[who];
         if !client.gate.has_given() || variant == Variant::NoDropAfterWrite {
-            return At::WriteEnds(what, page, version);
+            return ProgramState::WriteEnds(what, page, version);
         }
         client.drops += 1;
         client.change(|gate| gate.begin_drop(false));
-        At::Drops(what, page, version)
+        ProgramState::Drops(what, page, version)
     }
 }

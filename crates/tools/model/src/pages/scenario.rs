@@ -44,7 +44,7 @@ pub struct Scenario {
     /// What the client without leases does.
     pub plain: &'static [PlainAct],
     /// Whether small writes and appends may be buffered.
-    pub gathers: bool,
+    pub buffers: bool,
     /// Pages that the file has.
     pub size: u8,
     /// Pages that it may get.
@@ -78,7 +78,7 @@ const NOTHING: Scenario = Scenario {
     before: &[],
     programs: [&[], &[]],
     plain: &[],
-    gathers: false,
+    buffers: false,
     size: 1,
     pages: 1,
     calls: 6,
@@ -94,9 +94,9 @@ pub enum Variant {
     Sound,
     /// A reader of a page requests the lease itself, and does not notice that pages begin to be
     /// dropped.
-    AskHere,
+    AsksInPageThread,
     /// Pages wait while pages are dropped.
-    NoServing,
+    PagesWaitForDrops,
     /// An open for writing leaves the pages that were cached under *read*.
     KeepForWriters,
     /// A direct write leaves the old page in the kernel's cache.
@@ -110,27 +110,27 @@ pub enum Variant {
     /// A dropped file's lease is returned after new uses may begin.
     GivesUpAfter,
     /// A lease is returned without flushing the bytes buffered under it.
-    NoDrainSettles,
+    NoFlushOnDrain,
     /// The same, and they are flushed afterwards.
-    SettlesAfter,
+    FlushesAfterReturn,
     /// Writes are buffered under a lease that was obtained by insisting.
-    GathersInsisted,
+    BuffersInsisted,
     /// Pages are read without flushing buffered bytes.
-    NoPageSettles,
+    NoFlushBeforePage,
     /// Direct reads do not flush buffered bytes either.
-    NoReadSettles,
+    NoFlushBeforeRead,
     /// Size queries do not flush buffered bytes either.
-    NoLookSettles,
+    NoFlushBeforeSize,
     /// A file is closed, and its buffered bytes stay.
-    NoCloseSettles,
+    NoFlushOnClose,
     /// A write ends under its lease before its bytes are buffered.
     EndsBefore,
     /// A write that may not be buffered leaves buffered bytes.
-    NoWriteSettles,
+    NoFlushBeforeWrite,
     /// Bytes buffered between the flush and the stamp of a size query stay.
-    MarksAfter,
+    StampsAfterBuffering,
     /// The server reduces a lease that was held already.
-    LessensHeld,
+    ReducesHeldLease,
 }
 
 use Act::{
@@ -237,7 +237,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "buffered: one writes, the other reads and queries",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), Look], &[ReadPast(1)]]],
-        gathers: true,
+        buffers: true,
         pages: 2,
         ..NOTHING
     },
@@ -248,7 +248,7 @@ pub const SCENARIOS: &[Scenario] = &[
             &[&[WriteSmall(0), WriteSmall(1)], &[Read(0), ReadPast(1)], &[Look, Look]],
             &[&[Look]],
         ],
-        gathers: true,
+        buffers: true,
         pages: 2,
         ..NOTHING
     },
@@ -256,7 +256,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "buffered: cached sizes",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(1)], &[Look, Look]], &[&[Look, OpenWriting]]],
-        gathers: true,
+        buffers: true,
         pages: 2,
         ..NOTHING
     },
@@ -267,7 +267,7 @@ pub const SCENARIOS: &[Scenario] = &[
             &[&[WriteSmall(0), Write(0)], &[WriteSmall(0), ReadPast(0)]],
             &[&[OpenWriting, WriteSmall(0)]],
         ],
-        gathers: true,
+        buffers: true,
         ..NOTHING
     },
     Scenario {
@@ -277,14 +277,14 @@ pub const SCENARIOS: &[Scenario] = &[
             &[&[WriteSmall(0)], &[OpenWriting, WriteSmall(0), WriteSmall(0), ReadPast(0)]],
             &[],
         ],
-        gathers: true,
+        buffers: true,
         ..NOTHING
     },
     Scenario {
         name: "buffered: appends",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[Append, Append]], &[&[Look], &[OpenWriting, Append]]],
-        gathers: true,
+        buffers: true,
         size: 0,
         pages: 3,
         ..NOTHING
@@ -300,7 +300,7 @@ pub const SCENARIOS: &[Scenario] = &[
             PlainAct::Read(0),
             PlainAct::Close,
         ],
-        gathers: true,
+        buffers: true,
         ..NOTHING
     },
     Scenario {
@@ -311,7 +311,7 @@ pub const SCENARIOS: &[Scenario] = &[
             &[&[OpenWriting, Append]],
         ],
         plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look, PlainAct::Read(0)],
-        gathers: true,
+        buffers: true,
         size: 1,
         pages: 3,
         ..NOTHING
@@ -321,7 +321,7 @@ pub const SCENARIOS: &[Scenario] = &[
         before: &[],
         programs: [&[&[Append], &[OpenWriting]], &[&[Write(0)]]],
         plain: &[PlainAct::Open],
-        gathers: true,
+        buffers: true,
         pages: 3,
         ..NOTHING
     },
@@ -332,7 +332,7 @@ pub const SCENARIOS: &[Scenario] = &[
             &[&[WriteSmall(0), WriteSmall(1), Sync, WriteSmall(0), Close]],
             &[&[Read(0), Look]],
         ],
-        gathers: true,
+        buffers: true,
         pages: 2,
         failures: 1,
         ..NOTHING
@@ -341,7 +341,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "buffered: all leases are lost",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
-        gathers: true,
+        buffers: true,
         pages: 2,
         losses: 1,
         ..NOTHING
@@ -350,7 +350,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "buffered: a client dies",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
-        gathers: true,
+        buffers: true,
         pages: 2,
         deaths: 1,
         ..NOTHING
@@ -362,7 +362,7 @@ pub const SCENARIOS: &[Scenario] = &[
             &[&[WriteSmall(0), Close, OpenWriting, WriteSmall(0), Close]],
             &[&[Look, ReadPast(0)]],
         ],
-        gathers: true,
+        buffers: true,
         failures: 1,
         ..NOTHING
     },

@@ -4,10 +4,10 @@ use braid_meta::lease::{AskOutcome, ClaimId, LeaseMode as Mode, LeaseOf};
 use braid_types::SessionId;
 use braid_wire::message::lease::{LeaseGrant, LeaseKind, Recall};
 
-use crate::server::{stored, told};
+use crate::server::{from_wire, to_wire};
 
 use super::{
-    plain::PLAIN,
+    leaseless::PLAIN,
     world::{CLIENTS, Call, FILE, Message, NOW, Pending, World},
 };
 
@@ -15,13 +15,13 @@ const OF: LeaseOf = LeaseOf::Data(FILE);
 
 impl World {
     /// A message reaches the server.
-    pub fn at_server(&mut self, message: Message) {
+    pub fn server_receives(&mut self, message: Message) {
         match message {
             Message::Call { client, number, call } if !self.clients[client].freed => {
-                self.comes(client, number, call)
+                self.receive_call(client, number, call)
             }
             Message::Return { session, lease } => {
-                self.table.return_lease(SessionId(session), OF, lease.number, stored(lease.keep));
+                self.table.return_lease(SessionId(session), OF, lease.number, from_wire(lease.keep));
             }
             _ => {}
         }
@@ -29,7 +29,7 @@ impl World {
     }
 
     /// A call has arrived.
-    pub fn comes(&mut self, client: usize, number: u32, call: Call) {
+    pub fn receive_call(&mut self, client: usize, number: u32, call: Call) {
         let claim = ClaimId(self.next_claim);
         self.next_claim += 1;
         self.pending.insert(number, Pending { client, call, claim });
@@ -45,7 +45,7 @@ impl World {
         let session = SessionId(if client == PLAIN { 0 } else { self.clients[client].session });
         let answer = match call {
             Call::Ask(mode, alone) => {
-                match self.table.request_data(claim, session, OF, (stored(mode), alone), NOW) {
+                match self.table.request_data(claim, session, OF, (from_wire(mode), alone), NOW) {
                     AskOutcome::Granted(mode, number) if alone => Some(granted(mode, number)),
                     AskOutcome::Granted(mode, number) => {
                         Some(granted(self.lessened(session, mode), number))
@@ -57,7 +57,7 @@ impl World {
                 if !self.may_look(claim, session) {
                     return;
                 }
-                let got = self.try_data(session, stored(wish));
+                let got = self.try_data(session, from_wire(wish));
                 self.table.unclaim(claim, &[OF]);
                 Some(got.map_or(LeaseGrant::NONE, |(mode, number)| granted(mode, number)))
             }
@@ -124,11 +124,11 @@ impl World {
             numbers.into_iter().for_each(|number| self.try_again(number));
         }
         self.table.take_recalled_sessions();
-        (0..CLIENTS).for_each(|who| self.tell(who));
+        (0..CLIENTS).for_each(|who| self.send_recalls(who));
     }
 
     /// Recalls are in flight as soon as there are any and no others are in flight.
-    pub fn tell(&mut self, who: usize) {
+    pub fn send_recalls(&mut self, who: usize) {
         let client = &mut self.clients[who];
         let braid_client::lease::Duty::Await(seen, _) = client.holding.duty(NOW) else { return };
         let is_recall = |message: &Message| match message {
@@ -147,7 +147,7 @@ impl World {
             number: *number,
             kind: LeaseKind::Data,
             file: FILE,
-            keep: told(recall.keep),
+            keep: to_wire(recall.keep),
         };
         let recalls = recalls.iter().map(wire).collect();
         self.send(Message::Recalls { client: who, session, recalls });
@@ -177,5 +177,5 @@ impl World {
 }
 
 fn granted(mode: Mode, number: u64) -> LeaseGrant {
-    LeaseGrant { mode: told(mode), number, ..LeaseGrant::NONE }
+    LeaseGrant { mode: to_wire(mode), number, ..LeaseGrant::NONE }
 }

@@ -12,7 +12,7 @@ use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
 use super::{
     client::{Client, Page},
-    plain::Plain,
+    leaseless::LeaselessClient,
     scenario::{Act, Scenario, Variant},
 };
 use crate::explore::Model;
@@ -64,7 +64,7 @@ pub struct Pending {
 #[derive(Clone, Hash, Debug)]
 pub struct World {
     pub clients: [Client; CLIENTS],
-    pub plain: Plain,
+    pub plain: LeaselessClient,
     pub table: LeaseTable,
     pub pending: BTreeMap<u32, Pending>,
     pub network: Vec<Message>,
@@ -91,7 +91,7 @@ pub struct World {
     /// Buffered bytes are lost, or were.
     pub has_lost: bool,
     /// Small writes may be buffered.
-    pub gathers: bool,
+    pub buffers: bool,
     /// A broken server reduces a lease that a session holds and knows of.
     pub lessens_held: bool,
     /// A broken library carries out two recalls of one lease at the same time.
@@ -106,7 +106,7 @@ impl World {
         let clients = [0, 1].map(Client::new);
         let mut world = Self {
             clients,
-            plain: Plain::new(&[]),
+            plain: LeaselessClient::new(&[]),
             table: LeaseTable::new(MdsEpoch(1)),
             pending: BTreeMap::new(),
             network: Vec::new(),
@@ -124,7 +124,7 @@ impl World {
             failures: 0,
             fails: false,
             has_lost: false,
-            gathers: scenario.gathers,
+            buffers: scenario.buffers,
             lessens_held: false,
             recalls_at_once: false,
             broken: None,
@@ -136,7 +136,7 @@ impl World {
         world.numbers_max = world.next_number + scenario.calls;
         (world.deaths, world.losses, world.failures) =
             (scenario.deaths, scenario.losses, scenario.failures);
-        world.plain = Plain::new(scenario.plain);
+        world.plain = LeaselessClient::new(scenario.plain);
         world.canonical();
         world
     }
@@ -169,7 +169,7 @@ impl World {
     /// A version of a page that is newer than all others.
     pub fn newer(&self, page: usize) -> u8 {
         let gathered =
-            self.clients.iter().map(|client| client.gathered(page)).max().unwrap_or_default();
+            self.clients.iter().map(|client| client.buffered_version(page)).max().unwrap_or_default();
         self.daemon[page].max(self.returned[page]).max(gathered) + 1
     }
 
@@ -190,8 +190,8 @@ impl World {
                 self.returned[page] = self.daemon[page];
             }
         }
-        if let Some(run) = self.clients[who].run.take() {
-            self.loses(&run);
+        if let Some(run) = self.clients[who].buffer.take() {
+            self.lose_buffer(&run);
         }
         self.clients[who].die();
     }

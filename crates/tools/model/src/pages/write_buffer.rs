@@ -9,20 +9,20 @@ use braid_wire::message::lease::LeaseMode;
 
 use super::{
     client::Client,
-    program::{Asking, At},
+    program::{PendingCall, ProgramState},
     scenario::{Act, Variant},
     world::{Call, NOW, PAGES, World},
 };
 
 /// The buffered part of the file: consecutive pages, all of one program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Run {
+pub struct WriteBuffer {
     by: usize,
     from: usize,
     versions: Vec<u8>,
 }
 
-impl Run {
+impl WriteBuffer {
     pub fn end(&self) -> usize {
         self.from + self.versions.len()
     }
@@ -34,7 +34,7 @@ impl Run {
 
 /// A pending size query.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Looking {
+pub struct SizeQuery {
     /// The file is at least this long.
     pub at_least: u8,
     /// The answer may be cached: this client has changed nothing since.
@@ -43,20 +43,20 @@ pub struct Looking {
 
 impl Client {
     /// The version of a buffered page.
-    pub fn gathered(&self, page: usize) -> u8 {
-        let found = self.run.iter().flat_map(Run::pages).find(|(at, _)| *at == page);
+    pub fn buffered_version(&self, page: usize) -> u8 {
+        let found = self.buffer.iter().flat_map(WriteBuffer::pages).find(|(at, _)| *at == page);
         found.map_or(0, |(_, version)| version)
     }
 
     /// `WriteGuard.gathers`.
-    pub fn may_gather(&self, variant: Variant) -> bool {
+    pub fn may_buffer(&self, variant: Variant) -> bool {
         let ticket = self.held_ticket();
-        let insisted = self.insisted == ticket && variant != Variant::GathersInsisted;
+        let insisted = self.insisted == ticket && variant != Variant::BuffersInsisted;
         self.held() == LeaseMode::Write && !self.gate.is_asking() && !insisted
     }
 
     /// `Data::asked`.
-    pub fn asked(&mut self, asking: &Asking) {
+    pub fn asked(&mut self, asking: &PendingCall) {
         if let Some(((LeaseMode::Write, true), ..)) = asking.asks {
             self.insisted = asking.ticket;
         }
@@ -69,7 +69,7 @@ impl Client {
         self.kept_size = None;
         for program in &mut self.programs {
             match &mut program.at {
-                At::LooksNow(looking) | At::Calls(Asking { looks: Some(looking), .. }) => {
+                ProgramState::LooksNow(looking) | ProgramState::Calls(PendingCall { looks: Some(looking), .. }) => {
                     looking.fresh = false;
                 }
                 _ => {}
@@ -82,9 +82,9 @@ impl World {
     /// Whether a program's write may be buffered.
     pub fn may_gather(&self, who: usize, at: usize) -> bool {
         let program = &self.clients[who].programs[at];
-        self.gathers
+        self.buffers
             && program.small
-            && matches!(program.at, At::Writes(_, true) | At::EndIs(_, true))
+            && matches!(program.at, ProgramState::Writes(_, true) | ProgramState::EndIs(_, true))
     }
 
     /// `Holder::wish_alone`: whether it is worth asking to be alone.
@@ -98,7 +98,7 @@ impl World {
             }
             _ => false,
         };
-        self.gathers && !client.has_wished && program.at == At::Idle && gains
+        self.buffers && !client.has_wished && program.at == ProgramState::Idle && gains
     }
 
     pub fn wishes(&mut self, who: usize, at: usize) {
@@ -107,24 +107,24 @@ impl World {
         let Some((act, rest)) = program.acts.split_first() else { return };
         (program.acts, program.small) = (rest, true);
         program.at = match act {
-            Act::WriteSmall(page) => At::Wishes(Use::Write, *page),
-            _ => At::Wishes(Use::Append, 0),
+            Act::WriteSmall(page) => ProgramState::Wishes(Use::Write, *page),
+            _ => ProgramState::Wishes(Use::Append, 0),
         };
         client.appending |= *act == Act::Append;
     }
 
     /// `Holder::begins_to_wish`, and the request.
-    pub fn wishes_now(&mut self, who: usize, what: Use, page: usize) -> At {
+    pub fn wishes_now(&mut self, who: usize, what: Use, page: usize) -> ProgramState {
         let client = &mut self.clients[who];
         if client.has_wished || !client.gate.is_open() {
-            return At::Wants(what, page);
+            return ProgramState::Wants(what, page);
         }
         client.has_wished = true;
         client.gate.ask(true);
         let ask = Some(client.holding.ask(NOW));
         let number = self.call(who, Call::Ask(LeaseMode::Write, false));
         let asks = Some(((LeaseMode::Write, false), what, page));
-        At::Calls(Asking { asks, ..Asking::new(number, ask) })
+        ProgramState::Calls(PendingCall { asks, ..PendingCall::new(number, ask) })
     }
 
     /// `Holder::put`, for a write that is not buffered.
@@ -134,25 +134,25 @@ impl World {
         (what, page): (Use, usize),
         gathers: bool,
         variant: Variant,
-    ) -> At {
+    ) -> ProgramState {
         if self.clients[who].programs[program].lost {
-            return At::WriteFails(what);
+            return ProgramState::WriteFails(what);
         }
-        if (gathers || variant != Variant::NoWriteSettles) && !self.write_out(who) {
-            return At::WriteFails(what);
+        if (gathers || variant != Variant::NoFlushBeforeWrite) && !self.write_out(who) {
+            return ProgramState::WriteFails(what);
         }
         let version = self.newer(page);
         self.daemon[page] = version;
         self.size = self.size.max(page as u8 + 1);
         self.ends_at(who, what, page);
-        At::Written(what, page, version)
+        ProgramState::Written(what, page, version)
     }
 
     /// `Holder::gather`: a program's write is buffered.
-    pub fn gather_on(&mut self, who: usize, at: usize) {
+    pub fn buffer_write(&mut self, who: usize, at: usize) {
         let (what, page) = match &self.clients[who].programs[at].at {
-            At::Writes(page, _) => (Use::Write, *page),
-            At::EndIs(end, _) => (Use::Append, usize::from(*end)),
+            ProgramState::Writes(page, _) => (Use::Write, *page),
+            ProgramState::EndIs(end, _) => (Use::Append, usize::from(*end)),
             _ => return,
         };
         if what == Use::Append && !self.appends_at(who, page as u8) {
@@ -161,9 +161,9 @@ impl World {
         self.clients[who].programs[at].at = match self.takes_in(who, at, page) {
             Some(version) => {
                 self.ends_at(who, what, page);
-                At::Written(what, page, version)
+                ProgramState::Written(what, page, version)
             }
-            None => At::WriteFails(what),
+            None => ProgramState::WriteFails(what),
         };
     }
 
@@ -172,12 +172,12 @@ impl World {
             return None;
         }
         let goes_on =
-            self.clients[who].run.as_ref().is_none_or(|run| run.by == by && run.end() == page);
+            self.clients[who].buffer.as_ref().is_none_or(|run| run.by == by && run.end() == page);
         if !goes_on && !self.write_out(who) {
             return None;
         }
         let version = self.newer(page);
-        let run = self.clients[who].run.get_or_insert(Run { by, from: page, versions: Vec::new() });
+        let run = self.clients[who].buffer.get_or_insert(WriteBuffer { by, from: page, versions: Vec::new() });
         run.versions.push(version);
         Some(version)
     }
@@ -194,7 +194,7 @@ impl World {
     /// Whether the file ends at the offset of an append; otherwise it is no append.
     pub fn appends_at(&mut self, who: usize, end: u8) -> bool {
         let is =
-            self.clients[who].run.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
+            self.clients[who].buffer.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
         // After lost bytes there is a hole.
         let right = (end == is || self.has_lost && end > is) && usize::from(end) < PAGES;
         if !right {
@@ -214,7 +214,7 @@ impl World {
 
     /// `Holder::write_out`. Returns whether the buffer could be written.
     pub fn write_out(&mut self, who: usize) -> bool {
-        let Some(run) = self.clients[who].run.take() else { return true };
+        let Some(run) = self.clients[who].buffer.take() else { return true };
         self.clients[who].changed();
         if !std::mem::take(&mut self.fails) {
             for (page, version) in run.pages() {
@@ -228,24 +228,24 @@ impl World {
         client.programs[run.by].lost = true;
         for program in &mut client.programs {
             // A write that has not returned yet has written nothing.
-            if let At::Written(_, page, version) | At::Drops(_, page, version) = &mut program.at
+            if let ProgramState::Written(_, page, version) | ProgramState::Drops(_, page, version) = &mut program.at
                 && run.pages().any(|lost| lost == (*page, *version))
             {
                 *version = 0;
             }
-            if let At::DropsEnd(_, page, version) | At::WriteEnds(_, page, version) =
+            if let ProgramState::DropsEnd(_, page, version) | ProgramState::WriteEnds(_, page, version) =
                 &mut program.at
                 && run.pages().any(|lost| lost == (*page, *version))
             {
                 *version = 0;
             }
         }
-        self.loses(&run);
+        self.lose_buffer(&run);
         false
     }
 
     /// Buffered bytes are lost.
-    pub fn loses(&mut self, run: &Run) {
+    pub fn lose_buffer(&mut self, run: &WriteBuffer) {
         self.has_lost = true;
         for (page, version) in run.pages() {
             if self.returned[page] == version {
@@ -265,38 +265,38 @@ impl World {
     }
 
     /// The end of a sync or a close: its program's buffered bytes are written, or it gets an error.
-    pub fn settles_and_tells(&mut self, who: usize, at: usize, variant: Variant) {
-        if variant != Variant::NoCloseSettles {
+    pub fn flush_and_report(&mut self, who: usize, at: usize, variant: Variant) {
+        if variant != Variant::NoFlushOnClose {
             self.write_out(who);
         }
         self.clients[who].programs[at].lost = false;
-        if self.clients[who].run.as_ref().is_some_and(|run| run.by == at) {
+        if self.clients[who].buffer.as_ref().is_some_and(|run| run.by == at) {
             self.fail(format!("client {who} closes a file and gets no error for buffered bytes"));
         }
     }
 
     /// A program queries the size of the file.
-    pub fn looks(&mut self, who: usize) -> At {
-        let looking = Looking { at_least: self.returned_size, fresh: false };
+    pub fn begin_size_query(&mut self, who: usize) -> ProgramState {
+        let looking = SizeQuery { at_least: self.returned_size, fresh: false };
         match self.clients[who].kept_size {
-            Some(kept) => self.has_looked(who, looking, kept),
-            None => At::Looks(looking),
+            Some(kept) => self.end_size_query(who, looking, kept),
+            None => ProgramState::Looks(looking),
         }
     }
 
     /// Bytes buffered before the stamp are written; others are a later change.
-    pub fn looks_now(&mut self, who: usize, looking: Looking, variant: Variant) -> At {
-        let is_gathered = self.clients[who].run.is_some();
-        if !matches!(variant, Variant::NoLookSettles | Variant::MarksAfter) {
+    pub fn send_size_query(&mut self, who: usize, looking: SizeQuery, variant: Variant) -> ProgramState {
+        let is_gathered = self.clients[who].buffer.is_some();
+        if !matches!(variant, Variant::NoFlushBeforeSize | Variant::StampsAfterBuffering) {
             self.write_out(who);
         }
-        let fresh = looking.fresh && (!is_gathered || variant == Variant::MarksAfter);
+        let fresh = looking.fresh && (!is_gathered || variant == Variant::StampsAfterBuffering);
         let number = self.call(who, Call::Look);
-        At::Calls(Asking { looks: Some(Looking { fresh, ..looking }), ..Asking::new(number, None) })
+        ProgramState::Calls(PendingCall { looks: Some(SizeQuery { fresh, ..looking }), ..PendingCall::new(number, None) })
     }
 
     /// The program gets the answer.
-    pub fn has_looked(&mut self, who: usize, Looking { at_least, fresh }: Looking, size: u8) -> At {
+    pub fn end_size_query(&mut self, who: usize, SizeQuery { at_least, fresh }: SizeQuery, size: u8) -> ProgramState {
         // Bytes that were lost since do not count.
         if size < at_least.min(self.returned_size) {
             self.fail(format!(
@@ -311,7 +311,7 @@ impl World {
         if fresh && !shared {
             self.clients[who].kept_size = Some(size);
         }
-        At::Idle
+        ProgramState::Idle
     }
 
     /// A client opens the file for writing: other clients drop cached sizes first.

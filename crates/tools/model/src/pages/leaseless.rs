@@ -11,7 +11,7 @@ pub const PLAIN: usize = CLIENTS;
 
 /// The client.
 #[derive(Clone, Hash, Debug)]
-pub struct Plain {
+pub struct LeaselessClient {
     acts: &'static [PlainAct],
     /// The server knows that it has the file open.
     pub is_open: bool,
@@ -19,7 +19,7 @@ pub struct Plain {
     waits: Option<u8>,
 }
 
-impl Plain {
+impl LeaselessClient {
     pub fn new(acts: &'static [PlainAct]) -> Self {
         Self { acts, is_open: false, waits: None }
     }
@@ -58,7 +58,7 @@ impl World {
         self.plain.waits = Some(self.returned_size);
         let number = self.next_number;
         self.next_number += 1;
-        self.comes(PLAIN, number, call);
+        self.receive_call(PLAIN, number, call);
     }
 
     /// The server answers.
