@@ -28,7 +28,7 @@ impl Braid {
     }
 
     /// The same binary, run by another program, such as one that enters a namespace.
-    pub fn behind(&self, before: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_wrapper(&self, before: impl IntoIterator<Item = String>) -> Self {
         Self { path: self.path.clone(), before: before.into_iter().collect() }
     }
 
@@ -73,9 +73,9 @@ impl Braid {
     }
 
     /// Runs it and requires success.
-    pub fn succeed<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<()> {
+    pub fn run_successfully<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<()> {
         let output = self.run(arguments)?;
-        ensure!(output.status.success(), "{}", said(&output));
+        ensure!(output.status.success(), "{}", output_summary(&output));
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Drop for Daemon {
 }
 
 /// Status and output of a command, in a line.
-pub fn said(output: &Output) -> String {
+pub fn output_summary(output: &Output) -> String {
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("{}: {} {}", output.status, out.trim(), err.trim())

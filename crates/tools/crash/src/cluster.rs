@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use braid_client::{Client, Config, Credential};
 
 use crate::{
-    braid::{Braid, Daemon, PreparedDaemon, said, tail},
+    braid::{Braid, Daemon, PreparedDaemon, output_summary, tail},
     ports::Ports,
 };
 
@@ -29,14 +29,14 @@ pub enum Victim {
 
 /// The data directories of all processes.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct DataDirectories {
     /// The metadata server's directory.
     pub meta: PathBuf,
     /// The directory of each I/O daemon.
     pub iods: Vec<PathBuf>,
 }
 
-impl Places {
+impl DataDirectories {
     /// All in one directory.
     pub fn below(dir: &Path, iods: usize) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Places {
 pub struct Cluster {
     braid: Braid,
     dir: PathBuf,
-    places: Places,
+    places: DataDirectories,
     mds_address: String,
     iod_addresses: Vec<String>,
     _ports: Ports,
@@ -63,11 +63,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a new cluster in a new directory.
     pub fn start(braid: &Braid, dir: &Path, iods: usize) -> Result<Self> {
-        Self::start_at(braid, dir, Places::below(dir, iods))
+        Self::start_at(braid, dir, DataDirectories::below(dir, iods))
     }
 
     /// The same with given data directories; logs and the client's key lie in `dir`.
-    pub fn start_at(braid: &Braid, dir: &Path, places: Places) -> Result<Self> {
+    pub fn start_at(braid: &Braid, dir: &Path, places: DataDirectories) -> Result<Self> {
         let iods = places.iods.len();
         let ports = Ports::take(iods + 1)?;
         let mut addresses = ports.all().iter().map(|port| format!("127.0.0.1:{port}"));
@@ -84,12 +84,12 @@ impl Cluster {
             prepared: None,
         };
         let meta = cluster.places.meta.as_os_str();
-        braid.succeed(["init".as_ref(), meta, "--listen".as_ref(), mds_address.as_ref()])?;
+        braid.run_successfully(["init".as_ref(), meta, "--listen".as_ref(), mds_address.as_ref()])?;
         cluster.restart(Victim::Mds)?;
         (0..iods).try_for_each(|iod| cluster.restart(Victim::Iod(iod)))?;
         let add = ["key", "add", "crash", "-o"].map(str::to_owned);
         let add = add.into_iter().chain([cluster.show("client.key")]).chain(cluster.as_admin());
-        braid.succeed(add).context("making a client key")?;
+        braid.run_successfully(add).context("making a client key")?;
         Ok(cluster)
     }
 
@@ -187,7 +187,7 @@ impl Cluster {
     /// Runs `braid fsck`. Unless it finds nothing, its output is the error.
     pub fn fsck(&self) -> Result<()> {
         let output = self.braid.run(["fsck".to_owned()].into_iter().chain(self.as_admin()))?;
-        ensure!(output.status.success(), "fsck: {}", said(&output));
+        ensure!(output.status.success(), "fsck: {}", output_summary(&output));
         Ok(())
     }
 
@@ -202,7 +202,7 @@ impl Cluster {
     pub fn administer<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let output =
             self.braid.run(arguments.into_iter().map(str::to_owned).chain(self.as_admin()))?;
-        ensure!(output.status.success(), "{}", said(&output));
+        ensure!(output.status.success(), "{}", output_summary(&output));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use braid_crash_tests::{
     arguments::scratch,
     braid::Braid,
     cluster::Victim,
-    disk::{Cut, Loss, Share},
+    disk::{PowerCut, Loss, SurvivingShare},
     kill::Rounds,
     load::Operation,
     ports::Ports,
@@ -50,12 +50,12 @@ fn verdict(
     forgotten: &[usize],
 ) -> Result<usize, String> {
     let place = recording.after(after);
-    let mut cut = Cut::new(&recording.history, place.at);
+    let mut cut = PowerCut::new(&recording.history, place.at);
     for event in forgotten {
         assert!(cut.is_durable(*event), "a forgotten change was promised");
         cut.forget(*event);
     }
-    let loss = Loss { share: Share::Nothing, volumes: None, seed: 1, strict: true };
+    let loss = Loss { share: SurvivingShare::Nothing, volumes: None, seed: 1, strict: true };
     Image::make(recording, place, &cut, &loss, &dir.join("image")).unwrap().check()
 }
 

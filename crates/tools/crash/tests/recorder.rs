@@ -7,7 +7,7 @@ use std::{
 };
 
 use braid_crash_tests::{
-    disk::{Change, Cut, Event, History, Loss, Share, Tree},
+    disk::{Change, PowerCut, Event, History, Loss, SurvivingShare, Tree},
     trace,
 };
 
@@ -43,8 +43,8 @@ fn mark(history: &History, text: &str) -> usize {
     history.marks().find(|(_, mark)| *mark == text).unwrap().0
 }
 
-fn image(history: &History, at: usize, share: Share) -> (tempfile::TempDir, PathBuf) {
-    write(&Cut::new(history, at).image(&Loss { share, volumes: None, seed: 1, strict: true }))
+fn image(history: &History, at: usize, share: SurvivingShare) -> (tempfile::TempDir, PathBuf) {
+    write(&PowerCut::new(history, at).image(&Loss { share, volumes: None, seed: 1, strict: true }))
 }
 
 fn write(tree: &Tree) -> (tempfile::TempDir, PathBuf) {
@@ -99,7 +99,7 @@ os.write(fd, b" no more")'
     assert_eq!(end.differences(&scratch.root, &[]).unwrap(), Vec::<String>::new());
     let (_dir, copy) = write(&end);
     assert_eq!(fs::read(copy.join("a/named")).unwrap(), b"nameless no more");
-    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "made"), Share::Nothing);
+    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "made"), SurvivingShare::Nothing);
     assert!(!bare.join("a/named").exists());
 }
 
@@ -123,10 +123,10 @@ fn synced_changes_are_in_every_image_and_nothing_else_is_certain() {
     ) else {
         return;
     };
-    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "end"), Share::Nothing);
+    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Nothing);
     assert_eq!(fs::read(bare.join("a/file")).unwrap(), b"kept\n");
     assert_eq!(fs::read_dir(bare.join("a")).unwrap().count(), 1);
-    let (_dir, full) = image(&scratch.history, mark(&scratch.history, "end"), Share::Everything);
+    let (_dir, full) = image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Everything);
     assert_eq!(fs::read(full.join("a/moved")).unwrap(), b"kept\nlost\n");
     assert!(!full.join("a/file").exists() && full.join("a/other").exists());
 }
@@ -134,7 +134,7 @@ fn synced_changes_are_in_every_image_and_nothing_else_is_certain() {
 #[test]
 fn a_synced_file_without_a_synced_name_may_be_gone() {
     let Some(scratch) = record("echo kept > $D/file; sync $D/file; mark end") else { return };
-    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "end"), Share::Nothing);
+    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Nothing);
     assert_eq!(fs::read_dir(bare).unwrap().count(), 0);
 }
 
@@ -146,10 +146,10 @@ fn a_rename_is_whole_or_not_at_all_in_every_image() {
     ) else {
         return;
     };
-    let cut = Cut::new(&scratch.history, mark(&scratch.history, "end"));
+    let cut = PowerCut::new(&scratch.history, mark(&scratch.history, "end"));
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..200 {
-        let share = Share::ALL[seed as usize % Share::ALL.len()];
+        let share = SurvivingShare::ALL[seed as usize % SurvivingShare::ALL.len()];
         let (_dir, path) = write(&cut.image(&Loss { share, volumes: None, seed, strict: true }));
         seen.insert(fs::read(path.join("name")).unwrap());
     }
@@ -165,7 +165,7 @@ fn unsynced_writes_are_torn_and_a_forgotten_sync_is_noticed() {
     ) else {
         return;
     };
-    let written = Cut::new(&scratch.history, mark(&scratch.history, "written"));
+    let written = PowerCut::new(&scratch.history, mark(&scratch.history, "written"));
     let ones = |tree: &Tree| {
         let (_dir, path) = write(tree);
         fs::read(path.join("file")).unwrap().iter().filter(|byte| **byte == b'x').count()
@@ -173,7 +173,7 @@ fn unsynced_writes_are_torn_and_a_forgotten_sync_is_noticed() {
     let counts: Vec<_> = (0..100)
         .map(|seed| {
             ones(&written.image(&Loss {
-                share: Share::Scattered,
+                share: SurvivingShare::Scattered,
                 volumes: None,
                 seed,
                 strict: true,
@@ -187,8 +187,8 @@ fn unsynced_writes_are_torn_and_a_forgotten_sync_is_noticed() {
     );
     assert!(counts.iter().all(|count| count % 512 == 0), "torn at sectors");
 
-    let mut synced = Cut::new(&scratch.history, mark(&scratch.history, "synced"));
-    let bare = Loss { share: Share::Nothing, volumes: None, seed: 1, strict: true };
+    let mut synced = PowerCut::new(&scratch.history, mark(&scratch.history, "synced"));
+    let bare = Loss { share: SurvivingShare::Nothing, volumes: None, seed: 1, strict: true };
     assert_eq!(ones(&synced.image(&bare)), 8192);
     for (event, _) in scratch.history.events.iter().enumerate().filter(|(_, event)| is_write(event))
     {

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, ensure};
 use braid_crash_tests::{
     arguments::scratch,
     braid::Braid,
-    cluster::{Cluster, Places, Victim},
+    cluster::{Cluster, DataDirectories, Victim},
 };
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
@@ -310,7 +310,7 @@ pub fn run(args: &BoundsArgs) -> Result<bool> {
 fn measure(dir: &Path, bound: Bound, gone: &[&Gone], counts: &mut Counts) -> Result<Vec<Column>> {
     fs::create_dir_all(dir)?;
     let (braid, dir) = (Braid::find()?, dir.canonicalize()?);
-    let mut cluster = Cluster::start_at(&braid, &dir, Places::below(&dir, IODS))?;
+    let mut cluster = Cluster::start_at(&braid, &dir, DataDirectories::below(&dir, IODS))?;
     let (mds, key) = cluster.contact();
     let mut maker = Mount::start(&braid, dir.join("maker"), &mds, &key, &[])?;
     for gone in gone {

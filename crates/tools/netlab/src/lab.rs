@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use braid_client::{Client, Config, Credential, TlsPolicy, message::types::IodState};
-use braid_crash_tests::braid::{Braid, Daemon, said, tail};
+use braid_crash_tests::braid::{Braid, Daemon, output_summary, tail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -76,7 +76,7 @@ impl Lab {
 
     fn populate(&mut self) -> Result<()> {
         let meta = self.path("meta");
-        self.braid.succeed([
+        self.braid.run_successfully([
             "init".as_ref(),
             meta.as_os_str(),
             "--listen".as_ref(),
@@ -150,7 +150,7 @@ impl Lab {
         let key = self.path("meta/keys/server.key").display().to_string();
         let admin = ["--config", &config, "--key", &key, "--tls", self.contact.tls_word];
         let output = self.on(host)?.run(arguments.iter().chain(&admin))?;
-        ensure!(output.status.success(), "on {host}: {}", said(&output));
+        ensure!(output.status.success(), "on {host}: {}", output_summary(&output));
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -245,7 +245,7 @@ impl Lab {
 
     /// `braid` on a host.
     fn on(&self, host: &str) -> Result<Braid> {
-        Ok(self.braid.behind(self.network.host(host)?.prefix()))
+        Ok(self.braid.with_wrapper(self.network.host(host)?.prefix()))
     }
 
     fn arguments(&self, name: &str) -> Result<Vec<String>> {

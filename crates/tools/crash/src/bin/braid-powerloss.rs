@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use braid_crash_tests::{
     arguments::Arguments,
     braid::Braid,
-    disk::{Cut, Loss, Share},
+    disk::{PowerCut, Loss, SurvivingShare},
     ports::Ports,
     power::{self, Image, Recording},
     trace,
@@ -142,7 +142,7 @@ impl Run {
         let mut random = Random::new(self.seed.wrapping_mul(7919).wrapping_add(image as u64));
         let place = recording.choose(image % IMAGES_PER_RECORDING, &mut random);
         let loss = Loss { strict: self.strict, ..loss(recording, &mut random) };
-        let cut = Cut::new(&recording.history, place.at);
+        let cut = PowerCut::new(&recording.history, place.at);
         let made =
             Image::make(recording, place, &cut, &loss, &self.dir.join(format!("image{image}")))?;
         match made.check() {
@@ -169,7 +169,7 @@ impl Run {
 
 /// All disks; in one of three images only some of them: one host lost power, the others did not.
 fn loss(recording: &Recording, random: &mut Random) -> Loss {
-    let share = *random.pick(&Share::ALL).unwrap_or(&Share::Nothing);
+    let share = *random.pick(&SurvivingShare::ALL).unwrap_or(&SurvivingShare::Nothing);
     let volumes: std::collections::BTreeSet<_> =
         recording.history.volumes.iter().copied().collect();
     let some = volumes.into_iter().filter(|_| random.below(2) == 0).collect();

@@ -24,10 +24,10 @@
 //! 5. A name leads to a node with the attributes that it had when it got the name. POSIX does not
 //!    promise that; the journals of ext4, XFS and btrfs do. [`Loss::strict`] does without it.
 
-mod cut;
+mod power_cut;
 mod tree;
 
-pub use cut::{Cut, Loss, Share};
+pub use power_cut::{PowerCut, Loss, SurvivingShare};
 pub use tree::Tree;
 
 /// A file, directory or symbolic link; never reused.
@@ -62,7 +62,7 @@ pub enum Change {
         /// The bytes written.
         bytes: Vec<u8>,
         /// Through a descriptor with `O_DSYNC`: durable without a further sync.
-        lasting: bool,
+        synchronous: bool,
     },
     /// A new size; new bytes are zeros.
     Resize(Node, u64),

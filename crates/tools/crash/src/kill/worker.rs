@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use braid_client::{Client, Error, Status};
 
-use crate::load::{Actor, Found, Model, Operation, Script, judge_exact};
+use crate::load::{Actor, FoundTree, Model, Operation, Script, check_exact};
 
 /// A directory that only this worker uses, its model, and its operations.
 pub struct Worker {
@@ -68,7 +68,7 @@ impl Worker {
     /// The operation happened.
     pub fn acknowledge(&mut self, operation: &Operation) {
         self.model.apply(operation);
-        self.model.settle_all();
+        self.model.make_all_certain();
         self.acknowledged += 1;
     }
 
@@ -86,9 +86,9 @@ impl Worker {
         let found = self.see(client)?;
         let mut after = self.model.clone();
         after.apply(operation);
-        let outcome = match judge_exact(&after, &self.below, &found) {
+        let outcome = match check_exact(&after, &self.below, &found) {
             Ok(()) => Ok(after),
-            Err(not_after) => match judge_exact(&self.model, &self.below, &found) {
+            Err(not_after) => match check_exact(&self.model, &self.below, &found) {
                 Ok(()) => Ok(self.model.clone()),
                 Err(not_before) => Err(format!(
                     "{operation:?} failed ({why}) and neither happened ({not_after}) \
@@ -106,13 +106,13 @@ impl Worker {
     /// # Errors
     /// The difference.
     pub fn check(&self, client: &Client) -> Result<(), String> {
-        judge_exact(&self.model, &self.below, &self.see(client)?)
+        check_exact(&self.model, &self.below, &self.see(client)?)
     }
 
-    fn see(&self, client: &Client) -> Result<Found, String> {
+    fn see(&self, client: &Client) -> Result<FoundTree, String> {
         match client.stat(&*self.below) {
-            Err(why) if why.status() == Status::NotFound => Ok(Found::default()),
-            _ => Found::see(client, &self.below),
+            Err(why) if why.status() == Status::NotFound => Ok(FoundTree::default()),
+            _ => FoundTree::see(client, &self.below),
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Bytes {
 
 impl Contents {
     /// Makes all pending changes certain.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn make_certain(&mut self) {
         for edit in std::mem::take(&mut self.pending) {
             edit.apply(&mut self.base);
         }
@@ -176,7 +176,7 @@ mod tests {
     fn certain_bytes_must_match_exactly() {
         let mut file = Contents { base: vec![], pending: vec![write(0, b"abcd"), write(2, b"xy")] };
         assert!(file.refutes(&found(b"ab")).is_none() && file.refutes(&found(b"abcy")).is_none());
-        file.settle();
+        file.make_certain();
         assert_eq!(file.refutes(&found(b"abxy")), None);
         assert!(matches!(file.refutes(&found(b"abcy")), Some(Impossible::Byte { at: 2, .. })));
         assert!(matches!(file.refutes(&found(b"abx")), Some(Impossible::Size { .. })));

@@ -14,13 +14,13 @@
 
 mod actor;
 mod contents;
-mod found;
-mod judge;
+mod found_tree;
+mod check;
 mod model;
 mod script;
 
 pub use actor::Actor;
-pub use found::Found;
-pub use judge::{judge_exact, judge_prefix};
+pub use found_tree::FoundTree;
+pub use check::{check_exact, check_prefix};
 pub use model::{Model, Operation};
 pub use script::Script;

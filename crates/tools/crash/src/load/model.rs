@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     contents::{Contents, Edit},
-    found::{Entry, Found},
+    found_tree::{Entry, FoundTree},
 };
 
 /// One operation of the load. Paths begin with `/`.
@@ -67,7 +67,7 @@ pub fn filling(fill: u64, bytes: usize) -> Vec<u8> {
 
 /// What a name names.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Named {
+pub(super) enum NameTarget {
     Directory,
     File(usize),
     Symbolic(String),
@@ -76,7 +76,7 @@ pub(super) enum Named {
 /// The tree after the operations so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Model {
-    pub(super) names: BTreeMap<String, Named>,
+    pub(super) names: BTreeMap<String, NameTarget>,
     pub(super) files: Vec<Contents>,
 }
 
@@ -85,11 +85,11 @@ impl Model {
     pub fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::MakeDirectory(path) => {
-                drop(self.names.insert(path.clone(), Named::Directory))
+                drop(self.names.insert(path.clone(), NameTarget::Directory))
             }
             Operation::Create(path) => {
                 self.files.push(Contents::default());
-                self.names.insert(path.clone(), Named::File(self.files.len() - 1));
+                self.names.insert(path.clone(), NameTarget::File(self.files.len() - 1));
             }
             Operation::Write { path, offset, bytes, fill } => {
                 self.edit(path, Edit::Write { offset: *offset, bytes: filling(*fill, *bytes) });
@@ -105,7 +105,7 @@ impl Model {
                 }
             }
             Operation::Symbolic(target, path) => {
-                drop(self.names.insert(path.clone(), Named::Symbolic(target.clone())))
+                drop(self.names.insert(path.clone(), NameTarget::Symbolic(target.clone())))
             }
             Operation::Unlink(path) | Operation::RemoveDirectory(path) => {
                 drop(self.names.remove(path))
@@ -145,7 +145,7 @@ impl Model {
     }
 
     /// Takes over pending changes as they were found.
-    pub fn adopt(&mut self, found: &Found) {
+    pub fn adopt(&mut self, found: &FoundTree) {
         for (path, entry) in &found.0 {
             if let (Some(file), Entry::File { bytes, .. }) = (self.file(path), entry)
                 && !self.files[file].pending.is_empty()
@@ -154,13 +154,13 @@ impl Model {
             }
         }
         // Files without a name are never seen again.
-        self.settle_all();
+        self.make_all_certain();
     }
 
     /// The file at a path.
     pub fn file(&self, path: &str) -> Option<usize> {
         match self.names.get(path) {
-            Some(Named::File(file)) => Some(*file),
+            Some(NameTarget::File(file)) => Some(*file),
             _ => None,
         }
     }
@@ -171,19 +171,19 @@ impl Model {
     }
 
     /// Makes the bytes of one file certain: it was synced.
-    pub fn settle(&mut self, file: usize) {
-        self.files[file].settle();
+    pub fn make_certain(&mut self, file: usize) {
+        self.files[file].make_certain();
     }
 
     /// Makes the bytes of all files certain: only processes can die.
-    pub fn settle_all(&mut self) {
-        self.files.iter_mut().for_each(Contents::settle);
+    pub fn make_all_certain(&mut self) {
+        self.files.iter_mut().for_each(Contents::make_certain);
     }
 
     pub(super) fn paths_of(&self, file: usize) -> impl Iterator<Item = &str> {
         self.names
             .iter()
-            .filter(move |(_, named)| **named == Named::File(file))
+            .filter(move |(_, named)| **named == NameTarget::File(file))
             .map(|(path, _)| path.as_str())
     }
 }

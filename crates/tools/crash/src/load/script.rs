@@ -1,6 +1,6 @@
 //! Operations from a seed, each possible in the state of the model.
 
-use super::model::{Model, Named, Operation};
+use super::model::{Model, NameTarget, Operation};
 use braid_types::Random;
 
 /// Names in each directory: few, so that they are reused often.
@@ -54,15 +54,15 @@ impl Script {
             70..80 => self.rename(model)?,
             80..84 => Operation::Link(self.some_file(model)?, self.free(model)?),
             84..86 => Operation::Symbolic(format!("to-{drawn}"), self.free(model)?),
-            86..93 => Operation::Unlink(self.some(model, |named| *named != Named::Directory)?),
+            86..93 => Operation::Unlink(self.some(model, |named| *named != NameTarget::Directory)?),
             93..96 => {
-                let path = self.some(model, |named| *named == Named::Directory)?;
+                let path = self.some(model, |named| *named == NameTarget::Directory)?;
                 let inside = format!("{path}/");
                 let full = path == self.below
                     || model.names.keys().any(|other| other.starts_with(&inside));
                 return (!full).then_some(Operation::RemoveDirectory(path));
             }
-            _ => Operation::SyncDirectory(self.some(model, |named| *named == Named::Directory)?),
+            _ => Operation::SyncDirectory(self.some(model, |named| *named == NameTarget::Directory)?),
         })
     }
 
@@ -83,19 +83,19 @@ impl Script {
     fn rename(&mut self, model: &Model) -> Option<Operation> {
         let from = self.some(model, |_| true).filter(|path| *path != self.below)?;
         // Over another file, or to a new name; a directory only to a new name outside itself.
-        let directory = model.names.get(&from) == Some(&Named::Directory);
+        let directory = model.names.get(&from) == Some(&NameTarget::Directory);
         let to = match self.random.below(2) {
-            0 if !directory => self.some(model, |named| *named != Named::Directory)?,
+            0 if !directory => self.some(model, |named| *named != NameTarget::Directory)?,
             _ => self.free(model)?,
         };
         (!to.starts_with(&format!("{from}/")) && to != from).then_some(Operation::Rename(from, to))
     }
 
     fn some_file(&mut self, model: &Model) -> Option<String> {
-        self.some(model, |named| matches!(named, Named::File(_)))
+        self.some(model, |named| matches!(named, NameTarget::File(_)))
     }
 
-    fn some(&mut self, model: &Model, which: impl Fn(&Named) -> bool) -> Option<String> {
+    fn some(&mut self, model: &Model, which: impl Fn(&NameTarget) -> bool) -> Option<String> {
         let inside = format!("{}/", self.below);
         let paths: Vec<_> = model
             .names
@@ -112,7 +112,7 @@ impl Script {
 
     /// An unused name in an existing directory.
     fn free(&mut self, model: &Model) -> Option<String> {
-        let directory = self.some(model, |named| *named == Named::Directory)?;
+        let directory = self.some(model, |named| *named == NameTarget::Directory)?;
         let path = format!("{directory}/n{}", self.random.below(NAMES));
         (!model.names.contains_key(&path)).then_some(path)
     }

@@ -8,12 +8,12 @@ use std::{
 use anyhow::{Context, Result};
 use braid_client::{Client, OpenOptions};
 
-use super::{BELOW, IODS, Place, READY, Recording};
+use super::{BELOW, IODS, CutPoint, READY, Recording};
 use crate::{
-    braid::{Daemon, said},
+    braid::{Daemon, output_summary},
     cluster,
-    disk::{Cut, Loss},
-    load::{Found, judge_prefix},
+    disk::{PowerCut, Loss},
+    load::{FoundTree, check_prefix},
 };
 
 /// Files created after the recovery: their indexes must be new, their holes empty.
@@ -29,7 +29,7 @@ pub type Verdict = Result<usize, String>;
 /// A cluster's directory as a loss of power leaves it.
 pub struct Image<'r> {
     recording: &'r Recording,
-    place: Place,
+    place: CutPoint,
     dir: PathBuf,
 }
 
@@ -37,8 +37,8 @@ impl<'r> Image<'r> {
     /// Writes the image into a new directory.
     pub fn make(
         recording: &'r Recording,
-        place: Place,
-        cut: &Cut<'_>,
+        place: CutPoint,
+        cut: &PowerCut<'_>,
         loss: &Loss,
         dir: &Path,
     ) -> Result<Self> {
@@ -66,11 +66,11 @@ impl<'r> Image<'r> {
     /// How many operations the namespace has, and whether it lacks bytes that were never synced.
     fn check_tree(&self) -> Result<(usize, bool), String> {
         let place = self.place;
-        let found = if place.begun == 0 { Found::default() } else { see(&self.client()?)? };
+        let found = if place.begun == 0 { FoundTree::default() } else { see(&self.client()?)? };
         let operations = &self.recording.operations[..place.begun];
         let contents = self.recording.contents(place);
         let done =
-            judge_prefix(operations, self.recording.forced(place), &contents, BELOW, &found)?;
+            check_prefix(operations, self.recording.forced(place), &contents, BELOW, &found)?;
         Ok((done, found.has_losses()))
     }
 
@@ -98,7 +98,7 @@ impl<'r> Image<'r> {
         };
         let report = fsck(None)?;
         if !matches!(report.status.code(), Some(0 | FOUND_PROBLEMS)) {
-            return Err(format!("fsck failed: {}", said(&report)));
+            return Err(format!("fsck failed: {}", output_summary(&report)));
         }
         let mended = fsck(Some("--mend"))?;
         if report.status.success() && mended.status.success() {
@@ -106,17 +106,17 @@ impl<'r> Image<'r> {
         }
         let after = fsck(None)?;
         if !(after.status.success() || losses && after.status.code() == Some(FOUND_PROBLEMS)) {
-            return Err(format!("fsck --mend: {}\nand left: {}", said(&mended), said(&after)));
+            return Err(format!("fsck --mend: {}\nand left: {}", output_summary(&mended), output_summary(&after)));
         }
         self.check_tree().map(drop).map_err(|why| format!("after fsck --mend: {why}"))
     }
 }
 
 /// The tree; empty if even its first directory was not forced yet.
-fn see(client: &Client) -> Result<Found, String> {
+fn see(client: &Client) -> Result<FoundTree, String> {
     match client.stat(BELOW) {
-        Err(why) if why.status() == braid_client::Status::NotFound => Ok(Found::default()),
-        _ => Found::see(client, BELOW),
+        Err(why) if why.status() == braid_client::Status::NotFound => Ok(FoundTree::default()),
+        _ => FoundTree::see(client, BELOW),
     }
 }
 

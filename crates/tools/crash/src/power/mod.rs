@@ -14,7 +14,7 @@ mod recording;
 
 pub use image::{Image, Verdict};
 pub use load::{load, operations};
-pub use recording::{Place, Recording};
+pub use recording::{CutPoint, Recording};
 
 /// The whole load lies below this directory.
 const BELOW: &str = "/w";

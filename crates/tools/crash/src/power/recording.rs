@@ -32,7 +32,7 @@ pub struct Recording {
 
 /// A point at which the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct CutPoint {
     /// The first event that does not happen.
     pub at: usize,
     /// Operations acknowledged before.
@@ -90,16 +90,16 @@ impl Recording {
     }
 
     /// The point just before an event. Before the cluster was ready nothing was promised.
-    pub fn place(&self, at: usize) -> Place {
+    pub fn cut_point(&self, at: usize) -> CutPoint {
         let at = at.max(self.ready + 1);
         let done = self.marks.iter().filter(|(_, done)| *done < at).count();
         let begun = self.marks.iter().filter(|(begun, _)| *begun < at).count();
-        Place { at, done, begun }
+        CutPoint { at, done, begun }
     }
 
     /// The point right after an operation was acknowledged.
-    pub fn after(&self, operation: usize) -> Place {
-        self.place(self.marks[operation].1 + 1)
+    pub fn after(&self, operation: usize) -> CutPoint {
+        self.cut_point(self.marks[operation].1 + 1)
     }
 
     /// Operations that made something durable.
@@ -109,28 +109,28 @@ impl Recording {
 
     /// The point for an image: every second image right after a sync, one sync after the other; the
     /// rest anywhere.
-    pub fn choose(&self, image: usize, random: &mut Random) -> Place {
+    pub fn choose(&self, image: usize, random: &mut Random) -> CutPoint {
         let syncs = self.syncs();
         if image.is_multiple_of(2) && !syncs.is_empty() {
             return self.after(syncs[(image / 2) % syncs.len()]);
         }
         let span = self.history.events.len() - self.ready;
-        self.place(self.ready + 1 + random.below(span as u64) as usize)
+        self.cut_point(self.ready + 1 + random.below(span as u64) as usize)
     }
 
     /// Operations up to the last one that was forced at a point.
-    pub(super) fn forced(&self, place: Place) -> usize {
+    pub(super) fn forced(&self, place: CutPoint) -> usize {
         self.operations[..place.done].iter().rposition(Operation::forces).map_or(0, |last| last + 1)
     }
 
     /// Required and allowed bytes of every file at a point.
-    pub(super) fn contents(&self, place: Place) -> Model {
+    pub(super) fn contents(&self, place: CutPoint) -> Model {
         let mut model = Model::default();
         for (number, operation) in self.operations[..place.begun].iter().enumerate() {
             if let (Operation::Sync(path), true) = (operation, number < place.done)
                 && let Some(file) = model.file(path)
             {
-                model.settle(file);
+                model.make_certain(file);
             }
             model.apply(operation);
         }

@@ -28,12 +28,12 @@ pub(super) struct Calls<'t> {
     pub(super) calls: Vec<Call<'t>>,
     pub(super) steps: Vec<Step>,
     /// The creator of each thread: (creator, whether it shares its descriptors).
-    pub(super) made_by: HashMap<u32, (u32, bool)>,
+    pub(super) parents: HashMap<u32, (u32, bool)>,
 }
 
 /// Parses the text of a trace.
 pub(super) fn parse(text: &[u8]) -> Result<Calls<'_>> {
-    let mut calls = Calls { calls: Vec::new(), steps: Vec::new(), made_by: HashMap::new() };
+    let mut calls = Calls { calls: Vec::new(), steps: Vec::new(), parents: HashMap::new() };
     let mut entered: HashMap<u32, usize> = HashMap::new();
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         calls
@@ -92,7 +92,7 @@ impl<'t> Calls<'t> {
         if let ("clone" | "clone3" | "fork" | "vfork", Some(made)) = (call.name, call.returned) {
             let shares =
                 call.arguments.iter().any(|argument| text::has_flag(argument, "CLONE_FILES"));
-            if self.made_by.insert(made as u32, (call.thread, shares)).is_some() {
+            if self.parents.insert(made as u32, (call.thread, shares)).is_some() {
                 bail!("thread {made} was made twice");
             }
         }
@@ -136,7 +136,7 @@ mod tests {
             calls.steps[2..6],
             [Step::Enter(1), Step::Enter(2), Step::Leave(2), Step::Leave(1)]
         );
-        assert_eq!(calls.made_by[&12], (10, true));
+        assert_eq!(calls.parents[&12], (10, true));
     }
 
     #[test]

@@ -17,13 +17,13 @@ pub(super) struct OpenFile {
     pub(super) target: Target,
     pub(super) position: Cell<u64>,
     pub(super) append: bool,
-    pub(super) lasting: bool,
+    pub(super) synchronous: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Descriptor {
     pub(super) file: Rc<OpenFile>,
-    pub(super) until_exec: bool,
+    pub(super) close_on_exec: bool,
 }
 
 /// Tables of all processes; threads share one.
@@ -53,11 +53,11 @@ impl Descriptors {
     pub(super) fn executed(&mut self, thread: u32) {
         // The other threads of the process have ended. A child of `vfork` has its own table from
         // the start.
-        self.table(thread).retain(|_, descriptor| !descriptor.until_exec);
+        self.table(thread).retain(|_, descriptor| !descriptor.close_on_exec);
     }
 
     /// A thread appears for the first time, created by `maker`.
-    pub(super) fn born(&mut self, thread: u32, maker: Option<(u32, bool)>) {
+    pub(super) fn thread_started(&mut self, thread: u32, maker: Option<(u32, bool)>) {
         if self.of_thread.contains_key(&thread) {
             return;
         }

@@ -79,7 +79,7 @@ fn sync(yard: &Yard, point: &Path, number: u8) -> Result<()> {
             ensure!(status.success(), "sync: {status}");
         }
         1 => File::open(point)?.sync_all()?,
-        _ => yard.braid.succeed(["sync".as_ref(), point.join(number.to_string()).as_os_str()])?,
+        _ => yard.braid.run_successfully(["sync".as_ref(), point.join(number.to_string()).as_os_str()])?,
     }
     Ok(())
 }

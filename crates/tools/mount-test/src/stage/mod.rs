@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use braid_crash_tests::{
     braid::Braid,
-    cluster::{Cluster, Places, Victim},
+    cluster::{Cluster, DataDirectories, Victim},
 };
 
 use self::{disks::Disk, mount::Mount};
@@ -40,7 +40,7 @@ pub struct Stage {
 impl Stage {
     /// Starts a new cluster in a new directory.
     pub fn start(braid: &Braid, dir: &Path, mounts: usize) -> Result<Self> {
-        Self::start_at(braid, dir, Places::below(dir, IODS), Vec::new(), mounts)
+        Self::start_at(braid, dir, DataDirectories::below(dir, IODS), Vec::new(), mounts)
     }
 
     /// Starts a new cluster in which every process has its own disk of this size.
@@ -52,14 +52,14 @@ impl Stage {
         let disks = disks.map(named).collect::<Result<Vec<_>>>()?;
         // Below the top directory, which has entries of the disk (`lost+found`).
         let mut places = disks.iter().map(|disk| disk.point().join("data"));
-        let places = Places { meta: places.next().unwrap_or_default(), iods: places.collect() };
+        let places = DataDirectories { meta: places.next().unwrap_or_default(), iods: places.collect() };
         Self::start_at(braid, dir, places, disks, mounts)
     }
 
     fn start_at(
         braid: &Braid,
         dir: &Path,
-        places: Places,
+        places: DataDirectories,
         disks: Vec<Disk>,
         mounts: usize,
     ) -> Result<Self> {

@@ -36,8 +36,8 @@ impl Replay {
         );
         let flags = call.arguments.get(4).copied().unwrap_or_default();
         let lasting =
-            file.lasting || text::has_flag(flags, "RWF_DSYNC") || text::has_flag(flags, "RWF_SYNC");
-        self.change(Change::Write { node, offset, bytes, lasting });
+            file.synchronous || text::has_flag(flags, "RWF_DSYNC") || text::has_flag(flags, "RWF_SYNC");
+        self.change(Change::Write { node, offset, bytes, synchronous: lasting });
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Replay {
         let offset = to.position.get();
         from.position.set(from.position.get() + returned as u64);
         to.position.set(offset + returned as u64);
-        self.change(Change::Write { node, offset, bytes, lasting: to.lasting });
+        self.change(Change::Write { node, offset, bytes, synchronous: to.synchronous });
         Ok(())
     }
 

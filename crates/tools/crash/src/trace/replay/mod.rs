@@ -45,7 +45,7 @@ pub(super) fn replay(calls: &Calls<'_>, root: &Path, marks: &Path) -> Result<His
     for step in &calls.steps {
         let (Step::Enter(index) | Step::Leave(index)) = *step;
         let call = &calls.calls[index];
-        replay.descriptors.born(call.thread, calls.made_by.get(&call.thread).copied());
+        replay.descriptors.thread_started(call.thread, calls.parents.get(&call.thread).copied());
         let outcome = match step {
             Step::Enter(_) => replay.enter(index, call),
             Step::Leave(_) => {
@@ -69,7 +69,7 @@ struct Replay {
 }
 
 /// A path below the root, as given by a call: the directory and the last name.
-struct Place {
+struct NameLocation {
     directory: Node,
     name: Vec<u8>,
 }

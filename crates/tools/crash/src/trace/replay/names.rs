@@ -26,8 +26,8 @@ impl Replay {
         from: (Option<usize>, usize),
         to: (Option<usize>, usize),
     ) -> Result<()> {
-        let from = self.place_of(call, from.0, from.1)?;
-        let to = self.place_of(call, to.0, to.1)?;
+        let from = self.locate_argument(call, from.0, from.1)?;
+        let to = self.locate_argument(call, to.0, to.1)?;
         let (Some(from), Some(to)) = (&from, &to) else {
             ensure!(
                 from.is_none() && to.is_none(),
@@ -53,7 +53,7 @@ impl Replay {
         directory: Option<usize>,
         path: usize,
     ) -> Result<()> {
-        if let Some(place) = self.place_of(call, directory, path)? {
+        if let Some(place) = self.locate_argument(call, directory, path)? {
             self.change(Change::Names(vec![(place.directory, place.name, None)]));
         }
         Ok(())
@@ -66,7 +66,7 @@ impl Replay {
         path: usize,
     ) -> Result<()> {
         let full = self.full_path(call, directory, path)?;
-        if let Some(Ok(place)) = self.place(full.as_deref())? {
+        if let Some(Ok(place)) = self.locate(full.as_deref())? {
             let mode = octal(argument(call, path + 1)?);
             if self.tree.lookup(place.directory, &place.name).is_none() {
                 self.make(Kind::Directory(mode), &place);
@@ -81,10 +81,10 @@ impl Replay {
         from: (Option<usize>, usize),
         to: (Option<usize>, usize),
     ) -> Result<()> {
-        let to = self.place_of(call, to.0, to.1)?;
+        let to = self.locate_argument(call, to.0, to.1)?;
         let node = match self.descriptor_behind(call, from.1)? {
             Some(number) => self.node_of(call.thread, number),
-            None => match self.place_of(call, from.0, from.1)? {
+            None => match self.locate_argument(call, from.0, from.1)? {
                 Some(from) => Some(
                     self.tree
                         .lookup(from.directory, &from.name)
@@ -107,7 +107,7 @@ impl Replay {
         directory: Option<usize>,
         path: usize,
     ) -> Result<()> {
-        if let Some(place) = self.place_of(call, directory, path)? {
+        if let Some(place) = self.locate_argument(call, directory, path)? {
             let target = text::bytes(argument(call, 0)?)?;
             self.make(Kind::Link(target), &place);
         }
@@ -126,7 +126,7 @@ impl Replay {
     }
 
     /// A new node and its name.
-    pub(super) fn make(&mut self, kind: Kind, place: &Place) -> Node {
+    pub(super) fn make(&mut self, kind: Kind, place: &NameLocation) -> Node {
         let node = self.make_nameless(kind, place.directory);
         self.change(Change::Names(vec![(place.directory, place.name.clone(), Some(node))]));
         node

@@ -20,7 +20,7 @@ impl Replay {
         } else if full.as_deref() == Some(&*self.marks) {
             Target::Marks
         } else {
-            match self.place(full.as_deref())? {
+            match self.locate(full.as_deref())? {
                 Some(Ok(place)) => Target::Node(self.opened(&place, call, flags)?),
                 Some(Err(node)) => Target::Node(node),
                 None => {
@@ -32,14 +32,14 @@ impl Replay {
         };
         let lasting = text::has_flag(flags, "O_DSYNC") || text::has_flag(flags, "O_SYNC");
         let append = text::has_flag(flags, "O_APPEND");
-        let file = Rc::new(OpenFile { target, position: Cell::new(0), append, lasting });
+        let file = Rc::new(OpenFile { target, position: Cell::new(0), append, synchronous: lasting });
         let until_exec = text::has_flag(flags, "O_CLOEXEC");
-        self.descriptors.open(call.thread, returned, Descriptor { file, until_exec });
+        self.descriptors.open(call.thread, returned, Descriptor { file, close_on_exec: until_exec });
         Ok(())
     }
 
     /// The node of an open, created or truncated if the flags say so.
-    pub(super) fn opened(&mut self, place: &Place, call: &Call<'_>, flags: &[u8]) -> Result<Node> {
+    pub(super) fn opened(&mut self, place: &NameLocation, call: &Call<'_>, flags: &[u8]) -> Result<Node> {
         if let Some(node) = self.tree.lookup(place.directory, &place.name) {
             if text::has_flag(flags, "O_TRUNC") && !self.tree.bytes(node).is_empty() {
                 self.change(Change::Resize(node, 0));
@@ -62,7 +62,7 @@ impl Replay {
                 self.descriptors.open(
                     call.thread,
                     returned,
-                    Descriptor { until_exec, ..descriptor },
+                    Descriptor { close_on_exec: until_exec, ..descriptor },
                 );
             }
             None => self.descriptors.close(call.thread, returned),

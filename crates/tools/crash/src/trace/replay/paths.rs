@@ -26,7 +26,7 @@ impl Replay {
     }
 
     /// The location of a path below the root: the last name in its directory, or the root itself.
-    pub(super) fn place(&self, path: Option<&Path>) -> Result<Option<Result<Place, Node>>> {
+    pub(super) fn locate(&self, path: Option<&Path>) -> Result<Option<Result<NameLocation, Node>>> {
         let Some(below) = path.and_then(|path| path.strip_prefix(&self.root).ok()) else {
             return Ok(None);
         };
@@ -46,21 +46,21 @@ impl Replay {
                 .lookup(directory, name)
                 .with_context(|| format!("{} is unknown", below.display()))?;
         }
-        Ok(Some(Ok(Place { directory, name: last })))
+        Ok(Some(Ok(NameLocation { directory, name: last })))
     }
 
-    pub(super) fn place_of(
+    pub(super) fn locate_argument(
         &mut self,
         call: &Call<'_>,
         directory: Option<usize>,
         path: usize,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<NameLocation>> {
         let full = self.full_path(call, directory, path)?;
-        Ok(self.place(full.as_deref())?.and_then(Result::ok))
+        Ok(self.locate(full.as_deref())?.and_then(Result::ok))
     }
 
     pub(super) fn existing(&self, path: Option<&Path>) -> Result<Option<Node>> {
-        Ok(match self.place(path)? {
+        Ok(match self.locate(path)? {
             Some(Ok(place)) => self.tree.lookup(place.directory, &place.name),
             Some(Err(node)) => Some(node),
             None => None,

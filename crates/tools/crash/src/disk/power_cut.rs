@@ -15,7 +15,7 @@ const GROWN_ONE_IN: u64 = 3;
 
 /// How much survives of what no sync covered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Share {
+pub enum SurvivingShare {
     /// Nothing: the disk wrote nothing on its own.
     Nothing,
     /// Everything: all processes were killed, the disk was not.
@@ -28,7 +28,7 @@ pub enum Share {
     Scattered,
 }
 
-impl Share {
+impl SurvivingShare {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Everything, Self::Before, Self::BeforeEach, Self::Scattered];
@@ -38,7 +38,7 @@ impl Share {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loss {
     /// How much survives of what was not synced.
-    pub share: Share,
+    pub share: SurvivingShare,
     /// The disks that lost power, by their entry of the root; the others keep everything. `None`:
     /// all.
     pub volumes: Option<HashSet<Node>>,
@@ -49,13 +49,13 @@ pub struct Loss {
 }
 
 /// The moment just before an event.
-pub struct Cut<'h> {
+pub struct PowerCut<'h> {
     history: &'h History,
     at: usize,
     durable: HashSet<usize>,
 }
 
-impl<'h> Cut<'h> {
+impl<'h> PowerCut<'h> {
     /// A cut at an event: the events before it have happened.
     pub fn new(history: &'h History, at: usize) -> Self {
         Self { history, at, durable: durable(history, at) }
@@ -159,14 +159,14 @@ fn subject(change: &Change) -> Node {
 }
 
 struct Chance {
-    share: Share,
+    share: SurvivingShare,
     at: usize,
     moment: usize,
     percent: u64,
 }
 
 impl Chance {
-    fn new(at: usize, share: Share, random: &mut Random) -> Self {
+    fn new(at: usize, share: SurvivingShare, random: &mut Random) -> Self {
         Self {
             share,
             at,
@@ -183,24 +183,24 @@ impl Chance {
         random: &mut Random,
     ) -> bool {
         match self.share {
-            Share::Nothing => false,
-            Share::Everything => true,
-            Share::Before => event < self.moment,
-            Share::BeforeEach => {
+            SurvivingShare::Nothing => false,
+            SurvivingShare::Everything => true,
+            SurvivingShare::Before => event < self.moment,
+            SurvivingShare::BeforeEach => {
                 event
                     < *moments
                         .entry(group)
                         .or_insert_with(|| random.below(self.at as u64 + 1) as usize)
             }
-            Share::Scattered => random.below(100) < self.percent,
+            SurvivingShare::Scattered => random.below(100) < self.percent,
         }
     }
 }
 
-fn keep(tree: &mut Tree, change: &Change, share: Share, random: &mut Random) {
+fn keep(tree: &mut Tree, change: &Change, share: SurvivingShare, random: &mut Random) {
     match change {
         Change::Write { node, offset, bytes, .. }
-            if share == Share::Scattered && random.below(TORN_ONE_IN) == 0 =>
+            if share == SurvivingShare::Scattered && random.below(TORN_ONE_IN) == 0 =>
         {
             tear(tree, *node, *offset, bytes, random);
         }
@@ -224,8 +224,8 @@ fn tear(tree: &mut Tree, node: Node, offset: u64, bytes: &[u8], random: &mut Ran
     }
 }
 
-fn lose(tree: &mut Tree, change: &Change, share: Share, random: &mut Random) {
-    if let (Change::Write { node, offset, bytes, .. }, Share::Scattered) = (change, share)
+fn lose(tree: &mut Tree, change: &Change, share: SurvivingShare, random: &mut Random) {
+    if let (Change::Write { node, offset, bytes, .. }, SurvivingShare::Scattered) = (change, share)
         && random.below(GROWN_ONE_IN) == 0
     {
         tree.grow(*node, offset + bytes.len() as u64);
@@ -238,7 +238,7 @@ fn durable(history: &History, at: usize) -> HashSet<usize> {
     let mut durable = HashSet::new();
     for (index, event) in history.events[..at].iter().enumerate() {
         match event {
-            Event::Change(Change::Write { lasting: true, .. }) => drop(durable.insert(index)),
+            Event::Change(Change::Write { synchronous: true, .. }) => drop(durable.insert(index)),
             Event::Change(change) => pending.entry(subject(change)).or_default().push(index),
             Event::Sync { synced: Synced::Node { node, data_only }, since } => {
                 cover(history, pending.get_mut(node), *since, *data_only, &mut durable);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    found::{Entry, Found},
-    model::{Model, Named, Operation},
+    found_tree::{Entry, FoundTree},
+    model::{Model, NameTarget, Operation},
 };
 
 /// After kills of processes: names must equal those of the model, bytes its certain and pending
@@ -12,7 +12,7 @@ use super::{
 ///
 /// # Errors
 /// The first promise that does not hold.
-pub fn judge_exact(model: &Model, below: &str, found: &Found) -> Result<(), String> {
+pub fn check_exact(model: &Model, below: &str, found: &FoundTree) -> Result<(), String> {
     names(model, below, found)?;
     bytes(model, model, found)
 }
@@ -22,12 +22,12 @@ pub fn judge_exact(model: &Model, below: &str, found: &Found) -> Result<(), Stri
 ///
 /// # Errors
 /// The promise that does not hold, as seen from the closest state.
-pub fn judge_prefix(
+pub fn check_prefix(
     operations: &[Operation],
     forced: usize,
     contents: &Model,
     below: &str,
-    found: &Found,
+    found: &FoundTree,
 ) -> Result<usize, String> {
     let mut closest = None;
     let mut states = vec![Model::default()];
@@ -54,7 +54,7 @@ pub fn judge_prefix(
     ))
 }
 
-fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
+fn names(model: &Model, below: &str, found: &FoundTree) -> Result<(), String> {
     let inside = format!("{below}/");
     let ours = |path: &&String| **path == below || path.starts_with(&inside);
     if let Some(path) = found.0.keys().find(|path| !model.names.contains_key(*path)) {
@@ -64,9 +64,9 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
     for path in model.names.keys().filter(ours) {
         let entry = found.0.get(path).ok_or_else(|| format!("{path} is missing"))?;
         match (&model.names[path], entry) {
-            (Named::Directory, Entry::Directory) => {}
-            (Named::Symbolic(wanted), Entry::Symbolic(target)) if wanted == target => {}
-            (Named::File(file), Entry::File { index, links, .. }) => {
+            (NameTarget::Directory, Entry::Directory) => {}
+            (NameTarget::Symbolic(wanted), Entry::Symbolic(target)) if wanted == target => {}
+            (NameTarget::File(file), Entry::File { index, links, .. }) => {
                 let names = model.paths_of(*file).count();
                 if *links as usize != names {
                     return Err(format!(
@@ -77,7 +77,7 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
                     return Err(format!("{path} is file {index}, which is another file too"));
                 }
             }
-            (Named::File(file), Entry::Lost { index, .. }) => {
+            (NameTarget::File(file), Entry::Lost { index, .. }) => {
                 if files.insert(*index, *file).is_some_and(|other| other != *file) {
                     return Err(format!("{path} is file {index}, which is another file too"));
                 }
@@ -94,7 +94,7 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
     Ok(())
 }
 
-fn bytes(names: &Model, contents: &Model, found: &Found) -> Result<(), String> {
+fn bytes(names: &Model, contents: &Model, found: &FoundTree) -> Result<(), String> {
     for (path, entry) in &found.0 {
         if let (Some(file), Entry::Lost { index, why }) = (names.file(path), entry)
             && !contents.files[file].base.is_empty()

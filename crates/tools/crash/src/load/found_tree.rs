@@ -30,9 +30,9 @@ pub(super) enum Entry {
 
 /// A tree that was found, by path.
 #[derive(Clone, Debug, Default)]
-pub struct Found(pub(super) BTreeMap<String, Entry>);
+pub struct FoundTree(pub(super) BTreeMap<String, Entry>);
 
-impl Found {
+impl FoundTree {
     /// Everything below `below`, and `below` itself.
     ///
     /// # Errors
