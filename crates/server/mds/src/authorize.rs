@@ -8,8 +8,8 @@ use braid_types::{Failure, FileIndex, KeyId, SessionId, Status};
 use braid_wire::{Credential, Role, Secret, Ticket, message::mds::KeyRights};
 
 use crate::{
-    connection::{Connection, Standing},
-    core::{MdsCore, State},
+    connection::{Connection, RegisteredConnection},
+    core::{MdsCore, MdsState},
 };
 
 impl Authorizer for MdsCore {
@@ -41,7 +41,7 @@ impl MdsCore {
         if rights.subtree.is_empty() {
             return Ok((rights, FileIndex::ROOT));
         }
-        let top = self.names.resolve(
+        let top = self.namespace.resolve(
             &braid_meta::Identity::root(),
             FileIndex::ROOT,
             &rights.subtree,
@@ -72,7 +72,7 @@ fn client_key(credential: &Credential) -> Option<KeyId> {
 /// gone, so that a revocation finds it: what it asks afterwards is refused.
 pub(crate) struct KeyTable {
     keys: HashMap<KeyId, ClientKey>,
-    connections: HashMap<u64, Standing>,
+    connections: HashMap<u64, RegisteredConnection>,
 }
 
 impl KeyTable {
@@ -113,7 +113,7 @@ impl KeyTable {
         if let Some(key) = client_key(&connection.peer.credential) {
             self.rights(key)?;
         }
-        self.connections.insert(connection.peer.connection, connection.standing());
+        self.connections.insert(connection.peer.connection, connection.registered());
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl KeyTable {
     }
 }
 
-impl State {
+impl MdsState {
     fn check_ticket(&self, ticket: &Ticket, epoch: u64) -> Result<(), Failure> {
         self.keys.rights(ticket.key)?;
         let SessionId(agent) = ticket.agent_session;

@@ -16,7 +16,7 @@ use braid_wire::{Wire, encode_success, message::mds::Envelope};
 
 use crate::{
     connection::Connection,
-    lease::{Blocked, Hold},
+    lease::{LeaseWait, ClaimGuard},
 };
 
 /// A call that was admitted.
@@ -31,10 +31,10 @@ pub(crate) struct Call {
     /// [`Replay::request`]; 0 for a call without a sequence.
     pub(crate) request: u64,
     /// When it was received, on the server's monotonic clock.
-    pub(crate) came: Duration,
+    pub(crate) received_at: Duration,
     pub(crate) responder: Responder,
     /// Its claims of leases, until it is answered.
-    pub(crate) hold: Option<Hold>,
+    pub(crate) claims: Option<ClaimGuard>,
     /// Frees the call's replay slot if the call is dropped without a reply.
     pub(crate) slot: SlotGuard,
 }
@@ -87,8 +87,8 @@ impl Drop for SlotGuard {
 impl Call {
     /// The session of the caller, also where the call needs none; 0, which is no session, on a
     /// connection without one.
-    pub(crate) fn asker(&self) -> SessionId {
-        self.session.or_else(|| self.connection.bound()).unwrap_or_default()
+    pub(crate) fn caller_session(&self) -> SessionId {
+        self.session.or_else(|| self.connection.session_id()).unwrap_or_default()
     }
 
     /// By what the store recognizes a retry.
@@ -100,20 +100,20 @@ impl Call {
 }
 
 /// The outcome of an operation. The call comes back unless the operation took it.
-pub(crate) enum Flow {
+pub(crate) enum CallOutcome {
     /// The body of the final frame.
     Answer(Call, Vec<u8>),
     /// The operation took the call and answers it later.
-    Later,
+    Pending,
     /// It waits until the file's gate opens, then runs again.
     Gate(Call, FileIndex),
     /// It waits until a lease is returned, then runs again.
-    Lease(Call, Blocked),
+    Lease(Call, LeaseWait),
     /// It failed.
     Fail(Call, Failure),
 }
 
-impl Flow {
+impl CallOutcome {
     /// The outcome of an operation that is complete.
     pub(crate) fn from<R: Wire>(call: Call, outcome: Result<R, Failure>) -> Self {
         match outcome {

@@ -51,7 +51,7 @@ pub struct Iod {
     /// Its write verifier, once it has registered.
     pub verifier: Option<WriteVerifier>,
     /// When it was last heard, on the server's monotonic clock.
-    pub heard: Duration,
+    pub last_heard: Duration,
     /// It applied every fence up to this one.
     pub fence_applied: u64,
     /// Set by an administrator.
@@ -88,7 +88,7 @@ impl Cluster {
         let epoch = MapEpoch(server.0 << 32);
         let mut cluster =
             Self { uuid, epoch, mds, iods, candidates: Arc::default(), removed: Arc::default() };
-        cluster.changed();
+        cluster.bump_epoch();
         cluster
     }
 
@@ -116,7 +116,7 @@ impl Cluster {
     /// Sets the server's own addresses, once its listener has its ports.
     pub fn set_addresses(&mut self, mds: Vec<String>) {
         self.mds = mds;
-        self.changed();
+        self.bump_epoch();
     }
 
     /// One daemon.
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// Whether the daemon is up, or draining.
-    pub fn is_heard(&self, id: IodId) -> bool {
+    pub fn is_reachable(&self, id: IodId) -> bool {
         self.iods
             .get(&id)
             .is_some_and(|iod| !matches!(iod.info.state, IodState::Down | IodState::Removed))
@@ -211,7 +211,7 @@ impl Cluster {
 
     /// Whether each of these daemons still has the write verifier that it had then: what it
     /// reported of its objects then is not lost.
-    pub fn all_keep(&self, then: &[(IodId, WriteVerifier)]) -> bool {
+    pub fn verifiers_unchanged(&self, then: &[(IodId, WriteVerifier)]) -> bool {
         then.iter().all(|(iod, verifier)| self.verifier(*iod) == Some(*verifier))
     }
 
@@ -304,7 +304,7 @@ impl Cluster {
         let seen = |info: &IodInfo| (info.addresses.clone(), info.labels.clone(), info.state);
         let visible = self.iods.get(&id).is_none_or(|old| seen(&old.info) != seen(&iod.info));
         self.iods.insert(id, iod);
-        if visible { self.changed() } else { self.refresh() }
+        if visible { self.bump_epoch() } else { self.refresh_candidates() }
     }
 
     /// A heartbeat.
@@ -328,15 +328,15 @@ impl Cluster {
         }
         let was_down = iod.info.state == IodState::Down;
         let space_changed = iod.info.space != space;
-        iod.heard = now;
+        iod.last_heard = now;
         iod.verifier = Some(verifier);
         iod.fence_applied = iod.fence_applied.max(fence_applied);
         iod.info.space = space;
         iod.info.state = if iod.draining { IodState::Draining } else { IodState::Up };
         if was_down {
-            self.changed();
+            self.bump_epoch();
         } else if space_changed {
-            self.refresh();
+            self.refresh_candidates();
         }
         Ok(())
     }
@@ -354,13 +354,13 @@ impl Cluster {
         let mut changed = false;
         for iod in self.iods.values_mut() {
             let is_shown = !matches!(iod.info.state, IodState::Down | IodState::Removed);
-            if is_shown && now.saturating_sub(iod.heard) > limit {
+            if is_shown && now.saturating_sub(iod.last_heard) > limit {
                 iod.info.state = IodState::Down;
                 changed = true;
             }
         }
         if changed {
-            self.changed();
+            self.bump_epoch();
         }
         changed
     }
@@ -401,21 +401,21 @@ impl Cluster {
                 format!("there is no I/O daemon {id}; try: braid status"),
             )
         })?;
-        if !lost && self.is_heard(id) {
+        if !lost && self.is_reachable(id) {
             let why = format!(
                 "{} is up; try: stop it and wait until braid status shows it as down",
                 self.name(id)
             );
             return Err(Failure::new(Status::Busy, why));
         }
-        Ok(iod.heard)
+        Ok(iod.last_heard)
     }
 
     /// Removes the daemon for good. The caller has put that on record.
     pub fn remove(&mut self, id: IodId) {
         if let Some(iod) = self.iods.get_mut(&id) {
             iod.info.state = IodState::Removed;
-            self.changed();
+            self.bump_epoch();
         }
     }
 
@@ -426,7 +426,7 @@ impl Cluster {
             if iod.info.state != IodState::Down {
                 iod.info.state = state;
             }
-            self.changed();
+            self.bump_epoch();
         }
     }
 
@@ -436,15 +436,15 @@ impl Cluster {
         let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);
         self.iods
             .get(&id)
-            .is_none_or(|iod| iod.fence_applied >= fence || now.saturating_sub(iod.heard) > limit)
+            .is_none_or(|iod| iod.fence_applied >= fence || now.saturating_sub(iod.last_heard) > limit)
     }
 
-    fn changed(&mut self) {
+    fn bump_epoch(&mut self) {
         self.epoch.0 += 1;
-        self.refresh();
+        self.refresh_candidates();
     }
 
-    fn refresh(&mut self) {
+    fn refresh_candidates(&mut self) {
         let candidate = |iod: &Iod| Candidate {
             id: iod.info.id,
             state: iod.info.state,
@@ -494,7 +494,7 @@ impl Iod {
             info,
             directory: record.uuid,
             verifier: None,
-            heard: now,
+            last_heard: now,
             fence_applied: 0,
             draining,
             object_bytes_max,
@@ -643,7 +643,7 @@ mod tests {
         assert_eq!(cluster.check_removal(IodId(9), true).unwrap_err().status, Status::NotFound);
         cluster.check_removal(id, true).unwrap();
         cluster.remove(id);
-        assert!(cluster.is_removed(id) && !cluster.is_heard(id));
+        assert!(cluster.is_removed(id) && !cluster.is_reachable(id));
         let beat =
             cluster.heartbeat(id, space(1), WriteVerifier(1), 0, Duration::ZERO).unwrap_err();
         assert!(beat.detail.contains("was removed from the cluster"), "{}", beat.detail);

@@ -36,23 +36,23 @@ pub struct Connection {
     pub(crate) rights: KeyRights,
     /// The directory at which its absolute paths start: the subtree of its key.
     pub(crate) root: FileIndex,
-    own: Arc<Identity>,
+    own_identity: Arc<Identity>,
     vouches: bool,
     /// Shared with [`Standing`].
     revoked: Arc<AtomicBool>,
-    session: OnceLock<Arc<Pulse>>,
-    state: Mutex<Bound>,
+    session: OnceLock<Arc<SessionActivity>>,
+    state: Mutex<ConnectionState>,
 }
 
 /// What the server stores of every connection, so that the revocation of a key finds it, also where
 /// the connection has no session.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct RegisteredConnection {
     key: KeyId,
     revoked: Arc<AtomicBool>,
 }
 
-impl Standing {
+impl RegisteredConnection {
     /// Revokes the connection if it proved this key.
     pub(crate) fn revoke(&self, key: KeyId) {
         if self.key == key {
@@ -62,25 +62,25 @@ impl Standing {
 }
 
 #[derive(Debug, Default)]
-struct Bound {
+struct ConnectionState {
     identities: HashMap<u32, Arc<Identity>>,
     /// The number of groups of all of them.
     groups: usize,
     iod: Option<IodId>,
     /// Files with several names that were reached by a path: an inode records only one of its
     /// directories.
-    reached: HashSet<FileIndex>,
+    reached_files: HashSet<FileIndex>,
 }
 
 /// The part of a session that every call reads without the server's lock.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct SessionActivity {
     pub(crate) session: SessionId,
     heard_ms: AtomicU64,
     ended: AtomicBool,
 }
 
-impl Pulse {
+impl SessionActivity {
     pub(crate) fn new(session: SessionId, now: Duration) -> Self {
         Self {
             session,
@@ -89,16 +89,16 @@ impl Pulse {
         }
     }
 
-    pub(crate) fn hear(&self, now: Duration) {
+    pub(crate) fn note_activity(&self, now: Duration) {
         self.heard_ms.store(now.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// When it was last heard.
-    pub(crate) fn heard(&self, now: Duration) -> Duration {
-        now.saturating_sub(Duration::from_millis(self.silent_ms(now)))
+    pub(crate) fn last_active(&self, now: Duration) -> Duration {
+        now.saturating_sub(Duration::from_millis(self.idle_ms(now)))
     }
 
-    pub(crate) fn silent_ms(&self, now: Duration) -> u64 {
+    pub(crate) fn idle_ms(&self, now: Duration) -> u64 {
         (now.as_millis() as u64).saturating_sub(self.heard_ms.load(Ordering::Relaxed))
     }
 
@@ -123,12 +123,12 @@ impl Connection {
         let vouches = user.is_none() && matches!(peer.role, Role::Client | Role::Admin);
         let own = Arc::new(squashed(user.unwrap_or_else(Identity::root), &rights));
         let (revoked, session, state) = (Arc::default(), OnceLock::new(), Mutex::default());
-        Self { peer, owner, rights, root, own, vouches, revoked, session, state }
+        Self { peer, owner, rights, root, own_identity: own, vouches, revoked, session, state }
     }
 
     pub(crate) fn identity(&self, number: u32) -> Result<Arc<Identity>, Failure> {
         if number == 0 {
-            return Ok(self.own.clone());
+            return Ok(self.own_identity.clone());
         }
         self.check_vouches()?;
         let known = self.state().identities.get(&number).cloned();
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// Binds the connection to a session; once.
-    pub(crate) fn bind(&self, pulse: Arc<Pulse>) -> Result<(), Failure> {
+    pub(crate) fn bind(&self, pulse: Arc<SessionActivity>) -> Result<(), Failure> {
         let again = self.session.get().is_some_and(|bound| bound.session == pulse.session);
         if self.session.set(pulse).is_ok() || again { Ok(()) } else { Err(already_bound()) }
     }
@@ -201,12 +201,12 @@ impl Connection {
                 format!("session {} has ended", pulse.session),
             ));
         }
-        pulse.hear(now);
+        pulse.note_activity(now);
         Ok(pulse.session)
     }
 
     /// The session that it belongs to, live or not.
-    pub(crate) fn bound(&self) -> Option<SessionId> {
+    pub(crate) fn session_id(&self) -> Option<SessionId> {
         self.session.get().map(|pulse| pulse.session)
     }
 
@@ -230,12 +230,12 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        Standing { key: self.owner.key, revoked: self.revoked.clone() }
+    pub(crate) fn registered(&self) -> RegisteredConnection {
+        RegisteredConnection { key: self.owner.key, revoked: self.revoked.clone() }
     }
 
     pub(crate) fn note_reached(&self, file: FileIndex) {
-        let reached = &mut self.state().reached;
+        let reached = &mut self.state().reached_files;
         if reached.len() >= REACHED_MAX {
             reached.clear();
         }
@@ -243,18 +243,18 @@ impl Connection {
     }
 
     pub(crate) fn has_reached(&self, file: FileIndex) -> bool {
-        self.state().reached.contains(&file)
+        self.state().reached_files.contains(&file)
     }
 
-    pub(crate) fn iod(&self) -> Option<IodId> {
+    pub(crate) fn registered_iod(&self) -> Option<IodId> {
         self.state().iod
     }
 
-    pub(crate) fn set_iod(&self, iod: IodId) {
+    pub(crate) fn set_registered_iod(&self, iod: IodId) {
         self.state().iod = Some(iod);
     }
 
-    fn state(&self) -> MutexGuard<'_, Bound> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,14 +35,14 @@ use braid_wire::Secret;
 use crate::{
     authorize::KeyTable,
     call::{Call, UnansweredSlots},
-    census::Census,
+    file_count::FileCount,
     cluster::Cluster,
-    deletion::Deleter,
+    deletion::DeletionQueue,
     environment::Environment,
-    fan_out::Asked,
-    force::Forcer,
+    iod_queries::PendingQueries,
+    log_sync::LogSync,
     lease::Leases,
-    lock::Locks,
+    lock::LockTable,
     metrics::Counters,
     ops::NameSearch,
     session::SessionTable,
@@ -55,7 +55,7 @@ pub struct MdsCore {
     pub(crate) key: Secret,
     pub(crate) uuid: ClusterUuid,
     pub(crate) epoch: MdsEpoch,
-    pub(crate) names: Namespace,
+    pub(crate) namespace: Namespace,
     pub(crate) counters: Counters,
     pub(crate) started: Duration,
     /// How many gates are closed: with none, the calls of a file need no lock.
@@ -63,26 +63,26 @@ pub struct MdsCore {
     /// Recorded sizes are uncertain: see `size/uncertain.rs`.
     pub(crate) in_doubt: AtomicBool,
     /// Whether any I/O daemon was removed for good: with none, opens need no lock for that.
-    pub(crate) any_removed: AtomicBool,
+    pub(crate) any_iod_removed: AtomicBool,
     /// See `fan_out.rs`. Taken after `state`; nothing is called under it.
-    pub(crate) asked: Mutex<Asked>,
+    pub(crate) iod_queries: Mutex<PendingQueries>,
     /// See `lease/`.
     pub(crate) leases: Leases,
     /// Where fsck's searches for names ended. Nothing is called under it.
     pub(crate) name_search: Mutex<NameSearch>,
     /// Held while an I/O daemon registers; taken before `state`.
-    pub(crate) registering: Mutex<()>,
+    pub(crate) registration_lock: Mutex<()>,
     /// Whether a thread is reserving file indexes.
-    pub(crate) reserving: AtomicBool,
-    turn: AtomicU64,
+    pub(crate) reserving_indexes: AtomicBool,
+    round_robin: AtomicU64,
     /// Replay slots to free: of calls that were dropped without a reply.
     pub(crate) unanswered: Arc<UnansweredSlots>,
-    state: Mutex<State>,
-    me: Weak<Self>,
+    state: Mutex<MdsState>,
+    self_ref: Weak<Self>,
 }
 
 /// The state under the server's lock.
-pub(crate) struct State {
+pub(crate) struct MdsState {
     /// Sessions, their ends and their fences.
     pub(crate) sessions: SessionTable,
     pub(crate) cluster: Cluster,
@@ -90,13 +90,13 @@ pub(crate) struct State {
     pub(crate) keys: KeyTable,
     /// Sizes that are not recorded, and changes of sizes that are not finished.
     pub(crate) sizes: SizeTable,
-    pub(crate) locks: Locks<Call>,
-    pub(crate) deleter: Deleter,
-    pub(crate) forcer: Forcer,
-    pub(crate) census: Census,
+    pub(crate) locks: LockTable<Call>,
+    pub(crate) deletions: DeletionQueue,
+    pub(crate) log_sync: LogSync,
+    pub(crate) file_count: FileCount,
     pub(crate) ticks: u64,
     /// A daemon came back since the last tick: what waited for it is tried in the next tick.
-    pub(crate) daemon_back: bool,
+    pub(crate) iod_returned: bool,
     /// I/O daemons that are being removed from the cluster.
     pub(crate) removing: BTreeSet<IodId>,
 }
@@ -109,7 +109,7 @@ impl MdsCore {
         names: Namespace,
         in_doubt: bool,
         leases: Leases,
-        state: State,
+        state: MdsState,
     ) -> Arc<Self> {
         let epoch = names.epoch();
         let started = env.clock.monotonic();
@@ -120,21 +120,21 @@ impl MdsCore {
             key,
             uuid,
             epoch,
-            names,
+            namespace: names,
             counters: Counters::default(),
             started,
             closed_gates,
             in_doubt: AtomicBool::new(in_doubt),
-            any_removed,
-            asked: Mutex::default(),
+            any_iod_removed: any_removed,
+            iod_queries: Mutex::default(),
             leases,
             name_search: Mutex::default(),
-            registering: Mutex::default(),
-            reserving: AtomicBool::default(),
-            turn: AtomicU64::new(epoch.0),
+            registration_lock: Mutex::default(),
+            reserving_indexes: AtomicBool::default(),
+            round_robin: AtomicU64::new(epoch.0),
             unanswered: Arc::default(),
             state: Mutex::new(state),
-            me: me.clone(),
+            self_ref: me.clone(),
         })
     }
 
@@ -153,7 +153,7 @@ impl MdsCore {
     /// # Errors
     /// Those of the store.
     pub fn sync(&self) -> Result<(), Failure> {
-        self.names.sync()
+        self.namespace.sync()
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -161,21 +161,21 @@ impl MdsCore {
     }
 
     /// The next number of the round robin of placement.
-    pub(crate) fn turn(&self) -> u64 {
-        self.turn.fetch_add(1, Ordering::Relaxed)
+    pub(crate) fn next_turn(&self) -> u64 {
+        self.round_robin.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, MdsState> {
         self.state.lock().unwrap_or_else(poisoned)
     }
 
     pub(crate) fn weak(&self) -> Weak<Self> {
-        self.me.clone()
+        self.self_ref.clone()
     }
 
     /// A reference for work that continues later; `None` while the core is being dropped.
     pub(crate) fn arc(&self) -> Option<Arc<Self>> {
-        self.me.upgrade()
+        self.self_ref.upgrade()
     }
 }
 

@@ -30,10 +30,10 @@ use braid_types::{Failure, FileIndex, IodId, ObjectId};
 use braid_wire::message::iod::Delete;
 
 use crate::{
-    core::{MdsCore, State, report},
-    fan_out::Replies,
+    core::{MdsCore, MdsState, report},
+    iod_queries::Replies,
     objects,
-    size::SETTLE_MS,
+    size::RECORD_SIZE_MS,
 };
 
 /// Files in one batch.
@@ -42,26 +42,26 @@ const DELETE_FILES_MAX: usize = 256;
 const DELETE_OBJECTS_MAX: usize = 16_384;
 /// Files that are deleted, and not durably yet, in memory (I9): about 400 B each with layouts of 16
 /// parts. With this many they are made durable without waiting.
-const UNSURE_FILES_MAX: usize = 8192;
+const UNCERTAIN_FILES_MAX: usize = 8192;
 
 /// Files that wait for a daemon that is down, in memory (I9): 8 B each. With more, the other
 /// daemons are asked again in each pass, which does no harm.
-const HELD_UP_FILES_MAX: usize = 65_536;
+const BLOCKED_FILES_MAX: usize = 65_536;
 
 /// The state of the deleter.
 #[derive(Debug, Default)]
-pub(crate) struct Deleter {
+pub(crate) struct DeletionQueue {
     running: bool,
     /// Something was queued since the pass began.
-    more: bool,
-    unsure: Unsure,
+    queue_changed: bool,
+    uncertain: UncertainDeletions,
     /// Deleted by every daemon that is up.
-    held_up: BTreeSet<FileIndex>,
+    blocked: BTreeSet<FileIndex>,
 }
 
 /// Files whose objects every daemon has deleted, but a loss of power may undo that.
 #[derive(Debug, Default)]
-struct Unsure {
+struct UncertainDeletions {
     files: BTreeMap<FileIndex, Deletion>,
     /// When the first of them was added.
     since: Duration,
@@ -69,19 +69,19 @@ struct Unsure {
     asked: BTreeSet<FileIndex>,
 }
 
-impl Deleter {
+impl DeletionQueue {
     /// Something may have been queued.
-    pub(crate) fn queued(&mut self) {
-        self.more = true;
+    pub(crate) fn note_queued(&mut self) {
+        self.queue_changed = true;
     }
 
     /// A daemon came back, or is not waited for any longer: blocked files are tried again.
-    pub(crate) fn let_go(&mut self) {
-        self.held_up.clear();
+    pub(crate) fn retry_blocked(&mut self) {
+        self.blocked.clear();
     }
 }
 
-impl Unsure {
+impl UncertainDeletions {
     fn insert(&mut self, deletions: impl IntoIterator<Item = Deletion>, now: Duration) {
         if self.files.is_empty() {
             self.since = now;
@@ -94,13 +94,13 @@ impl Unsure {
     }
 
     fn is_full(&self) -> bool {
-        self.files.len() >= UNSURE_FILES_MAX
+        self.files.len() >= UNCERTAIN_FILES_MAX
     }
 
     /// Takes those that the daemons are to be asked for now.
     fn next(&mut self, now: Duration) -> Vec<Deletion> {
         let due =
-            now.saturating_sub(self.since) >= Duration::from_millis(SETTLE_MS) || self.is_full();
+            now.saturating_sub(self.since) >= Duration::from_millis(RECORD_SIZE_MS) || self.is_full();
         if !due || !self.asked.is_empty() {
             return Vec::new();
         }
@@ -111,34 +111,34 @@ impl Unsure {
 
 impl MdsCore {
     /// Called after an operation that may have queued objects.
-    pub(crate) fn kick_deletions<T>(&self, done: &Result<T, Failure>) {
+    pub(crate) fn note_if_deleted<T>(&self, done: &Result<T, Failure>) {
         if done.is_ok() {
-            self.state().deleter.queued();
+            self.state().deletions.note_queued();
         }
     }
 
     /// Processes the queue from its start, unless that is in progress.
     pub(crate) fn delete_queued(self: &Arc<Self>, all: bool) {
         {
-            let deleter = &mut self.state().deleter;
-            if deleter.running || !(deleter.more || all) {
+            let deleter = &mut self.state().deletions;
+            if deleter.running || !(deleter.queue_changed || all) {
                 return;
             }
-            (deleter.running, deleter.more) = (true, false);
+            (deleter.running, deleter.queue_changed) = (true, false);
         }
-        self.delete_after(None);
+        self.delete_page(None);
     }
 
-    fn delete_after(self: &Arc<Self>, after: Option<FileIndex>) {
+    fn delete_page(self: &Arc<Self>, after: Option<FileIndex>) {
         let Some((batch, last)) = self.next_deletions(after) else {
-            self.state().deleter.running = false;
+            self.state().deletions.running = false;
             return;
         };
-        self.force(move |core, forced| match forced {
+        self.sync_log_then(move |core, forced| match forced {
             Ok(()) => core.delete_batch(batch, last),
             Err(failure) => {
                 report("syncing the log before objects are deleted", &failure);
-                core.state().deleter.running = false;
+                core.state().deletions.running = false;
             }
         });
     }
@@ -146,20 +146,20 @@ impl MdsCore {
     /// The next batch of the queue after `after`, and the last file that was looked at.
     fn next_deletions(&self, mut after: Option<FileIndex>) -> Option<(Vec<Deletion>, FileIndex)> {
         loop {
-            let page = self.names.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
+            let page = self.namespace.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
                 report("reading the deletion queue", &failure);
                 Vec::new()
             });
             let last = page.last()?.file;
-            let State { deleter, sizes, .. } = &mut *self.state();
-            if deleter.unsure.is_full() {
-                deleter.more = true;
+            let MdsState { deletions: deleter, sizes, .. } = &mut *self.state();
+            if deleter.uncertain.is_full() {
+                deleter.queue_changed = true;
                 return None;
             }
             // A truncate in flight would make an object again on a daemon that has deleted it.
             let free = |file: FileIndex| {
-                !deleter.unsure.contains(file)
-                    && !deleter.held_up.contains(&file)
+                !deleter.uncertain.contains(file)
+                    && !deleter.blocked.contains(&file)
                     && !sizes.is_intent_running(file)
             };
             let batch: Vec<Deletion> =
@@ -172,47 +172,47 @@ impl MdsCore {
     }
 
     fn delete_batch(self: &Arc<Self>, batch: Vec<Deletion>, last: FileIndex) {
-        self.forget_layouts(batch.iter().map(|deletion| deletion.file));
+        self.recall_layouts(batch.iter().map(|deletion| deletion.file));
         let removed = self.state().cluster.removed();
-        self.ask_all(calls(&batch, false, &removed), move |core, replies| {
+        self.query_iods(calls(&batch, false, &removed), move |core, replies| {
             let now = core.now();
-            let failed = failed(&replies);
+            let failed = failed_iods(&replies);
             let (waits, done): (Vec<_>, Vec<_>) =
-                batch.into_iter().partition(|deletion| touches(deletion, &failed));
+                batch.into_iter().partition(|deletion| has_object_on(deletion, &failed));
             {
-                let State { deleter, cluster, .. } = &mut *core.state();
-                deleter.unsure.insert(done, now);
+                let MdsState { deletions: deleter, cluster, .. } = &mut *core.state();
+                deleter.uncertain.insert(done, now);
                 // Checked under the lock: a daemon that has come back is asked in the next pass.
-                let is_down = |iod: &IodId| !failed.contains(iod) || !cluster.is_heard(*iod);
+                let is_down = |iod: &IodId| !failed.contains(iod) || !cluster.is_reachable(*iod);
                 let held_up =
                     waits.iter().filter(|wait| objects::daemons(&wait.layout).iter().all(is_down));
-                let room = HELD_UP_FILES_MAX.saturating_sub(deleter.held_up.len());
-                deleter.held_up.extend(held_up.take(room).map(|wait| wait.file));
+                let room = BLOCKED_FILES_MAX.saturating_sub(deleter.blocked.len());
+                deleter.blocked.extend(held_up.take(room).map(|wait| wait.file));
             }
-            core.delete_after(Some(last));
+            core.delete_page(Some(last));
         });
     }
 
     /// Makes durable what was deleted some time ago, unless that is in progress.
-    pub(crate) fn settle_deletions(self: &Arc<Self>) {
+    pub(crate) fn confirm_deletions(self: &Arc<Self>) {
         let now = self.now();
-        let batch = self.state().deleter.unsure.next(now);
+        let batch = self.state().deletions.uncertain.next(now);
         if batch.is_empty() {
             return;
         }
         let removed = self.state().cluster.removed();
-        self.ask_all(calls(&batch, true, &removed), move |core, replies| {
-            let failed = failed(&replies);
-            let done = batch.iter().filter(|deletion| !touches(deletion, &failed));
+        self.query_iods(calls(&batch, true, &removed), move |core, replies| {
+            let failed = failed_iods(&replies);
+            let done = batch.iter().filter(|deletion| !has_object_on(deletion, &failed));
             let files: Vec<FileIndex> = done.map(|deletion| deletion.file).collect();
-            match core.names.deletions_done(&files) {
+            match core.namespace.deletions_done(&files) {
                 Ok(()) => {
                     core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed);
                 }
                 Err(failure) => report("removing deletions from the queue", &failure),
             }
             // The others are in the queue and in no list: the next pass begins with them.
-            core.state().deleter.unsure.asked.clear();
+            core.state().deletions.uncertain.asked.clear();
         });
     }
 }
@@ -230,12 +230,12 @@ fn calls(batch: &[Deletion], durable: bool, removed: &BTreeSet<IodId>) -> Vec<(I
 }
 
 /// Daemons whose call failed.
-fn failed(replies: &Replies<()>) -> BTreeSet<IodId> {
+fn failed_iods(replies: &Replies<()>) -> BTreeSet<IodId> {
     replies.iter().filter(|(_, reply)| reply.is_err()).map(|(iod, _)| *iod).collect()
 }
 
 /// Whether one of these daemons may have an object of the file.
-fn touches(deletion: &Deletion, iods: &BTreeSet<IodId>) -> bool {
+fn has_object_on(deletion: &Deletion, iods: &BTreeSet<IodId>) -> bool {
     objects::daemons(&deletion.layout).iter().any(|iod| iods.contains(iod))
 }
 

@@ -8,7 +8,7 @@
 
 mod authorize;
 mod call;
-mod census;
+mod file_count;
 pub mod cluster;
 mod connection;
 mod convert;
@@ -16,14 +16,14 @@ mod core;
 mod daemon;
 mod deletion;
 mod environment;
-mod fan_out;
-mod force;
+mod iod_queries;
+mod log_sync;
 mod lease;
 mod lock;
 mod metrics;
 mod objects;
 mod ops;
-mod place;
+mod path_ref;
 pub mod placement;
 mod service;
 pub mod session;
@@ -31,11 +31,11 @@ mod size;
 mod start;
 #[cfg(test)]
 mod tests;
-mod tick;
+mod periodic;
 
 pub use connection::Connection;
 pub use core::MdsCore;
 pub use daemon::{Mds, MdsConfig, StartError};
 pub use environment::{Clock, Environment, IodLink, LinkDone, Spawner};
 pub use start::CoreConfig;
-pub use tick::TICK_MS;
+pub use periodic::TICK_MS;

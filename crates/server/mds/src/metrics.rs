@@ -21,13 +21,13 @@ pub(crate) struct Counters {
     /// Files whose size was collected and whose mark was cleared.
     pub(crate) collected: AtomicU64,
     /// Queries for a size that were answered by the caller's own report.
-    pub(crate) told: AtomicU64,
+    pub(crate) answered_by_report: AtomicU64,
     /// Files whose objects were deleted.
     pub(crate) deleted: AtomicU64,
     /// Sessions that were fenced.
     pub(crate) fenced: AtomicU64,
     /// Syncs of the log.
-    pub(crate) forces: AtomicU64,
+    pub(crate) log_syncs: AtomicU64,
 }
 
 /// Resident memory of the process, in bytes; 0 where the system does not say.
@@ -60,11 +60,11 @@ impl MdsCore {
             (
                 "sizes_told_total",
                 "Answers with a size that the caller itself reported.",
-                count(&counters.told),
+                count(&counters.answered_by_report),
             ),
             ("files_deleted_total", "Files whose objects were deleted.", count(&counters.deleted)),
             ("sessions_fenced_total", "Sessions that were fenced.", count(&counters.fenced)),
-            ("log_forces_total", "Syncs of the log.", count(&counters.forces)),
+            ("log_forces_total", "Syncs of the log.", count(&counters.log_syncs)),
         ] {
             metric(&mut page, name, "counter", help, value);
         }
@@ -96,7 +96,7 @@ impl MdsCore {
             ("epoch", "The server's epoch.", status.epoch.0),
             ("iods", "I/O daemons that ever joined.", status.map.iods.len() as u64),
             ("iods_up", "I/O daemons that are up.", up),
-            ("inodes_cached", "Inodes in memory.", self.names.cached_inodes() as u64),
+            ("inodes_cached", "Inodes in memory.", self.namespace.cached_inodes() as u64),
             (
                 "memory_bytes",
                 "Resident memory, including mapped pages of the base.",

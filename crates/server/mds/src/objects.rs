@@ -51,7 +51,7 @@ pub(crate) fn parts_on_only(layout: &Layout, iods: &BTreeSet<IodId>) -> Parts {
 
 /// What one daemon said of a file's objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct IodReply {
     pub(crate) iod: IodId,
     pub(crate) verifier: WriteVerifier,
     pub(crate) infos: Vec<ObjectInfo>,
@@ -59,9 +59,9 @@ pub(crate) struct Answer {
 
 /// The size and time of a file by its objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct CollectedSize {
     pub(crate) fetch: ObjectSummary,
-    pub(crate) bytes_used: u64,
+    pub(crate) allocated_bytes: u64,
     /// The verifier of each daemon that has an object of the file: while it is the same, the daemon
     /// has lost nothing.
     pub(crate) verifiers: Vec<(IodId, WriteVerifier)>,
@@ -69,12 +69,12 @@ pub(crate) struct Found {
     pub(crate) empty: Vec<(IodId, WriteVerifier)>,
     /// A recorded part was lost with a removed daemon: the size is at least this, and is not known
     /// better.
-    pub(crate) lost: bool,
+    pub(crate) is_part_lost: bool,
 }
 
-impl Found {
+impl CollectedSize {
     /// Whether an object that `heard` had is missing, although no daemon has a new verifier.
-    pub(crate) fn misses(&self, heard: &Self) -> bool {
+    pub(crate) fn lost_object_since(&self, heard: &Self) -> bool {
         let kept = |said| self.verifiers.contains(said) || self.empty.contains(said);
         heard.verifiers.iter().all(kept)
             && !heard.fetch.parts.iter().all(|part| self.fetch.parts.contains(part))
@@ -87,13 +87,13 @@ impl Found {
 /// # Errors
 /// [`Status::ObjectLost`] for a part that is recorded as existing and is missing (I11);
 /// [`Status::Corrupted`] for lengths that the layout cannot have.
-pub(crate) fn combine(
+pub(crate) fn file_state(
     inode: &Inode,
     layout: &Layout,
-    answers: &[Answer],
+    answers: &[IodReply],
     removed: &BTreeSet<IodId>,
     change: u64,
-) -> Result<Found, Failure> {
+) -> Result<CollectedSize, Failure> {
     let mut there = Parts::none();
     let (mut mtime, mut bytes_used) = (None::<Timestamp>, 0u64);
     let (mut lengths, mut verifiers, mut empty) = (Vec::new(), Vec::new(), Vec::new());
@@ -120,15 +120,15 @@ pub(crate) fn combine(
     let mut size = size.map_err(|error| {
         Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file))
     })?;
-    let lost = !removed.is_empty() && has_lost(inode, layout, removed);
+    let lost = !removed.is_empty() && has_lost_part(inode, layout, removed);
     if lost {
         size = size.max(inode.size);
     }
     let fetch = ObjectSummary { generation: inode.size_generation, size, parts: there, mtime, change };
-    Ok(Found { fetch, bytes_used, verifiers, empty, lost })
+    Ok(CollectedSize { fetch, allocated_bytes: bytes_used, verifiers, empty, is_part_lost: lost })
 }
 
 /// Whether a recorded part of a file was lost with a removed daemon (I11).
-pub(crate) fn has_lost(inode: &Inode, layout: &Layout, removed: &BTreeSet<IodId>) -> bool {
+pub(crate) fn has_lost_part(inode: &Inode, layout: &Layout, removed: &BTreeSet<IodId>) -> bool {
     parts_on_only(layout, removed).iter().any(|part| inode.parts.contains(part))
 }

@@ -43,7 +43,7 @@ pub struct Candidate {
 
 /// The daemons that get new files, of those that fit the hint: daemons that are up, without those
 /// that are nearly full, unless all are. A stripe over a full disk fails the whole file.
-fn usable<'c>(fits: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candidate> {
+fn usable_iods<'c>(fits: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candidate> {
     let mut found: Vec<&Candidate> = fits.filter(|iod| iod.state == IodState::Up).collect();
     if found.iter().any(|iod| !iod.nearly_full) {
         found.retain(|iod| !iod.nearly_full);
@@ -55,13 +55,13 @@ fn usable<'c>(fits: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candidate> {
 #[derive(Debug, Default)]
 pub struct Candidates {
     iods: Vec<Candidate>,
-    unwished: Arc<Unwished>,
+    unwished: Arc<DefaultLayouts>,
 }
 
 /// The layouts of files without a hint, each made once: one for each daemon that a file may begin
 /// with.
 #[derive(Debug, Default)]
-struct Unwished {
+struct DefaultLayouts {
     usable: Vec<IodId>,
     layouts: Vec<OnceLock<Arc<Layout>>>,
 }
@@ -70,12 +70,12 @@ impl Candidates {
     /// Every daemon of the cluster, in the order of their ids. The layouts of `before` are reused
     /// while the same daemons are usable.
     pub fn new(iods: Vec<Candidate>, before: &Self) -> Self {
-        let usable: Vec<IodId> = usable(iods.iter()).into_iter().map(|iod| iod.id).collect();
+        let usable: Vec<IodId> = usable_iods(iods.iter()).into_iter().map(|iod| iod.id).collect();
         let unwished = if usable == before.unwished.usable {
             Arc::clone(&before.unwished)
         } else {
             let layouts = usable.iter().map(|_| OnceLock::new()).collect();
-            Arc::new(Unwished { usable, layouts })
+            Arc::new(DefaultLayouts { usable, layouts })
         };
         Self { iods, unwished }
     }
@@ -90,12 +90,12 @@ impl Candidates {
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn unwished(
+    pub fn default_layout(
         &self,
         turn: u64,
         make: impl FnOnce() -> Result<Layout, Failure>,
     ) -> Result<Arc<Layout>, Failure> {
-        let Unwished { usable, layouts } = &*self.unwished;
+        let DefaultLayouts { usable, layouts } = &*self.unwished;
         let Some(first) = turn.checked_rem(usable.len() as u64) else {
             return make().map(Arc::new);
         };
@@ -109,7 +109,7 @@ impl Candidates {
 
 /// Everything that placement depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Choice<'a> {
+pub struct PlacementInput<'a> {
     /// The hint of the call.
     pub wish: &'a LayoutHint,
     /// The default of the nearest directory that has one.
@@ -117,12 +117,12 @@ pub struct Choice<'a> {
     /// Every daemon of the cluster, in the order of their ids.
     pub iods: &'a [Candidate],
     /// Rises by one with each new file: the position of the round robin.
-    pub turn: u64,
+    pub round_robin: u64,
     /// Owner of the new file.
     pub uid: u64,
 }
 
-impl Choice<'_> {
+impl PlacementInput<'_> {
     /// The layout of the new file.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Choice<'_> {
         let mut usable = match self.wish.first_iod {
             // A number of the first daemon counts all daemons that are up.
             Some(_) => fitting.filter(|iod| iod.state == IodState::Up).collect(),
-            None => usable(fitting),
+            None => usable_iods(fitting),
         };
         if usable.is_empty() {
             return Err(no_iods(self.iods.len(), labels));
@@ -173,12 +173,12 @@ impl Choice<'_> {
             self.wish.placement.or(self.inherited.placement).unwrap_or(Placement::RoundRobin);
         let first = match (self.first_iod(usable.len())?, placement) {
             (Some(first), _) => first as u64,
-            (None, Placement::RoundRobin) => self.turn % count,
+            (None, Placement::RoundRobin) => self.round_robin % count,
             (None, Placement::Owner) => self.uid % count,
             (None, _) => {
                 // With equal free space, not every file may go to the same daemon: the round robin
                 // decides among equals.
-                usable.rotate_left((self.turn % count) as usize);
+                usable.rotate_left((self.round_robin % count) as usize);
                 usable.sort_by_key(|iod| std::cmp::Reverse(iod.available));
                 0
             }
@@ -333,7 +333,7 @@ pub fn check_default(wish: &LayoutHint) -> Result<(), Failure> {
             nearly_full: false,
         })
         .collect();
-    Choice { wish, inherited: &LayoutHint::none(), iods: &iods, turn: 0, uid: 0 }.layout().map(drop)
+    PlacementInput { wish, inherited: &LayoutHint::none(), iods: &iods, round_robin: 0, uid: 0 }.layout().map(drop)
 }
 
 fn invalid(detail: String) -> Failure {
@@ -376,7 +376,7 @@ mod tests {
         iods: &[Candidate],
         turn: u64,
     ) -> Result<Layout, Failure> {
-        Choice { wish, inherited, iods, turn, uid: 1000 }.layout()
+        PlacementInput { wish, inherited, iods, round_robin: turn, uid: 1000 }.layout()
     }
 
     fn placed(layout: &Layout) -> Vec<u32> {
@@ -407,7 +407,7 @@ mod tests {
         let mut some = iods(3);
         let candidates = Candidates::new(some.clone(), &Candidates::default());
         let take = |from: &Candidates, turn| {
-            from.unwished(turn, || choose(&wish(), &wish(), from.iods(), turn)).unwrap()
+            from.default_layout(turn, || choose(&wish(), &wish(), from.iods(), turn)).unwrap()
         };
         for turn in 0..7 {
             assert_eq!(*take(&candidates, turn), choose(&wish(), &wish(), &some, turn).unwrap());
@@ -420,7 +420,7 @@ mod tests {
         let fewer = Candidates::new(some, &fuller);
         assert_eq!(placed(&take(&fewer, 1)), [3, 1]);
         let none = Candidates::default();
-        let refused = none.unwished(0, || choose(&wish(), &wish(), none.iods(), 0));
+        let refused = none.default_layout(0, || choose(&wish(), &wish(), none.iods(), 0));
         assert_eq!(refused.unwrap_err().status, Status::NoIods);
     }
 
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(placed(&choose(&wish(), &wish(), &some, 0).unwrap()), [1, 3, 4]);
         let candidates = Candidates::new(some.clone(), &Candidates::default());
         let make = || choose(&wish(), &wish(), candidates.iods(), 1);
-        assert_eq!(placed(&candidates.unwished(1, make).unwrap()), [3, 4, 1]);
+        assert_eq!(placed(&candidates.default_layout(1, make).unwrap()), [3, 4, 1]);
         some[1].labels = vec!["disk=ssd".into()];
         let ssd = LayoutHint { labels: vec!["disk=ssd".into()], ..wish() };
         assert_eq!(

@@ -14,12 +14,12 @@ use braid_wire::{
 };
 
 use crate::{
-    call::{Call, Flow, SlotGuard},
+    call::{Call, CallOutcome, SlotGuard},
     connection::Connection,
     core::MdsCore,
     ops,
     session::Admission,
-    size::check_told,
+    size::check_size_reports,
 };
 
 impl CallService for MdsCore {
@@ -67,7 +67,7 @@ fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest, &[u8]), Failure> 
         let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
         if known { malformed(error) } else { unknown() }
     })?;
-    check_told(&envelope.size_reports)?;
+    check_size_reports(&envelope.size_reports)?;
     let asked = from.rest();
     let request = MdsRequest::decode(op, asked).ok_or_else(unknown)?;
     Ok((envelope, request.map_err(malformed)?, asked))
@@ -118,9 +118,9 @@ impl MdsCore {
                 session,
                 who,
                 request: digest,
-                came: now,
+                received_at: now,
                 responder,
-                hold: None,
+                claims: None,
             }
         };
         let Some(id) = session.filter(|_| envelope.sequence != 0) else {
@@ -159,13 +159,13 @@ impl MdsCore {
     }
 
     /// Answers or suspends a call that an operation returned.
-    pub(crate) fn settle(&self, flow: Flow, request: MdsRequest) {
+    pub(crate) fn settle(&self, flow: CallOutcome, request: MdsRequest) {
         match flow {
-            Flow::Answer(call, body) => self.answer(call, body),
-            Flow::Fail(call, failure) => self.fail(call, &failure),
-            Flow::Later => {}
-            Flow::Lease(call, blocked) => self.park(&blocked, (call, request)),
-            Flow::Gate(call, file) => {
+            CallOutcome::Answer(call, body) => self.answer(call, body),
+            CallOutcome::Fail(call, failure) => self.fail(call, &failure),
+            CallOutcome::Pending => {}
+            CallOutcome::Lease(call, blocked) => self.park(&blocked, (call, request)),
+            CallOutcome::Gate(call, file) => {
                 let parked = self.state().sizes.wait_at_gate(file, (call, request));
                 match parked.map_err(|back| *back) {
                     Ok(()) => {}
@@ -200,7 +200,7 @@ impl MdsCore {
     fn end(&self, mut call: Call, body: Vec<u8>, done: bool) {
         // The claims are dropped first: a client that gets the answer and asks for a lease is not
         // refused because of this call.
-        drop(call.hold.take());
+        drop(call.claims.take());
         if call.envelope.sequence != 0
             && let Some(session) = call.session
         {

@@ -12,14 +12,14 @@ use braid_wire::Secret;
 
 use crate::{
     authorize::KeyTable,
-    census::Census,
+    file_count::FileCount,
     cluster::Cluster,
-    core::{MdsCore, State},
-    deletion::Deleter,
+    core::{MdsCore, MdsState},
+    deletion::DeletionQueue,
     environment::Environment,
-    force::Forcer,
+    log_sync::LogSync,
     lease::Leases,
-    lock::Locks,
+    lock::LockTable,
     session::{Owner, SessionTable},
     size::SizeTable,
 };
@@ -70,7 +70,7 @@ impl MdsCore {
         names.keep_orphans(in_doubt);
         let cluster = Cluster::new(identity.uuid, epoch, config.addresses, names.iods()?, now);
         cluster.iods().for_each(|iod| env.link.locate(iod.info.id, &iod.info.addresses));
-        let state = State {
+        let state = MdsState {
             sessions: SessionTable::new(
                 epoch,
                 SessionId(identity.next_session),
@@ -79,19 +79,19 @@ impl MdsCore {
             ),
             cluster,
             keys: KeyTable::new(names.client_keys()?),
-            locks: Locks::new(!in_doubt),
+            locks: LockTable::new(!in_doubt),
             sizes: SizeTable::default(),
-            deleter: Deleter::default(),
-            forcer: Forcer::default(),
-            census: Census::default(),
+            deletions: DeletionQueue::default(),
+            log_sync: LogSync::default(),
+            file_count: FileCount::default(),
             ticks: 0,
-            daemon_back: false,
+            iod_returned: false,
             removing: BTreeSet::new(),
         };
         let leases = Leases::new(epoch, leasing, now);
         let core = Self::new(env, config.server_key, identity.uuid, names, in_doubt, leases, state);
         core.recover_intents()?;
-        core.state().deleter.queued();
+        core.state().deletions.note_queued();
         Ok(core)
     }
 

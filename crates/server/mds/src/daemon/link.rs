@@ -32,35 +32,35 @@ const QUEUE_MAX: usize = 4096;
 /// Threads for each daemon.
 const THREADS: usize = 2;
 
-struct Job {
+struct IodCall {
     op: u16,
     body: Vec<u8>,
     done: LinkDone,
 }
 
 /// One daemon: its queue and its connection.
-struct Lane {
-    jobs: SyncSender<Job>,
-    place: Arc<Mutex<Place>>,
+struct IodQueue {
+    jobs: SyncSender<IodCall>,
+    connection: Arc<Mutex<IodConnection>>,
 }
 
-struct Place {
+struct IodConnection {
     endpoint: Endpoint,
     /// The connection that both threads share; `None` until it is needed, and after it failed.
-    shared: Option<Arc<SharedConnection>>,
+    connection: Option<Arc<SharedConnection>>,
 }
 
 pub(super) struct SocketLink {
     key: Secret,
     tls: TlsPolicy,
     driver: Blocking,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LinkState {
     cluster: Option<ClusterUuid>,
-    lanes: HashMap<IodId, Lane>,
+    queues: HashMap<IodId, IodQueue>,
     stopped: bool,
 }
 
@@ -72,14 +72,14 @@ impl SocketLink {
     pub(super) fn set_cluster(&self, cluster: ClusterUuid) {
         let mut state = lock(&self.state);
         state.cluster = Some(cluster);
-        state.lanes.values().for_each(|lane| lock(&lane.place).endpoint.cluster = Some(cluster));
+        state.queues.values().for_each(|lane| lock(&lane.connection).endpoint.cluster = Some(cluster));
     }
 
     /// Accepts no more calls. Calls in flight end with their own time-outs.
     pub(super) fn stop(&self) {
         let mut state = lock(&self.state);
         state.stopped = true;
-        state.lanes.clear();
+        state.queues.clear();
     }
 
     fn endpoint(&self, iod: IodId, addresses: &[String], cluster: Option<ClusterUuid>) -> Endpoint {
@@ -95,17 +95,17 @@ impl SocketLink {
         }
     }
 
-    fn open_lane(&self, iod: IodId, endpoint: Endpoint) -> std::io::Result<Lane> {
+    fn start_queue(&self, iod: IodId, endpoint: Endpoint) -> std::io::Result<IodQueue> {
         let (jobs, queue) = mpsc::sync_channel(QUEUE_MAX);
         let (queue, place) =
-            (Arc::new(Mutex::new(queue)), Arc::new(Mutex::new(Place { endpoint, shared: None })));
+            (Arc::new(Mutex::new(queue)), Arc::new(Mutex::new(IodConnection { endpoint, connection: None })));
         for _ in 0..THREADS {
             let (driver, queue, place) = (self.driver.clone(), queue.clone(), place.clone());
             thread::Builder::new()
                 .name(format!("mds-iod-{iod}"))
-                .spawn(move || work(&driver, &queue, &place))?;
+                .spawn(move || run_queue(&driver, &queue, &place))?;
         }
-        Ok(Lane { jobs, place })
+        Ok(IodQueue { jobs, connection: place })
     }
 }
 
@@ -117,9 +117,9 @@ impl std::fmt::Debug for SocketLink {
 
 impl IodLink for SocketLink {
     fn call(&self, iod: IodId, op: u16, body: Vec<u8>, done: LinkDone) {
-        let jobs = lock(&self.state).lanes.get(&iod).map(|lane| lane.jobs.clone());
+        let jobs = lock(&self.state).queues.get(&iod).map(|lane| lane.jobs.clone());
         let Some(jobs) = jobs else { return done(Err(refused(iod, "its address is not known"))) };
-        match jobs.try_send(Job { op, body, done }) {
+        match jobs.try_send(IodCall { op, body, done }) {
             Ok(()) => {}
             Err(TrySendError::Full(job)) => {
                 (job.done)(Err(refused(iod, "too many calls wait for it")))
@@ -136,38 +136,38 @@ impl IodLink for SocketLink {
             return;
         }
         let endpoint = self.endpoint(iod, addresses, state.cluster);
-        if let Some(lane) = state.lanes.get(&iod) {
-            let mut place = lock(&lane.place);
+        if let Some(lane) = state.queues.get(&iod) {
+            let mut place = lock(&lane.connection);
             if place.endpoint.addresses != endpoint.addresses {
-                place.shared = None;
+                place.connection = None;
             }
             place.endpoint = endpoint;
             return;
         }
-        match self.open_lane(iod, endpoint) {
-            Ok(lane) => drop(state.lanes.insert(iod, lane)),
+        match self.start_queue(iod, endpoint) {
+            Ok(lane) => drop(state.queues.insert(iod, lane)),
             Err(error) => tracing::error!(%iod, %error, "no thread for an I/O daemon"),
         }
     }
 }
 
-fn work(driver: &Blocking, queue: &Mutex<Receiver<Job>>, place: &Mutex<Place>) {
+fn run_queue(driver: &Blocking, queue: &Mutex<Receiver<IodCall>>, place: &Mutex<IodConnection>) {
     loop {
         let job = lock(queue).recv();
         let Ok(job) = job else { return };
-        (job.done)(ask(driver, place, job.op, &job.body));
+        (job.done)(call_once(driver, place, job.op, &job.body));
     }
 }
 
 /// One call. A connection that failed may have been dead for long (the daemon restarted), so the
 /// call is tried once more on a new one. Every call of the server may be repeated.
-fn ask(driver: &Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<Answer, NetError> {
-    let kept = lock(place).shared.clone();
+fn call_once(driver: &Blocking, place: &Mutex<IodConnection>, op: u16, body: &[u8]) -> Result<Answer, NetError> {
+    let kept = lock(place).connection.clone();
     if let Some(shared) = kept {
         match block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT)) {
-            Err(NetError::ConnectionLost { .. }) => forget(place, &shared),
+            Err(NetError::ConnectionLost { .. }) => drop_broken(place, &shared),
             Err(error) => {
-                forget(place, &shared);
+                drop_broken(place, &shared);
                 return Err(error);
             }
             answer => return answer,
@@ -176,29 +176,29 @@ fn ask(driver: &Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<
     let shared = connect(driver, place)?;
     let answer = block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT));
     if answer.is_err() {
-        forget(place, &shared);
+        drop_broken(place, &shared);
     }
     answer
 }
 
-fn connect(driver: &Blocking, place: &Mutex<Place>) -> Result<Arc<SharedConnection>, NetError> {
+fn connect(driver: &Blocking, place: &Mutex<IodConnection>) -> Result<Arc<SharedConnection>, NetError> {
     let endpoint = {
         let place = lock(place);
-        if let Some(shared) = &place.shared {
+        if let Some(shared) = &place.connection {
             return Ok(shared.clone());
         }
         place.endpoint.clone()
     };
     let shared =
         Arc::new(block_on(driver.connect_shared(&endpoint, driver.now() + CONNECT_TIMEOUT))?);
-    lock(place).shared = Some(shared.clone());
+    lock(place).connection = Some(shared.clone());
     Ok(shared)
 }
 
-fn forget(place: &Mutex<Place>, broken: &Arc<SharedConnection>) {
+fn drop_broken(place: &Mutex<IodConnection>, broken: &Arc<SharedConnection>) {
     let mut place = lock(place);
-    if place.shared.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, broken)) {
-        place.shared = None;
+    if place.connection.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, broken)) {
+        place.connection = None;
     }
 }
 

@@ -38,9 +38,9 @@ use log::LogThread;
 /// How long a server that stops waits until closed files are on the daemons' disks (I8): half of
 /// what systemd and users accept. Sizes that are not recorded by then are collected after the next
 /// start.
-const STOP_SETTLE_MAX: Duration = Duration::from_secs(10);
+const STOP_RECORD_SIZES_MAX: Duration = Duration::from_secs(10);
 /// Interval of the checks whether that is done.
-const STOP_SETTLE_LOOK: Duration = Duration::from_millis(5);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Configuration of a metadata server.
 #[derive(Clone, Debug)]
@@ -142,9 +142,9 @@ impl Mds {
             clock: Arc::new(SystemClock::new()),
         };
         let mut made = CoreConfig::new(config.server_key.clone());
-        made.namespace.boot = boot();
+        made.namespace.boot = boot_id();
         let core = MdsCore::open(store, made, env).map_err(explain)?;
-        if let Some(mark) = core.names.needs_fsck().map_err(explain)? {
+        if let Some(mark) = core.namespace.needs_fsck().map_err(explain)? {
             tracing::warn!("the file system must be checked: {mark}; try: braid fsck --mend");
         }
         link.set_cluster(core.cluster());
@@ -184,7 +184,7 @@ impl Mds {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
             let _ = thread.join(); // a tick that panicked has been reported where it did
-            self.settle();
+            self.record_sizes();
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.stop();
@@ -199,10 +199,10 @@ impl Mds {
 }
 
 impl Mds {
-    fn settle(&self) {
-        let deadline = Instant::now() + STOP_SETTLE_MAX;
-        while !self.core.hurry_sizes() && Instant::now() < deadline {
-            thread::sleep(STOP_SETTLE_LOOK);
+    fn record_sizes(&self) {
+        let deadline = Instant::now() + STOP_RECORD_SIZES_MAX;
+        while !self.core.record_all_sizes() && Instant::now() < deadline {
+            thread::sleep(STOP_POLL_INTERVAL);
         }
     }
 }
@@ -222,7 +222,7 @@ fn advertised(wanted: &[String], listening: &[SocketAddr]) -> Vec<String> {
 }
 
 /// The id of this boot of the host, if the system has one.
-fn boot() -> Option<u128> {
+fn boot_id() -> Option<u128> {
     // random(4): a UUID that is drawn once for each boot.
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()

@@ -10,12 +10,12 @@ use braid_types::{Failure, FileIndex, SessionId, Status, limits::RECALL_CONTACT_
 
 use super::{
     layout, names_of,
-    service::{Aged, Blocked, Board, DataGrant, Leases, Need, Parked, Things, no_recalls},
+    service::{ExpiredWaits, LeaseWait, LeaseService, DataGrant, Leases, Need, SuspendOutcome, LeasedItems, no_recalls},
 };
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
-    size::Waiting,
+    size::SuspendedCall,
 };
 
 /// A thread that runs calls again. Dropped when one of them panics.
@@ -29,18 +29,18 @@ impl Drop for Draining<'_> {
 
 impl MdsCore {
     /// Does something under the lock of the leases and then, without it, what follows.
-    pub(super) fn on_board<T>(&self, work: impl FnOnce(&mut Board) -> T) -> T {
-        let (done, after) = self.leases.change(work);
-        after.told.into_iter().for_each(|(call, answer)| call.responder.send(answer));
-        if after.drains {
-            self.drain_ready();
+    pub(super) fn with_leases<T>(&self, work: impl FnOnce(&mut LeaseService) -> T) -> T {
+        let (done, after) = self.leases.with_lock(work);
+        after.replies.into_iter().for_each(|(call, answer)| call.responder.send(answer));
+        if after.must_resume {
+            self.resume_ready();
         }
         done
     }
 
     /// Runs calls again that waited. If one of them panics, the next change of a lease goes on with
     /// the rest.
-    fn drain_ready(&self) {
+    fn resume_ready(&self) {
         let draining = Draining(&self.leases);
         while let Some((call, request)) = self.leases.next_ready() {
             self.run(call, request);
@@ -51,69 +51,69 @@ impl MdsCore {
     /// Claims what a call needs, or checks its claims again. The call comes back when it may go on.
     // A flow is large because a call is, and is handed on immediately.
     #[allow(clippy::result_large_err)]
-    pub(crate) fn claim(&self, call: Call, needs: &[Need]) -> Result<Call, Flow> {
-        let session = call.asker();
-        self.claim_as(call, session, needs)
+    pub(crate) fn claim(&self, call: Call, needs: &[Need]) -> Result<Call, CallOutcome> {
+        let session = call.caller_session();
+        self.claim_against(call, session, needs)
     }
 
     /// Claims what a call needs of all sessions but this one; of all, where it is 0, which is no
     /// session.
     #[allow(clippy::result_large_err)]
-    pub(crate) fn claim_as(
+    pub(crate) fn claim_against(
         &self,
         mut call: Call,
         session: SessionId,
         needs: &[Need],
-    ) -> Result<Call, Flow> {
+    ) -> Result<Call, CallOutcome> {
         if needs.is_empty() {
             return Ok(call);
         }
         let now = self.now();
-        let (kept, dropped) = match call.hold.take() {
-            Some(hold) if hold.of == Things::of(needs) => (Some(hold), None),
+        let (kept, dropped) = match call.claims.take() {
+            Some(hold) if hold.of == LeasedItems::of(needs) => (Some(hold), None),
             other => (None, other),
         };
         let core = self.weak();
-        let (hold, blocked) = self.on_board(|board| board.claim(kept, &core, session, needs, now));
+        let (hold, blocked) = self.with_leases(|board| board.claim(kept, &core, session, needs, now));
         // After the new claim, so that no other call comes between.
         drop(dropped);
-        call.hold = Some(hold);
+        call.claims = Some(hold);
         match blocked {
             None => Ok(call),
-            Some(blocked) => Err(Flow::Lease(call, blocked)),
+            Some(blocked) => Err(CallOutcome::Lease(call, blocked)),
         }
     }
 
     /// Whether another session than the caller's holds an item, or may.
     pub(crate) fn is_leased(&self, call: &Call, of: LeaseOf) -> bool {
-        let session = call.asker();
-        self.on_board(|board| board.is_leased(session, of))
+        let session = call.caller_session();
+        self.with_leases(|board| board.is_held_by_other(session, of))
     }
 
     /// Claims what the size of a file needs: that no other session has buffered writes to it.
     #[allow(clippy::result_large_err)]
-    pub(crate) fn look(&self, call: Call, file: FileIndex) -> Result<Call, Flow> {
-        if !self.is_gathered(&call, file) {
+    pub(crate) fn claim_size_query(&self, call: Call, file: FileIndex) -> Result<Call, CallOutcome> {
+        if !self.has_buffered_writes(&call, file) {
             return Ok(call);
         }
         self.claim(call, &[(LeaseOf::Data(file), LeaseMode::Look)])
     }
 
     /// Whether another session than the caller's may have buffered writes to a file.
-    pub(crate) fn is_gathered(&self, call: &Call, file: FileIndex) -> bool {
-        let session = call.asker();
-        self.leases.any_writing() && self.on_board(|board| board.is_gathered(session, file))
+    pub(crate) fn has_buffered_writes(&self, call: &Call, file: FileIndex) -> bool {
+        let session = call.caller_session();
+        self.leases.any_writing() && self.with_leases(|board| board.has_buffered_writes(session, file))
     }
 
     /// Suspends a call that waits for leases.
-    pub(crate) fn park(&self, blocked: &Blocked, waiting: Waiting) {
-        match self.on_board(|board| board.park(blocked, waiting)) {
-            Parked::Waits => {}
-            Parked::Full(full) => {
+    pub(crate) fn park(&self, blocked: &LeaseWait, waiting: SuspendedCall) {
+        match self.with_leases(|board| board.suspend(blocked, waiting)) {
+            SuspendOutcome::Waits => {}
+            SuspendOutcome::Full(full) => {
                 let why = "too many calls wait for leases of the file or directory";
                 self.fail(full.0, &Failure::new(Status::TryAgain, why));
             }
-            Parked::Freed(again) => {
+            SuspendOutcome::Freed(again) => {
                 let (call, request) = *again;
                 self.run(call, request);
             }
@@ -121,19 +121,19 @@ impl MdsCore {
     }
 
     /// Whether a session is on record as a holder of leases.
-    pub(crate) fn uses_leases(&self, session: SessionId) -> bool {
-        self.on_board(|board| board.is_user(session))
+    pub(crate) fn is_lease_holder(&self, session: SessionId) -> bool {
+        self.with_leases(|board| board.is_lease_holder(session))
     }
 
     /// Notes a session as a holder of leases once the store has it on record. False when it has
     /// ended.
-    pub(crate) fn note_user(&self, session: SessionId) -> bool {
+    pub(crate) fn note_lease_holder(&self, session: SessionId) -> bool {
         // Held to the end: a session that ends is removed from the live ones first, and its leases
         // are ended then.
         let state = self.state();
         let lives = state.sessions.live.get(session).is_some();
         if lives {
-            self.leases.add_user(session);
+            self.leases.add_lease_holder(session);
         }
         lives
     }
@@ -142,7 +142,7 @@ impl MdsCore {
     /// number.
     pub(crate) fn grant_shared(&self, of: LeaseOf, session: SessionId) -> Option<u64> {
         let now = self.now();
-        self.on_board(|board| board.grant_shared(of, session, now))
+        self.with_leases(|board| board.grant_shared(of, session, now))
     }
 
     /// Asks for a data lease; the call comes back with its mode and number. `wish` is the mode, and
@@ -153,26 +153,26 @@ impl MdsCore {
         mut call: Call,
         file: FileIndex,
         wish: (LeaseMode, bool),
-    ) -> Result<(Call, LeaseMode, u64), Flow> {
-        let (session, now, core) = (call.asker(), self.now(), self.weak());
-        let kept = call.hold.take();
+    ) -> Result<(Call, LeaseMode, u64), CallOutcome> {
+        let (session, now, core) = (call.caller_session(), self.now(), self.weak());
+        let kept = call.claims.take();
         let (hold, granted) =
-            self.on_board(|board| board.ask_data(kept, &core, (session, file), wish, now));
-        call.hold = Some(hold);
+            self.with_leases(|board| board.ask_data(kept, &core, (session, file), wish, now));
+        call.claims = Some(hold);
         match granted {
             // A session that must be alone is, as far as leases show. Its append must still be
             // done beside clients that use none.
             DataGrant::Granted(mode, number) if wish.1 => Ok((call, mode, number)),
             DataGrant::Granted(mode, number) => {
-                Ok((call, self.lessened(file, session, mode), number))
+                Ok((call, self.downgraded_lease(file, session, mode), number))
             }
-            DataGrant::Waits(blocked) => Err(Flow::Lease(call, blocked)),
+            DataGrant::Waits(blocked) => Err(CallOutcome::Lease(call, blocked)),
             DataGrant::Full => {
                 let why =
                     "the server has as many leases as it can hold; the least used are recalled";
-                Err(Flow::Fail(call, Failure::new(Status::TryAgain, why)))
+                Err(CallOutcome::Fail(call, Failure::new(Status::TryAgain, why)))
             }
-            DataGrant::Ended => Err(Flow::Fail(call, has_ended(session))),
+            DataGrant::Ended => Err(CallOutcome::Fail(call, has_ended(session))),
         }
     }
 
@@ -183,40 +183,40 @@ impl MdsCore {
         file: FileIndex,
         wish: LeaseMode,
     ) -> (LeaseMode, u64) {
-        let (session, now) = (call.asker(), self.now());
-        let (read, _) = self.used_besides(file, session);
-        match self.on_board(|board| board.try_data(session, file, wish, read, now)) {
-            Some((mode, number)) => (self.lessened(file, session, mode), number),
+        let (session, now) = (call.caller_session(), self.now());
+        let (read, _) = self.opens_without_leases(file, session);
+        match self.with_leases(|board| board.try_data(session, file, wish, read, now)) {
+            Some((mode, number)) => (self.downgraded_lease(file, session, mode), number),
             None => (LeaseMode::None, 0),
         }
     }
 
     /// What remains of a data lease beside clients that use the file without leases. They are
     /// checked after the grant: a client that opens the file later claims it, and finds the grant.
-    fn lessened(&self, file: FileIndex, session: SessionId, mode: LeaseMode) -> LeaseMode {
+    fn downgraded_lease(&self, file: FileIndex, session: SessionId, mode: LeaseMode) -> LeaseMode {
         if mode == LeaseMode::Shared {
             return mode;
         }
-        let (read, written) = self.used_besides(file, session);
+        let (read, written) = self.opens_without_leases(file, session);
         if !(written || read && mode == LeaseMode::Write) {
             return mode;
         }
-        self.on_board(|board| board.lessen(file, session));
+        self.with_leases(|board| board.lessen(file, session));
         LeaseMode::Shared
     }
 
     /// Whether other sessions that use no leases have a file open, and whether for writing.
-    fn used_besides(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
-        let opens = self.names.opens_of(file);
+    fn opens_without_leases(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
+        let opens = self.namespace.opens_of(file);
         let besides = || {
-            opens.iter().filter(|open| open.session != session && !self.uses_leases(open.session))
+            opens.iter().filter(|open| open.session != session && !self.is_lease_holder(open.session))
         };
         (besides().next().is_some(), besides().any(|open| open.writers > 0))
     }
 
     /// Sizes that were reported for these files were lost with a daemon's power: recalls the leases
     /// that cover them, without waiting.
-    pub(crate) fn forget_kept(&self, inodes: &[Arc<Inode>]) {
+    pub(crate) fn recall_names(&self, inodes: &[Arc<Inode>]) {
         self.recall_from_all(
             &inodes.iter().filter_map(|inode| names_of(inode)).collect::<Vec<_>>(),
         );
@@ -225,80 +225,80 @@ impl MdsCore {
     /// These files are removed, and their objects are about to be: recalls the leases of their
     /// layouts, without waiting. The daemons refuse later reads, and no other file ever has the
     /// same index (I11).
-    pub(crate) fn forget_layouts(&self, files: impl Iterator<Item = FileIndex>) {
+    pub(crate) fn recall_layouts(&self, files: impl Iterator<Item = FileIndex>) {
         self.recall_from_all(&files.map(layout).collect::<Vec<_>>());
     }
 
     fn recall_from_all(&self, needs: &[Need]) {
         if !needs.is_empty() {
             let now = self.now();
-            self.on_board(|board| board.recall_from_all(needs, now));
+            self.with_leases(|board| board.recall_from_all(needs, now));
         }
     }
 
     /// Suspends a session's question for recalls. What it held before a restart is gone.
-    pub(crate) fn park_for_recalls(&self, call: Call, session: SessionId, seen: u64) {
-        let answered = self.on_board(|board| board.await_recalls(call, session, seen));
+    pub(crate) fn await_recalls_of(&self, call: Call, session: SessionId, seen: u64) {
+        let answered = self.with_leases(|board| board.await_recalls(call, session, seen));
         if let Some((call, answer)) = answered {
             call.responder.send(answer);
         }
     }
 
     /// A session returns leases.
-    pub(crate) fn take_back(&self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
-        self.on_board(|board| board.take_back(session, leases));
+    pub(crate) fn return_leases_of(&self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
+        self.with_leases(|board| board.return_leases(session, leases));
     }
 
     /// A session of before a restart relies on no lease any more.
-    pub(crate) fn has_let_go(&self, session: SessionId) {
-        self.on_board(|board| board.has_let_go(session));
+    pub(crate) fn drop_old_leases(&self, session: SessionId) {
+        self.with_leases(|board| board.drop_unreclaimed(session));
     }
 
     /// A session closed: its leases are free.
     pub(crate) fn free_leases(&self, session: SessionId) {
-        let awaited = self.on_board(|board| board.end_closed(session));
+        let awaited = self.with_leases(|board| board.end_closed(session));
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
     }
 
     /// A session was ended that was last heard then: its leases are freed when they are no longer
     /// valid.
     pub(crate) fn break_leases(&self, session: SessionId, heard: Duration) {
-        let awaited = self.on_board(|board| board.end_broken(session, heard));
+        let awaited = self.with_leases(|board| board.end_broken(session, heard));
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
     }
 
     /// The fences of these sessions hold.
     pub(crate) fn leases_fenced(&self, sessions: &[SessionId]) {
-        self.on_board(|board| board.fenced(sessions));
+        self.with_leases(|board| board.fenced(sessions));
     }
 
     /// Ends waits that are too long, sessions that do not return leases, and leases that are no
     /// longer valid.
     pub(crate) fn age_leases(self: &Arc<Self>, now: Duration) {
-        let Aged { expired, awaited, overdue, overdue_though_heard } =
-            self.on_board(|board| board.age(now));
+        let ExpiredWaits { expired, awaited, overdue, overdue_though_heard } =
+            self.with_leases(|board| board.expire_all(now));
         awaited.into_iter().for_each(|call| call.responder.send(no_recalls()));
         for (call, by) in expired {
-            let failure = self.blame(&call, by);
+            let failure = self.holders_failure(&call, by);
             self.fail(call, &failure);
         }
         let is_given_up = |id: &SessionId| {
             let state = self.state();
-            let silent = state.sessions.live.get(*id).map(|session| session.pulse.silent_ms(now));
+            let silent = state.sessions.live.get(*id).map(|session| session.activity.idle_ms(now));
             silent
                 .is_some_and(|silent| silent > RECALL_CONTACT_MS || overdue_though_heard.contains(id))
         };
         let overdue: Vec<SessionId> = overdue.into_iter().filter(is_given_up).collect();
         if !overdue.is_empty() {
             tracing::warn!(count = overdue.len(), "sessions do not return leases in time");
-            self.end_fenced(&overdue);
+            self.end_and_fence(&overdue);
         }
     }
 
     /// The failure of a call that waited too long: it names the clients.
-    fn blame(&self, call: &Call, by: Wait) -> Failure {
-        let session = call.asker();
-        let holders = self.on_board(|board| board.blockers(by, session));
+    fn holders_failure(&self, call: &Call, by: Wait) -> Failure {
+        let session = call.caller_session();
+        let holders = self.with_leases(|board| board.holders_waited_for(by, session));
         let names: Vec<String> = {
             let state = self.state();
             let name = |id: &SessionId| match (

@@ -33,7 +33,7 @@ mod needs;
 mod service;
 
 pub(crate) use needs::{layout, names, names_of};
-pub(crate) use service::{Blocked, Hold, Leases};
+pub(crate) use service::{LeaseWait, ClaimGuard, Leases};
 
 /// The call, once its claims hold; else the operation ends here for now.
 macro_rules! claimed {

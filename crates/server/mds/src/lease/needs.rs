@@ -26,7 +26,7 @@ impl MdsCore {
         if (writes || empties) && !self.is_written_besides(call, inode.file) {
             needs.extend(names_of(inode));
         }
-        let data = match (self.uses_leases(call.asker()), empties || writes) {
+        let data = match (self.is_lease_holder(call.caller_session()), empties || writes) {
             (true, _) if !empties => None,
             (_, true) => Some(LeaseMode::Shared),
             (_, false) => Some(LeaseMode::Look),
@@ -38,30 +38,30 @@ impl MdsCore {
     /// Whether an open for writing changes nothing for sessions that cache attributes of the file:
     /// since it is being written, none does.
     fn is_written_besides(&self, call: &Call, file: FileIndex) -> bool {
-        let writers = self.names.writers(file);
-        writers.len() > 1 || writers.contains(&call.asker())
+        let writers = self.namespace.writers(file);
+        writers.len() > 1 || writers.contains(&call.caller_session())
     }
 
     /// Whether the caller may not cache a file's attributes under the names lease of its directory.
     /// `settled`: its size is recorded, or was collected after its last writer.
-    pub(crate) fn is_shared(&self, call: &Call, inode: &Inode, settled: bool) -> bool {
+    pub(crate) fn is_uncacheable(&self, call: &Call, inode: &Inode, settled: bool) -> bool {
         if inode.is_directory() {
             return inode.nlink == 0;
         }
-        if self.names.denied(inode.file).read {
+        if self.namespace.denied(inode.file).read {
             // A client that cached them would open the file without asking.
             return true;
         }
-        if inode.nlink != 1 || inode.linked || self.is_in_doubt() && inode.layout.is_some() {
+        if inode.nlink != 1 || inode.linked || self.sizes_uncertain() && inode.layout.is_some() {
             return true;
         }
         if !inode.size_in_objects {
             return false;
         }
-        let writers = self.names.writers(inode.file);
+        let writers = self.namespace.writers(inode.file);
         match writers.as_slice() {
             [] => !settled,
-            writers => writers.iter().any(|writer| *writer != call.asker()),
+            writers => writers.iter().any(|writer| *writer != call.caller_session()),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     call::Call,
     convert,
     core::MdsCore,
-    size::{GATE_WAIT_MS_MAX, Waiting},
+    size::{GATE_WAIT_MS_MAX, SuspendedCall},
 };
 
 /// Calls that wait for leases of one item (I9).
@@ -36,57 +36,57 @@ pub(super) type Need = (LeaseOf, LeaseMode);
 /// The leases, with a lock of their own.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    board: Mutex<Board>,
+    board: Mutex<LeaseService>,
     /// Write leases there are: with none, the size of a file needs no lock.
     writing: AtomicUsize,
 }
 
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct LeaseService {
     table: LeaseTable,
     next_claim: u64,
     /// Calls that wait until a session holds less of an item.
-    waiting: BTreeMap<Wait, VecDeque<Waiting>>,
+    waiting: BTreeMap<Wait, VecDeque<SuspendedCall>>,
     /// Rises whenever a session holds less: a call that decided to wait before that tries again.
     freed: u64,
     /// The `AwaitRecalls` of each session.
-    awaiting: HashMap<SessionId, Awaiting>,
+    awaiting: HashMap<SessionId, AwaitingRecalls>,
     /// Sessions that are on record as holders of leases.
-    users: HashSet<SessionId>,
+    lease_holders: HashSet<SessionId>,
     /// Calls to run again, and whether a thread does it (invariant 6).
-    ready: VecDeque<Waiting>,
-    draining: bool,
+    ready: VecDeque<SuspendedCall>,
+    resuming: bool,
 }
 
 /// A session's question for recalls that it has not seen.
 #[derive(Debug)]
-struct Awaiting {
+struct AwaitingRecalls {
     call: Call,
     seen: u64,
 }
 
 /// What a call waits for.
 #[derive(Debug)]
-pub(crate) struct Blocked {
+pub(crate) struct LeaseWait {
     by: Wait,
     freed: u64,
 }
 
 /// The claims of one call: dropped with it.
-pub(crate) struct Hold {
+pub(crate) struct ClaimGuard {
     id: ClaimId,
-    pub(super) of: Things,
+    pub(super) of: LeasedItems,
     core: Weak<MdsCore>,
 }
 
 /// The items of a claim: mostly one, which needs no allocation.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Things {
+pub(super) enum LeasedItems {
     One(LeaseOf),
     More(Vec<LeaseOf>),
 }
 
-impl Things {
+impl LeasedItems {
     pub(super) fn of(needs: &[Need]) -> Self {
         match needs {
             [(of, _)] => Self::One(*of),
@@ -102,31 +102,31 @@ impl Things {
     }
 }
 
-impl std::fmt::Debug for Hold {
+impl std::fmt::Debug for ClaimGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Hold({:?}, {:?})", self.id, self.of)
     }
 }
 
-impl Drop for Hold {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {
-            core.on_board(|board| board.table.unclaim(self.id, self.of.as_slice()));
+            core.with_leases(|board| board.table.unclaim(self.id, self.of.as_slice()));
         }
     }
 }
 
 /// What follows from a change, to be done without the lock.
 #[derive(Default)]
-pub(super) struct After {
+pub(super) struct Deferred {
     /// Answers to sessions that waited for recalls.
-    pub(super) told: Vec<(Call, Vec<u8>)>,
+    pub(super) replies: Vec<(Call, Vec<u8>)>,
     /// There are calls to run again, and no other thread does it.
-    pub(super) drains: bool,
+    pub(super) must_resume: bool,
 }
 
 /// Waits that ended with time: see [`Board::age`].
-pub(super) struct Aged {
+pub(super) struct ExpiredWaits {
     /// Calls that waited too long for leases.
     pub(super) expired: Vec<(Call, Wait)>,
     /// Sessions' questions for recalls, to be answered with none.
@@ -142,7 +142,7 @@ pub(super) struct Aged {
 pub(super) enum DataGrant {
     /// Its mode and its number.
     Granted(LeaseMode, u64),
-    Waits(Blocked),
+    Waits(LeaseWait),
     /// The table is full.
     Full,
     /// The session has ended.
@@ -150,12 +150,12 @@ pub(super) enum DataGrant {
 }
 
 /// What became of a call that was to wait.
-pub(super) enum Parked {
+pub(super) enum SuspendOutcome {
     Waits,
     /// A session returned a lease in the meantime: the call runs again.
-    Freed(Box<Waiting>),
+    Freed(Box<SuspendedCall>),
     /// Too many calls wait.
-    Full(Box<Waiting>),
+    Full(Box<SuspendedCall>),
 }
 
 impl Leases {
@@ -164,42 +164,42 @@ impl Leases {
     pub(crate) fn new(epoch: MdsEpoch, unknown: BTreeSet<SessionId>, now: Duration) -> Self {
         let mut table = LeaseTable::new(epoch);
         table.set_unreclaimed(unknown.clone(), now + Duration::from_millis(LEASE_EXPIRES_MS));
-        let board = Board {
+        let board = LeaseService {
             table,
             next_claim: 0,
             waiting: BTreeMap::new(),
             freed: 0,
             awaiting: HashMap::new(),
-            users: unknown.into_iter().collect(),
+            lease_holders: unknown.into_iter().collect(),
             ready: VecDeque::new(),
-            draining: false,
+            resuming: false,
         };
         Self { board: Mutex::new(board), writing: AtomicUsize::new(0) }
     }
 
     /// Does something under the lock. The caller does what follows, without it.
-    pub(super) fn change<T>(&self, work: impl FnOnce(&mut Board) -> T) -> (T, After) {
+    pub(super) fn with_lock<T>(&self, work: impl FnOnce(&mut LeaseService) -> T) -> (T, Deferred) {
         let mut board = self.lock();
         let done = work(&mut board);
         self.writing.store(board.table.write_count(), Ordering::Release);
-        (done, board.follow())
+        (done, board.take_deferred())
     }
 
     /// The next call to run again. With `None` the caller stops: another thread may begin.
-    pub(super) fn next_ready(&self) -> Option<Waiting> {
+    pub(super) fn next_ready(&self) -> Option<SuspendedCall> {
         let mut board = self.lock();
         debug_assert!(
-            board.draining,
+            board.resuming,
             "6: calls are run again by a thread that did not announce it"
         );
         let next = board.ready.pop_front();
-        board.draining = next.is_some();
+        board.resuming = next.is_some();
         next
     }
 
     /// Lets another thread run calls again, after this one panicked.
     pub(super) fn stop_draining(&self) {
-        self.lock().draining = false;
+        self.lock().resuming = false;
     }
 
     /// Whether there are write leases. Takes no lock.
@@ -209,18 +209,18 @@ impl Leases {
 
     /// Notes a session as a holder of leases. Nothing follows from that: it may be called under the
     /// server's lock.
-    pub(super) fn add_user(&self, session: SessionId) {
-        self.lock().users.insert(session);
+    pub(super) fn add_lease_holder(&self, session: SessionId) {
+        self.lock().lease_holders.insert(session);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Board> {
+    fn lock(&self) -> MutexGuard<'_, LeaseService> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Board {
+impl LeaseService {
     /// What follows from a change of the table.
-    fn follow(&mut self) -> After {
+    fn take_deferred(&mut self) -> Deferred {
         for by in self.table.take_freed() {
             self.freed += 1;
             if let Some(mut waiting) = self.waiting.remove(&by) {
@@ -228,13 +228,13 @@ impl Board {
             }
         }
         let told =
-            self.table.take_recalled_sessions().into_iter().filter_map(|session| self.tell(session)).collect();
-        let drains = !self.ready.is_empty() && !std::mem::replace(&mut self.draining, true);
-        After { told, drains }
+            self.table.take_recalled_sessions().into_iter().filter_map(|session| self.take_recall_reply(session)).collect();
+        let drains = !self.ready.is_empty() && !std::mem::replace(&mut self.resuming, true);
+        Deferred { replies: told, must_resume: drains }
     }
 
     /// The answer to a session that waits for recalls, if there are any.
-    fn tell(&mut self, session: SessionId) -> Option<(Call, Vec<u8>)> {
+    fn take_recall_reply(&mut self, session: SessionId) -> Option<(Call, Vec<u8>)> {
         let answer = self.recalls(session, self.awaiting.get(&session)?.seen)?;
         self.awaiting.remove(&session).map(|awaiting| (awaiting.call, answer))
     }
@@ -252,23 +252,23 @@ impl Board {
     }
 
     /// The claim that a call has already, or a new one of these items.
-    fn hold(&mut self, kept: Option<Hold>, of: Things, core: &Weak<MdsCore>) -> Hold {
-        kept.unwrap_or_else(|| Hold { id: self.next_claim(), of, core: core.clone() })
+    fn hold(&mut self, kept: Option<ClaimGuard>, of: LeasedItems, core: &Weak<MdsCore>) -> ClaimGuard {
+        kept.unwrap_or_else(|| ClaimGuard { id: self.next_claim(), of, core: core.clone() })
     }
 
     /// Claims what a call needs of all sessions but this one. `kept` is a claim of the same items.
     pub(super) fn claim(
         &mut self,
-        kept: Option<Hold>,
+        kept: Option<ClaimGuard>,
         core: &Weak<MdsCore>,
         session: SessionId,
         needs: &[Need],
         now: Duration,
-    ) -> (Hold, Option<Blocked>) {
-        let hold = self.hold(kept, Things::of(needs), core);
+    ) -> (ClaimGuard, Option<LeaseWait>) {
+        let hold = self.hold(kept, LeasedItems::of(needs), core);
         let by = self.table.claim(hold.id, session, needs, now);
         let freed = self.freed;
-        (hold, by.map(|by| Blocked { by, freed }))
+        (hold, by.map(|by| LeaseWait { by, freed }))
     }
 
     /// Recalls leases from all sessions, and waits for none of them.
@@ -279,32 +279,32 @@ impl Board {
     }
 
     /// Whether another session holds an item, or may.
-    pub(super) fn is_leased(&self, session: SessionId, of: LeaseOf) -> bool {
+    pub(super) fn is_held_by_other(&self, session: SessionId, of: LeaseOf) -> bool {
         self.table.must_wait_for_reclaim(session) || self.table.holders(of).any(|(holder, _)| holder != session)
     }
 
     /// Whether another session may have buffered writes of a file.
-    pub(super) fn is_gathered(&self, session: SessionId, file: FileIndex) -> bool {
+    pub(super) fn has_buffered_writes(&self, session: SessionId, file: FileIndex) -> bool {
         let mut holders = self.table.holders(LeaseOf::Data(file));
         holders.any(|(holder, mode)| holder != session && mode == LeaseMode::Write)
     }
 
     /// Whether a session is on record as a holder of leases.
-    pub(super) fn is_user(&self, session: SessionId) -> bool {
-        self.users.contains(&session)
+    pub(super) fn is_lease_holder(&self, session: SessionId) -> bool {
+        self.lease_holders.contains(&session)
     }
 
     /// Suspends a call, unless a session returned a lease since the call decided to wait.
-    pub(super) fn park(&mut self, blocked: &Blocked, waiting: Waiting) -> Parked {
+    pub(super) fn suspend(&mut self, blocked: &LeaseWait, waiting: SuspendedCall) -> SuspendOutcome {
         if self.freed != blocked.freed {
-            return Parked::Freed(Box::new(waiting));
+            return SuspendOutcome::Freed(Box::new(waiting));
         }
         let queue = self.waiting.entry(blocked.by).or_default();
         if queue.len() >= LEASE_QUEUE_MAX {
-            return Parked::Full(Box::new(waiting));
+            return SuspendOutcome::Full(Box::new(waiting));
         }
         queue.push_back(waiting);
-        Parked::Waits
+        SuspendOutcome::Waits
     }
 
     /// Grants a lease that all may hold, if nothing is in its way: its number.
@@ -315,26 +315,26 @@ impl Board {
         now: Duration,
     ) -> Option<u64> {
         // A session that has just ended would hold it for ever.
-        if self.is_user(session) { self.table.grant_shared(of, session, now) } else { None }
+        if self.is_lease_holder(session) { self.table.grant_shared(of, session, now) } else { None }
     }
 
     /// Asks for a data lease.
     pub(super) fn ask_data(
         &mut self,
-        kept: Option<Hold>,
+        kept: Option<ClaimGuard>,
         core: &Weak<MdsCore>,
         (session, file): (SessionId, FileIndex),
         wish: (LeaseMode, bool),
         now: Duration,
-    ) -> (Hold, DataGrant) {
+    ) -> (ClaimGuard, DataGrant) {
         let of = LeaseOf::Data(file);
-        let hold = self.hold(kept, Things::One(of), core);
-        if !self.is_user(session) {
+        let hold = self.hold(kept, LeasedItems::One(of), core);
+        if !self.is_lease_holder(session) {
             return (hold, DataGrant::Ended);
         }
         let granted = match self.table.request_data(hold.id, session, of, wish, now) {
             AskOutcome::Granted(mode, number) => DataGrant::Granted(mode, number),
-            AskOutcome::Waits(by) => DataGrant::Waits(Blocked { by, freed: self.freed }),
+            AskOutcome::Waits(by) => DataGrant::Waits(LeaseWait { by, freed: self.freed }),
             AskOutcome::Full => DataGrant::Full,
         };
         (hold, granted)
@@ -355,7 +355,7 @@ impl Board {
         // that lease does not lessen it.
         let holds = |(holder, mode)| holder == session && mode != LeaseMode::Shared;
         let may_use = read_besides && self.table.holders(of).any(holds);
-        if may_use || !self.is_user(session) {
+        if may_use || !self.is_lease_holder(session) {
             return None;
         }
         self.table.try_grant_data(session, of, wish, now)
@@ -378,28 +378,28 @@ impl Board {
         match self.recalls(session, seen) {
             Some(answer) => Some((call, answer)),
             None => {
-                let before = self.awaiting.insert(session, Awaiting { call, seen });
+                let before = self.awaiting.insert(session, AwaitingRecalls { call, seen });
                 before.map(|before| (before.call, no_recalls()))
             }
         }
     }
 
     /// A session returns leases.
-    pub(super) fn take_back(&mut self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
+    pub(super) fn return_leases(&mut self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
         leases
             .iter()
             .for_each(|(of, number, keep)| self.table.return_lease(session, *of, *number, *keep));
     }
 
     /// A session of before a restart relies on no lease any more.
-    pub(super) fn has_let_go(&mut self, session: SessionId) {
+    pub(super) fn drop_unreclaimed(&mut self, session: SessionId) {
         self.table.session_released(session);
     }
 
     /// A session closed: its leases are free. Its question for recalls, if it waits.
     pub(super) fn end_closed(&mut self, session: SessionId) -> Option<Call> {
         self.table.session_released(session);
-        self.users.remove(&session);
+        self.lease_holders.remove(&session);
         self.table.end_session(session);
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
     }
@@ -407,7 +407,7 @@ impl Board {
     /// A session was ended that was last heard then: its leases are freed when they are no longer
     /// valid. Its question for recalls, if it waits.
     pub(super) fn end_broken(&mut self, session: SessionId, heard: Duration) -> Option<Call> {
-        if self.users.remove(&session) {
+        if self.lease_holders.remove(&session) {
             self.table.end_session_later(session, heard + Duration::from_millis(LEASE_EXPIRES_MS));
         }
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
@@ -419,7 +419,7 @@ impl Board {
     }
 
     /// Which sessions a call waits for.
-    pub(super) fn blockers(&self, by: Wait, session: SessionId) -> Vec<SessionId> {
+    pub(super) fn holders_waited_for(&self, by: Wait, session: SessionId) -> Vec<SessionId> {
         match by {
             Wait::For(of) => {
                 let holders = self.table.holders(of).map(|(holder, _)| holder);
@@ -430,10 +430,10 @@ impl Board {
     }
 
     /// Ends what is over at `now`: waits, questions for recalls, leases of broken sessions.
-    pub(super) fn age(&mut self, now: Duration) -> Aged {
+    pub(super) fn expire_all(&mut self, now: Duration) -> ExpiredWaits {
         self.table.expire(now);
         let wait = Duration::from_millis(AWAIT_RECALLS_MS);
-        let late = |awaiting: &Awaiting| now.saturating_sub(awaiting.call.came) >= wait;
+        let late = |awaiting: &AwaitingRecalls| now.saturating_sub(awaiting.call.received_at) >= wait;
         let over = self.awaiting.iter().filter(|(_, awaiting)| late(awaiting));
         // Ordered: the order of answers must not depend on a hash.
         let over: BTreeSet<SessionId> = over.map(|(session, _)| *session).collect();
@@ -448,12 +448,12 @@ impl Board {
                 (self.table.overdue(recalled), though_heard)
             })
             .unwrap_or_default();
-        Aged { expired: self.expire(now), awaited, overdue, overdue_though_heard }
+        ExpiredWaits { expired: self.expire(now), awaited, overdue, overdue_though_heard }
     }
 
     fn expire(&mut self, now: Duration) -> Vec<(Call, Wait)> {
         let limit = Duration::from_millis(LEASE_WAIT_MS_MAX);
-        let late = |(call, _): &Waiting| now.saturating_sub(call.came) > limit;
+        let late = |(call, _): &SuspendedCall| now.saturating_sub(call.received_at) > limit;
         let mut expired = Vec::new();
         for (by, queue) in &mut self.waiting {
             let (gone, kept): (VecDeque<_>, VecDeque<_>) = queue.drain(..).partition(late);

@@ -39,7 +39,7 @@ use std::time::Duration;
 use braid_types::{FileIndex, SessionId};
 use braid_wire::message::lock::{LockHolder, LockRequest, LockSpace};
 
-pub(crate) use table::Locks;
+pub(crate) use table::LockTable;
 
 use crate::session::Owner as User;
 
@@ -59,7 +59,7 @@ pub(crate) const LOCK_WAIT_FORGOTTEN_MS: u64 = 10_000;
 
 /// What a lock is on: a file and the kind of lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Place {
+pub(crate) struct LockTarget {
     pub(crate) file: FileIndex,
     pub(crate) space: LockSpace,
 }
@@ -80,10 +80,10 @@ pub(crate) struct Mode {
 
 /// A request for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LockRequestOf {
     /// The owner of the session, whose limit it counts against.
     pub(crate) user: User,
-    pub(crate) place: Place,
+    pub(crate) place: LockTarget,
     pub(crate) owner: Owner,
     pub(crate) start: u64,
     pub(crate) last: u64,
@@ -95,7 +95,7 @@ pub(crate) type Ticket = (SessionId, u64);
 
 /// The result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum LockResult {
     Granted,
     Held(LockHolder),
     Waiting,
@@ -103,34 +103,34 @@ pub(crate) enum Asked {
     /// The table is full.
     Full,
     /// Clients from before a restart may still reclaim their locks.
-    NotYet,
+    InGracePeriod,
 }
 
 /// The result of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum WaitOutcome {
     Granted,
     StillWaiting,
-    Gone,
+    NoSuchWait,
     Cancelled,
     Deadlock,
     Full,
 }
 
 /// Calls to answer when the server's lock is released.
-pub(crate) type Answers<W> = Vec<(W, Turn)>;
+pub(crate) type Answers<W> = Vec<(W, WaitOutcome)>;
 
 /// A call that waits with a ticket, and when it is to be answered that it still waits.
 #[derive(Debug)]
-pub(crate) struct Waiter<W> {
+pub(crate) struct WaitingCall<W> {
     pub(crate) call: W,
     pub(crate) until: Duration,
 }
 
-impl Wanted {
+impl LockRequestOf {
     pub(crate) fn of((session, user): (SessionId, User), lock: &LockRequest) -> Self {
         let LockRequest { file, space, owner, pid, start, last, exclusive } = *lock;
-        let (place, owner) = (Place { file, space }, Owner { session, owner });
+        let (place, owner) = (LockTarget { file, space }, Owner { session, owner });
         Self { user, place, owner, start, last, mode: Mode { exclusive, pid } }
     }
 

@@ -9,69 +9,69 @@ use braid_types::{RangeMap, SessionId};
 use braid_wire::message::lock::{LockHolder, LockSpace};
 
 use super::{
-    Answers, Asked, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX,
-    LOCKS_USER_MAX, Mode, Owner, Place, Ticket, Turn, User, Waiter, Wanted, waits::Wait,
+    Answers, LockResult, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX,
+    LOCKS_USER_MAX, Mode, Owner, LockTarget, Ticket, WaitOutcome, User, WaitingCall, LockRequestOf, waits::LockWait,
 };
 
 /// Every lock and every wait. `W` is a call that waits.
 #[derive(Debug)]
-pub(crate) struct Locks<W> {
-    pub(super) places: BTreeMap<Place, Locked<W>>,
+pub(crate) struct LockTable<W> {
+    pub(super) targets: BTreeMap<LockTarget, TargetLocks<W>>,
     /// Where a session holds or waits for locks.
-    of_session: BTreeMap<SessionId, Session>,
+    of_session: BTreeMap<SessionId, SessionUsage>,
     /// The target of each wait.
-    pub(super) tickets: BTreeMap<Ticket, Place>,
+    pub(super) tickets: BTreeMap<Ticket, LockTarget>,
     /// What each user uses of the table.
-    shares: HashMap<User, Share>,
+    usage_of_user: HashMap<User, UserUsage>,
     /// The waits of each owner: the edges of the wait-for graph.
     pub(super) waits_of: BTreeMap<Owner, BTreeSet<Ticket>>,
     pub(super) ranges: usize,
     pub(super) granting: bool,
     pub(super) answers: Answers<W>,
     /// Locks granted since deadlocks were last searched for.
-    pub(super) given: Vec<Wanted>,
+    pub(super) newly_granted: Vec<LockRequestOf>,
 }
 
 /// The locks of one target, and the waits for them.
 #[derive(Debug)]
-pub(super) struct Locked<W> {
+pub(super) struct TargetLocks<W> {
     pub(super) held: BTreeMap<Owner, RangeMap<Mode>>,
-    pub(super) queue: VecDeque<Wait<W>>,
+    pub(super) queue: VecDeque<LockWait<W>>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Session {
-    places: BTreeSet<Place>,
+pub(super) struct SessionUsage {
+    places: BTreeSet<LockTarget>,
     ranges: usize,
     /// Its owner, once it was granted something.
     user: Option<User>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Share {
+pub(super) struct UserUsage {
     ranges: usize,
     pub(super) waits: usize,
 }
 
-impl<W> Default for Locked<W> {
+impl<W> Default for TargetLocks<W> {
     fn default() -> Self {
         Self { held: BTreeMap::new(), queue: VecDeque::new() }
     }
 }
 
-impl<W> Locks<W> {
+impl<W> LockTable<W> {
     /// No locks. Nothing is granted before [`Locks::grant_from_now_on`] unless `granting`.
     pub(crate) fn new(granting: bool) -> Self {
         Self {
-            places: BTreeMap::new(),
+            targets: BTreeMap::new(),
             of_session: BTreeMap::new(),
             tickets: BTreeMap::new(),
-            shares: HashMap::new(),
+            usage_of_user: HashMap::new(),
             waits_of: BTreeMap::new(),
             ranges: 0,
             granting,
             answers: Vec::new(),
-            given: Vec::new(),
+            newly_granted: Vec::new(),
         }
     }
 
@@ -82,65 +82,65 @@ impl<W> Locks<W> {
 
     /// Requests a lock. With a ticket it waits if it must; the call that waits comes with
     /// [`Locks::attach`].
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &mut self,
-        wanted: &Wanted,
+        wanted: &LockRequestOf,
         ticket: Option<Ticket>,
         now: Duration,
-    ) -> (Asked, Answers<W>) {
+    ) -> (LockResult, Answers<W>) {
         let asked = self.ask_only(wanted, ticket, now);
         (asked, self.take_answers())
     }
 
-    fn ask_only(&mut self, wanted: &Wanted, ticket: Option<Ticket>, now: Duration) -> Asked {
+    fn ask_only(&mut self, wanted: &LockRequestOf, ticket: Option<Ticket>, now: Duration) -> LockResult {
         if ticket.is_some_and(|ticket| self.tickets.contains_key(&ticket)) {
-            return Asked::Waiting;
+            return LockResult::Waiting;
         }
         if !self.granting {
-            return ticket.map_or(Asked::NotYet, |ticket| self.enqueue(wanted, ticket, now));
+            return ticket.map_or(LockResult::InGracePeriod, |ticket| self.enqueue(wanted, ticket, now));
         }
         if wanted.place.space == LockSpace::Whole && !self.has(wanted) {
             // flock(2): a conversion is not atomic: the existing lock is released first.
             self.release(wanted.place, wanted.owner, 0, u64::MAX);
         }
-        let Some(holder) = self.in_the_way(wanted) else {
-            let given = self.give(wanted);
+        let Some(holder) = self.conflicting_lock(wanted) else {
+            let given = self.grant(wanted);
             // The owner may have held more there.
-            self.look_at(wanted.place);
-            self.given.push(*wanted);
+            self.grant_waiting(wanted.place);
+            self.newly_granted.push(*wanted);
             return given;
         };
         match ticket {
-            None => Asked::Held(holder),
-            Some(_) if self.closes_a_circle(wanted) => Asked::Deadlock,
+            None => LockResult::Held(holder),
+            Some(_) if self.would_deadlock(wanted) => LockResult::Deadlock,
             Some(ticket) => self.enqueue(wanted, ticket, now),
         }
     }
 
     /// A call waits with a ticket. It is answered when the lock is granted, or that there is no
     /// such wait.
-    pub(crate) fn attach(
+    pub(crate) fn attach_call(
         &mut self,
-        wanted: &Wanted,
+        wanted: &LockRequestOf,
         ticket: Ticket,
-        waiter: Waiter<W>,
+        waiter: WaitingCall<W>,
     ) -> Answers<W> {
         let Some(wait) = self.wait_mut(ticket) else {
             // The answer with the grant may have been lost.
-            let turn = if self.has(wanted) { Turn::Granted } else { Turn::Gone };
+            let turn = if self.has(wanted) { WaitOutcome::Granted } else { WaitOutcome::NoSuchWait };
             self.answers.push((waiter.call, turn));
             return self.take_answers();
         };
         let (before, place) = (wait.waiter.replace(waiter), wait.wanted.place);
-        self.answers.extend(before.map(|before| (before.call, Turn::StillWaiting)));
-        self.look_at(place);
+        self.answers.extend(before.map(|before| (before.call, WaitOutcome::StillWaiting)));
+        self.grant_waiting(place);
         self.take_answers()
     }
 
     /// Ends a wait.
     pub(crate) fn cancel(&mut self, ticket: Ticket) -> Answers<W> {
         if let Some(waiter) = self.dequeue(ticket).and_then(|wait| wait.waiter) {
-            self.answers.push((waiter.call, Turn::Cancelled));
+            self.answers.push((waiter.call, WaitOutcome::Cancelled));
         }
         self.take_answers()
     }
@@ -148,12 +148,12 @@ impl<W> Locks<W> {
     /// Releases bytes. False when that would split a range, and the table is full.
     pub(crate) fn unlock(
         &mut self,
-        place: Place,
+        place: LockTarget,
         owner: Owner,
         start: u64,
         last: u64,
     ) -> (bool, Answers<W>) {
-        let held = self.places.get(&place).and_then(|locked| locked.held.get(&owner));
+        let held = self.targets.get(&place).and_then(|locked| locked.held.get(&owner));
         let splits = held.is_some_and(|held| {
             held.overlapping(start, last).any(|(a, b, _)| a < start && last < b)
         });
@@ -166,8 +166,8 @@ impl<W> Locks<W> {
     }
 
     /// A lock that conflicts with a request; `None` also if the owner holds the lock already.
-    pub(crate) fn in_the_way(&self, wanted: &Wanted) -> Option<LockHolder> {
-        let locked = self.places.get(&wanted.place)?;
+    pub(crate) fn conflicting_lock(&self, wanted: &LockRequestOf) -> Option<LockHolder> {
+        let locked = self.targets.get(&wanted.place)?;
         let others = locked.held.iter().filter(|(owner, _)| **owner != wanted.owner);
         others.into_iter().find_map(|(owner, ranges)| {
             let mut found = ranges.overlapping(wanted.start, wanted.last);
@@ -185,15 +185,15 @@ impl<W> Locks<W> {
     }
 
     /// Reclaims a lock that its session held before a restart. False when another owner has it.
-    pub(crate) fn take_up(&mut self, wanted: &Wanted) -> bool {
-        self.has(wanted) || self.in_the_way(wanted).is_none() && self.give(wanted) == Asked::Granted
+    pub(crate) fn reclaim(&mut self, wanted: &LockRequestOf) -> bool {
+        self.has(wanted) || self.conflicting_lock(wanted).is_none() && self.grant(wanted) == LockResult::Granted
     }
 
     /// All clients from before the restart have reclaimed: locks are granted again.
-    pub(crate) fn grant_from_now_on(&mut self) -> Answers<W> {
+    pub(crate) fn start_granting(&mut self) -> Answers<W> {
         self.granting = true;
-        let places: BTreeSet<Place> = self.tickets.values().copied().collect();
-        places.into_iter().for_each(|place| self.look_at(place));
+        let places: BTreeSet<LockTarget> = self.tickets.values().copied().collect();
+        places.into_iter().for_each(|place| self.grant_waiting(place));
         self.take_answers()
     }
 
@@ -203,12 +203,12 @@ impl<W> Locks<W> {
             self.tickets.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
         for ticket in waits {
             let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
-            self.answers.extend(waiter.map(|waiter| (waiter.call, Turn::Gone)));
+            self.answers.extend(waiter.map(|waiter| (waiter.call, WaitOutcome::NoSuchWait)));
         }
         let places = self.of_session.get(&session).map(|of| of.places.clone()).unwrap_or_default();
         for place in places {
             let held = self
-                .places
+                .targets
                 .get(&place)
                 .into_iter()
                 .flat_map(|locked| locked.held.range(owners_of(session)));
@@ -216,8 +216,8 @@ impl<W> Locks<W> {
             owners
                 .into_iter()
                 .for_each(|owner| self.change(place, owner, |ranges| ranges.clear(0, u64::MAX)));
-            self.look_at(place);
-            self.tidy(place, session);
+            self.grant_waiting(place);
+            self.drop_if_empty(place, session);
         }
         self.of_session.remove(&session);
         self.take_answers()
@@ -225,62 +225,62 @@ impl<W> Locks<W> {
 
     /// Called at the end of each public call.
     pub(super) fn take_answers(&mut self) -> Answers<W> {
-        self.break_circles();
+        self.break_deadlocks();
         std::mem::take(&mut self.answers)
     }
 
     /// Whether the owner holds every byte in this mode.
-    pub(super) fn has(&self, wanted: &Wanted) -> bool {
-        let held = self.places.get(&wanted.place).and_then(|locked| locked.held.get(&wanted.owner));
+    pub(super) fn has(&self, wanted: &LockRequestOf) -> bool {
+        let held = self.targets.get(&wanted.place).and_then(|locked| locked.held.get(&wanted.owner));
         held.is_some_and(|ranges| ranges.covers(wanted.start, wanted.last, wanted.mode))
     }
 
     /// Grants a lock that conflicts with none.
-    pub(super) fn give(&mut self, wanted: &Wanted) -> Asked {
+    pub(super) fn grant(&mut self, wanted: &LockRequestOf) -> LockResult {
         let user = Some(wanted.user);
         if !self.has_room(wanted.owner.session, user) {
-            return Asked::Full;
+            return LockResult::Full;
         }
         self.of_session.entry(wanted.owner.session).or_default().user = user;
         self.change(wanted.place, wanted.owner, |ranges| {
             ranges.set(wanted.start, wanted.last, wanted.mode)
         });
-        Asked::Granted
+        LockResult::Granted
     }
 
     /// Whether a session may have two more ranges: a lock can make three of one.
     fn has_room(&self, session: SessionId, user: Option<User>) -> bool {
         let of = self.of_session.get(&session).map_or(0, |of| of.ranges);
-        let share = user.and_then(|user| self.shares.get(&user)).map_or(0, |share| share.ranges);
+        let share = user.and_then(|user| self.usage_of_user.get(&user)).map_or(0, |share| share.ranges);
         self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX && share + 2 <= LOCKS_USER_MAX
     }
 
     /// Changes the usage of a user, and removes a user without any.
-    pub(super) fn count_for(&mut self, user: User, change: impl FnOnce(&mut Share)) {
-        let share = self.shares.entry(user).or_default();
+    pub(super) fn count_for(&mut self, user: User, change: impl FnOnce(&mut UserUsage)) {
+        let share = self.usage_of_user.entry(user).or_default();
         change(share);
-        if *share == Share::default() {
-            self.shares.remove(&user);
+        if *share == UserUsage::default() {
+            self.usage_of_user.remove(&user);
         }
     }
 
     #[cfg(test)]
     pub(super) fn has_no_shares(&self) -> bool {
-        self.shares.is_empty()
+        self.usage_of_user.is_empty()
     }
 
-    fn release(&mut self, place: Place, owner: Owner, start: u64, last: u64) {
-        let held = self.places.get(&place).is_some_and(|locked| locked.held.contains_key(&owner));
+    fn release(&mut self, place: LockTarget, owner: Owner, start: u64, last: u64) {
+        let held = self.targets.get(&place).is_some_and(|locked| locked.held.contains_key(&owner));
         if held {
             self.change(place, owner, |ranges| ranges.clear(start, last));
-            self.look_at(place);
-            self.tidy(place, owner.session);
+            self.grant_waiting(place);
+            self.drop_if_empty(place, owner.session);
         }
     }
 
     /// Changes what an owner holds at a target, and updates the counts.
-    fn change(&mut self, place: Place, owner: Owner, change: impl FnOnce(&mut RangeMap<Mode>)) {
-        let locked = self.places.entry(place).or_default();
+    fn change(&mut self, place: LockTarget, owner: Owner, change: impl FnOnce(&mut RangeMap<Mode>)) {
+        let locked = self.targets.entry(place).or_default();
         let ranges = locked.held.entry(owner).or_default();
         let before = ranges.len();
         change(ranges);
@@ -298,8 +298,8 @@ impl<W> Locks<W> {
     }
 
     /// Removes targets and sessions that have nothing left.
-    pub(super) fn tidy(&mut self, place: Place, session: SessionId) {
-        let Some(locked) = self.places.get(&place) else { return };
+    pub(super) fn drop_if_empty(&mut self, place: LockTarget, session: SessionId) {
+        let Some(locked) = self.targets.get(&place) else { return };
         if locked.held.range(owners_of(session)).next().is_none()
             && let Some(of) = self.of_session.get_mut(&session)
         {
@@ -309,21 +309,21 @@ impl<W> Locks<W> {
             }
         }
         if locked.held.is_empty() && locked.queue.is_empty() {
-            self.places.remove(&place);
+            self.targets.remove(&place);
         }
     }
 
-    fn enqueue(&mut self, wanted: &Wanted, ticket: Ticket, now: Duration) -> Asked {
-        let share = self.shares.get(&wanted.user).map_or(0, |share| share.waits);
+    fn enqueue(&mut self, wanted: &LockRequestOf, ticket: Ticket, now: Duration) -> LockResult {
+        let share = self.usage_of_user.get(&wanted.user).map_or(0, |share| share.waits);
         if self.tickets.len() >= LOCK_WAITS_MAX || share >= LOCK_WAITS_USER_MAX {
-            return Asked::Full;
+            return LockResult::Full;
         }
         self.count_for(wanted.user, |share| share.waits += 1);
         self.tickets.insert(ticket, wanted.place);
         self.waits_of.entry(wanted.owner).or_default().insert(ticket);
-        let wait = Wait { ticket, wanted: *wanted, waiter: None, left: now };
-        self.places.entry(wanted.place).or_default().queue.push_back(wait);
-        Asked::Waiting
+        let wait = LockWait { ticket, wanted: *wanted, waiter: None, call_left_at: now };
+        self.targets.entry(wanted.place).or_default().queue.push_back(wait);
+        LockResult::Waiting
     }
 }
 

@@ -14,18 +14,18 @@ use super::*;
 const BYTES: u64 = 8;
 const USER: User = User { key: KeyId(1), user: Some(7) };
 
-fn place(file: u64, space: LockSpace) -> Place {
-    Place { file: FileIndex(file), space }
+fn place(file: u64, space: LockSpace) -> LockTarget {
+    LockTarget { file: FileIndex(file), space }
 }
 
 fn owner(owner: u64) -> Owner {
     Owner { session: SessionId(owner % 2), owner }
 }
 
-fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> Wanted {
+fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> LockRequestOf {
     let mode = Mode { exclusive, pid: who as u32 };
     let (start, last) = bytes;
-    Wanted {
+    LockRequestOf {
         user: USER,
         place: place(file, LockSpace::Range),
         owner: owner(who),
@@ -35,9 +35,9 @@ fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> Wanted {
     }
 }
 
-fn flock(file: u64, who: u64, exclusive: bool) -> Wanted {
+fn flock(file: u64, who: u64, exclusive: bool) -> LockRequestOf {
     let whole = wanted(file, who, (0, u64::MAX), exclusive);
-    Wanted { place: place(file, LockSpace::Whole), ..whole }
+    LockRequestOf { place: place(file, LockSpace::Whole), ..whole }
 }
 
 fn at(ms: u64) -> Duration {
@@ -46,40 +46,40 @@ fn at(ms: u64) -> Duration {
 
 /// A table whose waits are named by their number.
 struct Table {
-    locks: Locks<u64>,
+    locks: LockTable<u64>,
     now: u64,
-    told: Vec<(u64, Turn)>,
+    told: Vec<(u64, WaitOutcome)>,
 }
 
 impl Table {
     fn new() -> Self {
-        Self { locks: Locks::new(true), now: 0, told: Vec::new() }
+        Self { locks: LockTable::new(true), now: 0, told: Vec::new() }
     }
 
-    fn try_lock(&mut self, wanted: Wanted) -> Asked {
-        let (asked, answers) = self.locks.ask(&wanted, None, at(self.now));
+    fn try_lock(&mut self, wanted: LockRequestOf) -> LockResult {
+        let (asked, answers) = self.locks.request(&wanted, None, at(self.now));
         self.told.extend(answers);
         asked
     }
 
     /// Asks, and waits with a call where it must.
-    fn wait(&mut self, wanted: Wanted, ticket: u64) -> Asked {
+    fn wait(&mut self, wanted: LockRequestOf, ticket: u64) -> LockResult {
         let (asked, answers) =
-            self.locks.ask(&wanted, Some((wanted.owner.session, ticket)), at(self.now));
+            self.locks.request(&wanted, Some((wanted.owner.session, ticket)), at(self.now));
         self.told.extend(answers);
-        if asked == Asked::Waiting {
+        if asked == LockResult::Waiting {
             self.attach(wanted, ticket);
         }
         asked
     }
 
-    fn attach(&mut self, wanted: Wanted, ticket: u64) {
-        let waiter = Waiter { call: ticket, until: at(self.now + 1000) };
-        let answers = self.locks.attach(&wanted, (wanted.owner.session, ticket), waiter);
+    fn attach(&mut self, wanted: LockRequestOf, ticket: u64) {
+        let waiter = WaitingCall { call: ticket, until: at(self.now + 1000) };
+        let answers = self.locks.attach_call(&wanted, (wanted.owner.session, ticket), waiter);
         self.told.extend(answers);
     }
 
-    fn unlock(&mut self, wanted: Wanted) {
+    fn unlock(&mut self, wanted: LockRequestOf) {
         let (done, answers) =
             self.locks.unlock(wanted.place, wanted.owner, wanted.start, wanted.last);
         assert!(done);
@@ -97,7 +97,7 @@ impl Table {
         self.told.extend(answers);
     }
 
-    fn take_told(&mut self) -> Vec<(u64, Turn)> {
+    fn take_told(&mut self) -> Vec<(u64, WaitOutcome)> {
         std::mem::take(&mut self.told)
     }
 }
@@ -105,18 +105,18 @@ impl Table {
 #[test]
 fn a_lock_is_granted_in_the_order_of_those_that_wait() {
     let mut table = Table::new();
-    assert_eq!(table.try_lock(wanted(1, 1, (0, 9), true)), Asked::Granted);
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 9), true)), LockResult::Granted);
     for (who, ticket) in [(2, 20), (3, 30), (4, 40)] {
-        assert_eq!(table.wait(wanted(1, who, (5, 5), true), ticket), Asked::Waiting);
+        assert_eq!(table.wait(wanted(1, who, (5, 5), true), ticket), LockResult::Waiting);
     }
     table.unlock(wanted(1, 1, (0, 4), true));
     assert_eq!(table.take_told(), [], "their byte is still locked");
     table.unlock(wanted(1, 1, (5, 9), true));
-    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
     table.unlock(wanted(1, 2, (0, 9), true));
-    assert_eq!(table.take_told(), [(30, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(30, WaitOutcome::Granted)]);
     table.cancel(0, 40);
-    assert_eq!(table.take_told(), [(40, Turn::Cancelled)]);
+    assert_eq!(table.take_told(), [(40, WaitOutcome::Cancelled)]);
 }
 
 #[test]
@@ -126,23 +126,23 @@ fn a_wait_keeps_its_position_between_calls_and_expires_without_one() {
     table.try_lock(wanted(1, 1, (0, 0), true));
     table.wait(first, 20);
     table.pass(1000);
-    assert_eq!(table.take_told(), [(20, Turn::StillWaiting)]);
+    assert_eq!(table.take_told(), [(20, WaitOutcome::StillWaiting)]);
     table.wait(second, 30);
     table.attach(first, 20);
     table.unlock(wanted(1, 1, (0, 0), true));
-    assert_eq!(table.take_told(), [(20, Turn::Granted)], "it came first");
+    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)], "it came first");
     table.pass(1000);
     table.pass(LOCK_WAIT_FORGOTTEN_MS);
     table.attach(second, 30);
     assert_eq!(
         table.take_told(),
-        [(30, Turn::StillWaiting), (30, Turn::StillWaiting)][..1],
+        [(30, WaitOutcome::StillWaiting), (30, WaitOutcome::StillWaiting)][..1],
         "in time"
     );
     table.pass(1000);
     table.pass(LOCK_WAIT_FORGOTTEN_MS + 1);
     table.attach(second, 30);
-    assert_eq!(table.take_told(), [(30, Turn::StillWaiting), (30, Turn::Gone)], "too late");
+    assert_eq!(table.take_told(), [(30, WaitOutcome::StillWaiting), (30, WaitOutcome::NoSuchWait)], "too late");
 }
 
 #[test]
@@ -153,33 +153,33 @@ fn nothing_is_granted_without_a_call_and_a_lost_answer_is_repeated() {
     table.wait(want, 20);
     table.pass(1000);
     table.unlock(wanted(1, 1, (0, 0), true));
-    assert_eq!(table.take_told(), [(20, Turn::StillWaiting)]);
-    assert_eq!(table.try_lock(wanted(1, 3, (0, 0), true)), Asked::Granted, "it is free");
+    assert_eq!(table.take_told(), [(20, WaitOutcome::StillWaiting)]);
+    assert_eq!(table.try_lock(wanted(1, 3, (0, 0), true)), LockResult::Granted, "it is free");
     table.unlock(wanted(1, 3, (0, 0), true));
     table.attach(want, 20);
-    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
     table.attach(want, 20);
-    assert_eq!(table.take_told(), [(20, Turn::Granted)], "the first answer was lost");
+    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)], "the first answer was lost");
     table.unlock(wanted(1, 2, (1, 1), true));
     table.attach(want, 20);
-    assert_eq!(table.take_told(), [(20, Turn::Gone)], "it has not all of it any more");
+    assert_eq!(table.take_told(), [(20, WaitOutcome::NoSuchWait)], "it has not all of it any more");
 }
 
 #[test]
 fn a_cycle_of_waiting_owners_is_refused_and_a_chain_is_not() {
     let mut table = Table::new();
     for who in 1..=3 {
-        assert_eq!(table.try_lock(wanted(who, who, (0, 0), true)), Asked::Granted);
+        assert_eq!(table.try_lock(wanted(who, who, (0, 0), true)), LockResult::Granted);
     }
-    assert_eq!(table.wait(wanted(2, 1, (0, 0), true), 10), Asked::Waiting);
-    assert_eq!(table.wait(wanted(3, 2, (0, 0), true), 20), Asked::Waiting);
-    assert_eq!(table.wait(wanted(1, 3, (0, 0), true), 30), Asked::Deadlock);
+    assert_eq!(table.wait(wanted(2, 1, (0, 0), true), 10), LockResult::Waiting);
+    assert_eq!(table.wait(wanted(3, 2, (0, 0), true), 20), LockResult::Waiting);
+    assert_eq!(table.wait(wanted(1, 3, (0, 0), true), 30), LockResult::Deadlock);
     assert!(
-        matches!(table.try_lock(wanted(1, 3, (0, 0), true)), Asked::Held(_)),
+        matches!(table.try_lock(wanted(1, 3, (0, 0), true)), LockResult::Held(_)),
         "who does not wait closes none"
     );
     table.unlock(wanted(3, 3, (0, 0), true));
-    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -187,10 +187,10 @@ fn two_readers_that_both_want_to_write_are_a_deadlock() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 1, (0, 9), false));
     table.try_lock(wanted(1, 2, (0, 9), false));
-    assert_eq!(table.wait(wanted(1, 1, (0, 9), true), 10), Asked::Waiting);
-    assert_eq!(table.wait(wanted(1, 2, (0, 9), true), 20), Asked::Deadlock);
+    assert_eq!(table.wait(wanted(1, 1, (0, 9), true), 10), LockResult::Waiting);
+    assert_eq!(table.wait(wanted(1, 2, (0, 9), true), 20), LockResult::Deadlock);
     table.unlock(wanted(1, 2, (0, 9), false));
-    assert_eq!(table.take_told(), [(10, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(10, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_cycle_that_a_grant_to_a_second_thread_closes_fails_the_other() {
     table.wait(wanted(1, 2, (0, 0), true), 21);
     table.wait(wanted(1, 3, (0, 0), true), 30);
     table.unlock(wanted(1, 1, (0, 0), true));
-    assert_eq!(table.take_told(), [(21, Turn::Granted), (30, Turn::Deadlock)]);
+    assert_eq!(table.take_told(), [(21, WaitOutcome::Granted), (30, WaitOutcome::Deadlock)]);
 }
 
 #[test]
@@ -212,11 +212,11 @@ fn a_weaker_lock_admits_others_and_queues_only_behind_conflicts() {
     table.try_lock(wanted(1, 1, (0, 9), true));
     table.wait(wanted(1, 2, (0, 0), false), 20);
     table.wait(wanted(1, 3, (0, 0), true), 30);
-    assert_eq!(table.try_lock(wanted(1, 1, (0, 9), false)), Asked::Granted);
-    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 9), false)), LockResult::Granted);
+    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
     assert_eq!(
         table.try_lock(wanted(1, 4, (0, 0), false)),
-        Asked::Granted,
+        LockResult::Granted,
         "Linux's rule: 3 waits for 1 and 2"
     );
 }
@@ -226,18 +226,18 @@ fn converting_a_whole_file_lock_releases_it_first_without_deadlock() {
     let mut table = Table::new();
     table.try_lock(flock(1, 1, false));
     table.try_lock(flock(1, 2, false));
-    assert_eq!(table.wait(flock(1, 1, true), 10), Asked::Waiting, "and it has none meanwhile");
+    assert_eq!(table.wait(flock(1, 1, true), 10), LockResult::Waiting, "and it has none meanwhile");
     assert_eq!(
         table.wait(flock(1, 2, true), 20),
-        Asked::Waiting,
+        LockResult::Waiting,
         "it let go what the other waits for"
     );
-    assert_eq!(table.take_told(), [(10, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(10, WaitOutcome::Granted)]);
     table.unlock(flock(1, 1, true));
-    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
     assert_eq!(
         table.try_lock(wanted(1, 2, (0, 9), true)),
-        Asked::Granted,
+        LockResult::Granted,
         "the other space does not see it"
     );
 }
@@ -254,16 +254,16 @@ fn a_circle_that_the_next_lock_given_opens_again_is_no_deadlock() {
         (1, 1, (1, 1), false, 11),
         (2, 1, (0, 0), true, 12),
     ] {
-        assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), Asked::Waiting);
+        assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), LockResult::Waiting);
     }
     table.unlock(wanted(1, 3, (1, 1), true));
     assert_eq!(
         table.take_told(),
-        [(10, Turn::Granted), (11, Turn::Granted)],
+        [(10, WaitOutcome::Granted), (11, WaitOutcome::Granted)],
         "4 waits for 2 alone"
     );
     table.unlock(wanted(1, 2, (2, 2), true));
-    assert_eq!(table.take_told(), [(40, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(40, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -279,10 +279,10 @@ fn a_circle_that_the_end_of_a_session_opens_again_is_no_deadlock() {
         (2, 4, (0, 3), false, 41),
         (1, 2, (0, 1), true, 21),
     ] {
-        assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), Asked::Waiting);
+        assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), LockResult::Waiting);
     }
     let answers = table.locks.end_session(SessionId(1));
-    assert_eq!(answers, [(40, Turn::Granted), (20, Turn::Granted), (41, Turn::Granted)]);
+    assert_eq!(answers, [(40, WaitOutcome::Granted), (20, WaitOutcome::Granted), (41, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -294,11 +294,11 @@ fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
     table.wait(wanted(2, 1, (5, 5), true), 11);
     table.wait(wanted(1, 3, (0, 0), true), 30);
     let answers = table.locks.end_session(SessionId(1));
-    assert_eq!(answers, [(30, Turn::Gone), (20, Turn::Granted)]);
+    assert_eq!(answers, [(30, WaitOutcome::NoSuchWait), (20, WaitOutcome::Granted)]);
     let answers = table.locks.end_session(SessionId(0));
     assert_eq!((answers, table.locks.count()), (vec![], 0));
     assert!(
-        table.locks.places.is_empty()
+        table.locks.targets.is_empty()
             && table.locks.tickets.is_empty()
             && table.locks.waits_of.is_empty()
     );
@@ -306,15 +306,15 @@ fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
 
 #[test]
 fn nothing_is_granted_before_all_locks_are_reclaimed() {
-    let mut table = Table { locks: Locks::new(false), ..Table::new() };
-    assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), Asked::NotYet);
-    assert_eq!(table.wait(wanted(1, 1, (0, 0), true), 10), Asked::Waiting);
-    assert!(table.locks.take_up(&wanted(1, 2, (0, 0), true)));
-    assert!(table.locks.take_up(&wanted(1, 2, (0, 0), true)), "twice is once");
-    assert!(!table.locks.take_up(&wanted(1, 3, (0, 0), false)));
-    assert_eq!(table.locks.grant_from_now_on(), []);
+    let mut table = Table { locks: LockTable::new(false), ..Table::new() };
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), LockResult::InGracePeriod);
+    assert_eq!(table.wait(wanted(1, 1, (0, 0), true), 10), LockResult::Waiting);
+    assert!(table.locks.reclaim(&wanted(1, 2, (0, 0), true)));
+    assert!(table.locks.reclaim(&wanted(1, 2, (0, 0), true)), "twice is once");
+    assert!(!table.locks.reclaim(&wanted(1, 3, (0, 0), false)));
+    assert_eq!(table.locks.start_granting(), []);
     table.unlock(wanted(1, 2, (0, 0), true));
-    assert_eq!(table.take_told(), [(10, Turn::Granted)]);
+    assert_eq!(table.take_told(), [(10, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -322,14 +322,14 @@ fn a_session_has_a_bounded_number_of_ranges() {
     let mut table = Table::new();
     let full = LOCKS_SESSION_MAX as u64 - 1;
     for n in 0..full {
-        assert_eq!(table.try_lock(wanted(1, 1, (n * 4, n * 4 + 2), true)), Asked::Granted);
+        assert_eq!(table.try_lock(wanted(1, 1, (n * 4, n * 4 + 2), true)), LockResult::Granted);
     }
-    assert_eq!(table.try_lock(wanted(1, 1, (full * 4, full * 4), true)), Asked::Full);
+    assert_eq!(table.try_lock(wanted(1, 1, (full * 4, full * 4), true)), LockResult::Full);
     let hole = wanted(1, 1, (1, 1), true);
     assert!(!table.locks.unlock(hole.place, hole.owner, 1, 1).0, "a hole makes two of one");
     assert_eq!(
         table.try_lock(wanted(1, 2, (full * 4, full * 4), true)),
-        Asked::Granted,
+        LockResult::Granted,
         "another session"
     );
 }
@@ -340,17 +340,17 @@ fn the_sessions_of_one_user_leave_room_for_the_locks_of_others() {
     let other = User { user: Some(8), ..USER };
     let lock = |user, session, n: u64| {
         let owner = Owner { session: SessionId(session), owner: 1 };
-        Wanted { user, owner, ..wanted(session, 1, (n * 4, n * 4 + 2), true) }
+        LockRequestOf { user, owner, ..wanted(session, 1, (n * 4, n * 4 + 2), true) }
     };
     let mut given = 0;
     for session in [10, 11, 12] {
         given +=
-            (0..).take_while(|n| table.try_lock(lock(USER, session, *n)) == Asked::Granted).count();
+            (0..).take_while(|n| table.try_lock(lock(USER, session, *n)) == LockResult::Granted).count();
     }
     assert_eq!(given, LOCKS_USER_MAX - 1);
-    assert_eq!(table.try_lock(lock(other, 13, 0)), Asked::Granted);
+    assert_eq!(table.try_lock(lock(other, 13, 0)), LockResult::Granted);
     table.locks.end_session(SessionId(10));
-    assert_eq!(table.try_lock(lock(USER, 12, 10)), Asked::Granted);
+    assert_eq!(table.try_lock(lock(USER, 12, 10)), LockResult::Granted);
     [11, 12, 13].into_iter().for_each(|session| drop(table.locks.end_session(SessionId(session))));
     assert!(table.locks.has_no_shares());
 }
@@ -358,19 +358,19 @@ fn the_sessions_of_one_user_leave_room_for_the_locks_of_others() {
 #[test]
 fn the_waits_of_one_user_leave_room_for_those_of_others() {
     let mut table = Table::new();
-    assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), Asked::Granted);
-    let waits = |user| Wanted { user, ..wanted(1, 2, (0, 0), true) };
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), LockResult::Granted);
+    let waits = |user| LockRequestOf { user, ..wanted(1, 2, (0, 0), true) };
     let mut ask = |user, ticket: u64| {
-        table.locks.ask(&waits(user), Some((owner(2).session, ticket)), at(0)).0
+        table.locks.request(&waits(user), Some((owner(2).session, ticket)), at(0)).0
     };
     for ticket in 0..LOCK_WAITS_USER_MAX as u64 {
-        assert_eq!(ask(USER, ticket), Asked::Waiting);
+        assert_eq!(ask(USER, ticket), LockResult::Waiting);
     }
-    assert_eq!(ask(USER, u64::MAX), Asked::Full);
-    assert_eq!(ask(User { user: Some(8), ..USER }, u64::MAX - 1), Asked::Waiting);
+    assert_eq!(ask(USER, u64::MAX), LockResult::Full);
+    assert_eq!(ask(User { user: Some(8), ..USER }, u64::MAX - 1), LockResult::Waiting);
     table.locks.cancel((owner(2).session, 0));
-    let again = table.locks.ask(&waits(USER), Some((owner(2).session, u64::MAX)), at(0)).0;
-    assert_eq!(again, Asked::Waiting);
+    let again = table.locks.request(&waits(USER), Some((owner(2).session, u64::MAX)), at(0)).0;
+    assert_eq!(again, LockResult::Waiting);
 }
 
 /// What is asked of the table and of the model.
@@ -407,11 +407,11 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Model {
     bytes: BTreeMap<(u64, u64), BTreeMap<u64, bool>>,
-    waits: Vec<(u64, Wanted, bool)>,
+    waits: Vec<(u64, LockRequestOf, bool)>,
 }
 
 impl Model {
-    fn in_the_way(&self, wanted: &Wanted) -> BTreeSet<u64> {
+    fn in_the_way(&self, wanted: &LockRequestOf) -> BTreeSet<u64> {
         let bytes = (wanted.start..=wanted.last)
             .filter_map(|at| self.bytes.get(&(wanted.place.file.0, at)));
         let others = bytes.flatten().filter(|(who, alone)| {
@@ -420,7 +420,7 @@ impl Model {
         others.map(|(who, _)| *who).collect()
     }
 
-    fn set(&mut self, wanted: &Wanted, how: Option<bool>) {
+    fn set(&mut self, wanted: &LockRequestOf, how: Option<bool>) {
         for at in wanted.start..=wanted.last {
             let owners = self.bytes.entry((wanted.place.file.0, at)).or_default();
             match how {
@@ -448,13 +448,13 @@ impl Model {
 
     /// Takes over what the table told those that wait, each of which must be true.
     /// Returns the waits that were ended as deadlocks.
-    fn hear(&mut self, told: Vec<(u64, Turn)>) -> Vec<(u64, Wanted, bool)> {
+    fn hear(&mut self, told: Vec<(u64, WaitOutcome)>) -> Vec<(u64, LockRequestOf, bool)> {
         let mut ended = Vec::new();
         for (ticket, turn) in told {
             let at = self.waits.iter().position(|(known, ..)| *known == ticket).expect("a wait");
             let (_, wanted, _) = self.waits.remove(at);
             match turn {
-                Turn::Granted => {
+                WaitOutcome::Granted => {
                     assert!(
                         self.in_the_way(&wanted).is_empty(),
                         "granted to {wanted:?} though another has it"
@@ -467,7 +467,7 @@ impl Model {
                     assert!(skipped.is_empty(), "{wanted:?} came after {skipped:?}");
                     self.set(&wanted, Some(wanted.mode.exclusive));
                 }
-                Turn::Deadlock => {
+                WaitOutcome::Deadlock => {
                     self.waits.push((ticket, wanted, true));
                     assert!(
                         self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
@@ -475,7 +475,7 @@ impl Model {
                     );
                     ended.extend(self.waits.pop());
                 }
-                Turn::Cancelled | Turn::Gone => {}
+                WaitOutcome::Cancelled | WaitOutcome::NoSuchWait => {}
                 other => panic!("{other:?} unasked"),
             }
         }
@@ -484,13 +484,13 @@ impl Model {
 
     /// A wait that nobody waits with and that closed a circle is forgotten: its client will ask
     /// anew, and be told.
-    fn forget(&mut self, table: &Table, ended: Vec<(u64, Wanted, bool)>) {
+    fn forget(&mut self, table: &Table, ended: Vec<(u64, LockRequestOf, bool)>) {
         let count = ended.len();
         self.waits.extend(ended);
-        let known = |ticket, wanted: &Wanted| {
+        let known = |ticket, wanted: &LockRequestOf| {
             table.locks.tickets.contains_key(&(wanted.owner.session, ticket))
         };
-        let gone = |wait: &&(u64, Wanted, bool)| !wait.2 && !known(wait.0, &wait.1);
+        let gone = |wait: &&(u64, LockRequestOf, bool)| !wait.2 && !known(wait.0, &wait.1);
         for (_, wanted, _) in self.waits.iter().filter(gone) {
             assert!(
                 self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
@@ -507,7 +507,7 @@ impl Model {
         for file in 1..3 {
             for who in 1..5 {
                 for at in 0..BYTES {
-                    let held = table.locks.places.get(&place(file, LockSpace::Range));
+                    let held = table.locks.targets.get(&place(file, LockSpace::Range));
                     let held = held.and_then(|locked| locked.held.get(&owner(who)));
                     let mode = held
                         .and_then(|held| held.overlapping(at, at).next())
@@ -527,10 +527,10 @@ impl Model {
         }
         let waits: BTreeSet<u64> = table.locks.tickets.keys().map(|(_, ticket)| *ticket).collect();
         assert_eq!(waits, self.waits.iter().map(|(ticket, ..)| *ticket).collect());
-        let ranges = |locked: &table::Locked<u64>| {
+        let ranges = |locked: &table::TargetLocks<u64>| {
             locked.held.values().map(|held| held.len()).sum::<usize>()
         };
-        assert_eq!(table.locks.count(), table.locks.places.values().map(ranges).sum::<usize>());
+        assert_eq!(table.locks.count(), table.locks.targets.values().map(ranges).sum::<usize>());
     }
 
     fn step(&mut self, table: &mut Table, ticket: u64, step: &Step) {
@@ -539,11 +539,11 @@ impl Model {
                 let want = wanted(file, who, bytes, exclusive);
                 let blocked = self.in_the_way(&want);
                 match table.try_lock(want) {
-                    Asked::Granted => {
+                    LockResult::Granted => {
                         assert!(blocked.is_empty());
                         self.set(&want, Some(exclusive));
                     }
-                    Asked::Held(holder) => assert!(blocked.contains(&holder.owner)),
+                    LockResult::Held(holder) => assert!(blocked.contains(&holder.owner)),
                     other => panic!("{other:?}"),
                 }
             }
@@ -554,15 +554,15 @@ impl Model {
                     .iter()
                     .any(|other| *other == who || self.waits_for(*other).contains(&who));
                 match table.wait(want, ticket) {
-                    Asked::Granted => {
+                    LockResult::Granted => {
                         assert!(blocked.is_empty());
                         self.set(&want, Some(exclusive));
                     }
-                    Asked::Waiting => {
+                    LockResult::Waiting => {
                         assert!(!blocked.is_empty() && !circle);
                         self.waits.push((ticket, want, true));
                     }
-                    Asked::Deadlock => assert!(circle),
+                    LockResult::Deadlock => assert!(circle),
                     other => panic!("{other:?}"),
                 }
             }
@@ -589,7 +589,7 @@ impl Model {
                 *here = true;
                 let (ticket, want) = (*ticket, *want);
                 table.attach(want, ticket);
-                table.told.retain(|(_, turn)| *turn != Turn::StillWaiting);
+                table.told.retain(|(_, turn)| *turn != WaitOutcome::StillWaiting);
             }
             Step::End(session) => {
                 let answers = table.locks.end_session(SessionId(session));
@@ -597,7 +597,7 @@ impl Model {
                 self.bytes
                     .values_mut()
                     .for_each(|owners| owners.retain(|who, _| owner(*who).session.0 != session));
-                table.told.extend(answers.into_iter().filter(|(_, turn)| *turn != Turn::Gone));
+                table.told.extend(answers.into_iter().filter(|(_, turn)| *turn != WaitOutcome::NoSuchWait));
             }
         }
     }

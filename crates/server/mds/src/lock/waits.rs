@@ -5,21 +5,21 @@ use std::{collections::BTreeSet, time::Duration};
 use braid_wire::message::lock::LockSpace;
 
 use super::{
-    Answers, Asked, LOCK_WAIT_FORGOTTEN_MS, Locks, Owner, Place, Ticket, Turn, Waiter, Wanted,
+    Answers, LockResult, LOCK_WAIT_FORGOTTEN_MS, LockTable, Owner, LockTarget, Ticket, WaitOutcome, WaitingCall, LockRequestOf,
 };
 
 /// A position in a queue.
 #[derive(Debug)]
-pub(super) struct Wait<W> {
+pub(super) struct LockWait<W> {
     pub(super) ticket: Ticket,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: LockRequestOf,
     /// The call that waits now, if any.
-    pub(super) waiter: Option<Waiter<W>>,
+    pub(super) waiter: Option<WaitingCall<W>>,
     /// Since when no call waits, if none does.
-    pub(super) left: Duration,
+    pub(super) call_left_at: Duration,
 }
 
-impl<W> Locks<W> {
+impl<W> LockTable<W> {
     /// Answers calls whose waiting time is over that they still wait, and removes waits that had no
     /// call for too long.
     pub(crate) fn expire(&mut self, now: Duration) -> Answers<W> {
@@ -28,23 +28,23 @@ impl<W> Locks<W> {
         for ticket in tickets {
             let Some(wait) = self.wait_mut(ticket) else { continue };
             if let Some(over) = wait.waiter.take_if(|waiter| waiter.until <= now) {
-                wait.left = now;
-                self.answers.push((over.call, Turn::StillWaiting));
-            } else if wait.waiter.is_none() && now.saturating_sub(wait.left) > forgotten {
+                wait.call_left_at = now;
+                self.answers.push((over.call, WaitOutcome::StillWaiting));
+            } else if wait.waiter.is_none() && now.saturating_sub(wait.call_left_at) > forgotten {
                 self.dequeue(ticket);
             }
         }
         self.take_answers()
     }
 
-    pub(super) fn wait_mut(&mut self, ticket: Ticket) -> Option<&mut Wait<W>> {
+    pub(super) fn wait_mut(&mut self, ticket: Ticket) -> Option<&mut LockWait<W>> {
         let place = self.tickets.get(&ticket)?;
-        self.places.get_mut(place)?.queue.iter_mut().find(|wait| wait.ticket == ticket)
+        self.targets.get_mut(place)?.queue.iter_mut().find(|wait| wait.ticket == ticket)
     }
 
-    pub(super) fn dequeue(&mut self, ticket: Ticket) -> Option<Wait<W>> {
+    pub(super) fn dequeue(&mut self, ticket: Ticket) -> Option<LockWait<W>> {
         let place = self.tickets.remove(&ticket)?;
-        let queue = &mut self.places.get_mut(&place)?.queue;
+        let queue = &mut self.targets.get_mut(&place)?.queue;
         let at = queue.iter().position(|wait| wait.ticket == ticket)?;
         let wait = queue.remove(at)?;
         let owner = wait.wanted.owner;
@@ -55,63 +55,63 @@ impl<W> Locks<W> {
             }
         }
         self.count_for(wait.wanted.user, |share| share.waits -= 1);
-        self.tidy(place, owner.session);
+        self.drop_if_empty(place, owner.session);
         Some(wait)
     }
 
     /// Grants what is free now to the requests that wait for it, in the order of their arrival.
-    pub(super) fn look_at(&mut self, place: Place) {
+    pub(super) fn grant_waiting(&mut self, place: LockTarget) {
         if !self.granting {
             return;
         }
-        while let Some(ticket) = self.next_turn(place)
+        while let Some(ticket) = self.next_grantable(place)
             && let Some(wait) = self.dequeue(ticket)
         {
-            let turn = match self.give(&wait.wanted) {
-                Asked::Granted => Turn::Granted,
-                _ => Turn::Full,
+            let turn = match self.grant(&wait.wanted) {
+                LockResult::Granted => WaitOutcome::Granted,
+                _ => WaitOutcome::Full,
             };
             self.answers.extend(wait.waiter.map(|waiter| (waiter.call, turn)));
-            self.given.extend((turn == Turn::Granted).then_some(wait.wanted));
+            self.newly_granted.extend((turn == WaitOutcome::Granted).then_some(wait.wanted));
         }
     }
 
     /// The first wait in the queue without a conflict. A wait without a call keeps its position and
     /// is skipped.
-    fn next_turn(&self, place: Place) -> Option<Ticket> {
-        let queue = &self.places.get(&place)?.queue;
+    fn next_grantable(&self, place: LockTarget) -> Option<Ticket> {
+        let queue = &self.targets.get(&place)?.queue;
         let ready =
-            |wait: &&Wait<W>| wait.waiter.is_some() && self.in_the_way(&wait.wanted).is_none();
+            |wait: &&LockWait<W>| wait.waiter.is_some() && self.conflicting_lock(&wait.wanted).is_none();
         queue.iter().find(ready).map(|wait| wait.ticket)
     }
 
     /// Whether an owner of a conflicting lock waits, directly or indirectly, for this owner.
-    pub(super) fn closes_a_circle(&self, wanted: &Wanted) -> bool {
-        wanted.place.space == LockSpace::Range && self.reaches(self.blockers(wanted), wanted.owner)
+    pub(super) fn would_deadlock(&self, wanted: &LockRequestOf) -> bool {
+        wanted.place.space == LockSpace::Range && self.waits_for(self.blockers(wanted), wanted.owner)
     }
 
     /// An owner that was granted a lock and still waits for another, with a second thread, may have
     /// closed a cycle with an earlier wait: that wait fails. Done after everything is granted that
     /// can be, since a grant may open a cycle that another closed.
-    pub(super) fn break_circles(&mut self) {
-        for given in std::mem::take(&mut self.given) {
+    pub(super) fn break_deadlocks(&mut self) {
+        for given in std::mem::take(&mut self.newly_granted) {
             while self.waits_of.contains_key(&given.owner)
-                && let Some(ticket) = self.in_a_circle(given.place)
+                && let Some(ticket) = self.deadlocked_wait(given.place)
             {
                 let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
-                self.answers.extend(waiter.map(|waiter| (waiter.call, Turn::Deadlock)));
+                self.answers.extend(waiter.map(|waiter| (waiter.call, WaitOutcome::Deadlock)));
             }
         }
     }
 
-    fn in_a_circle(&self, place: Place) -> Option<Ticket> {
-        let queue = &self.places.get(&place)?.queue;
-        queue.iter().find(|wait| self.closes_a_circle(&wait.wanted)).map(|wait| wait.ticket)
+    fn deadlocked_wait(&self, place: LockTarget) -> Option<Ticket> {
+        let queue = &self.targets.get(&place)?.queue;
+        queue.iter().find(|wait| self.would_deadlock(&wait.wanted)).map(|wait| wait.ticket)
     }
 
     /// Owners of conflicting locks.
-    fn blockers(&self, wanted: &Wanted) -> Vec<Owner> {
-        let held = self.places.get(&wanted.place).into_iter().flat_map(|locked| &locked.held);
+    fn blockers(&self, wanted: &LockRequestOf) -> Vec<Owner> {
+        let held = self.targets.get(&wanted.place).into_iter().flat_map(|locked| &locked.held);
         let others = held.filter(|(owner, _)| **owner != wanted.owner);
         let blocking = others.filter(|(_, ranges)| {
             ranges.overlapping(wanted.start, wanted.last).any(|(.., mode)| wanted.conflicts(mode))
@@ -120,7 +120,7 @@ impl<W> Locks<W> {
     }
 
     /// Whether one of `from` waits, directly or indirectly, for `owner`.
-    fn reaches(&self, mut from: Vec<Owner>, owner: Owner) -> bool {
+    fn waits_for(&self, mut from: Vec<Owner>, owner: Owner) -> bool {
         let mut seen = BTreeSet::new();
         while let Some(next) = from.pop() {
             if next == owner {
@@ -138,8 +138,8 @@ impl<W> Locks<W> {
         false
     }
 
-    fn wait(&self, ticket: Ticket) -> Option<&Wait<W>> {
+    fn wait(&self, ticket: Ticket) -> Option<&LockWait<W>> {
         let place = self.tickets.get(&ticket)?;
-        self.places.get(place)?.queue.iter().find(|wait| wait.ticket == ticket)
+        self.targets.get(place)?.queue.iter().find(|wait| wait.ticket == ticket)
     }
 }

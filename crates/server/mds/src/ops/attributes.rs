@@ -10,7 +10,7 @@ use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::mds::{AttributeChanges, MdsRequest, SetAttributes, SetTime};
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
     lease::{claimed, names_of},
@@ -20,14 +20,14 @@ use crate::{
 pub(super) const SET_IDS: u32 = 0o6000;
 
 impl MdsCore {
-    pub(super) fn set_attributes(&self, call: Call, r: &SetAttributes) -> Flow {
+    pub(super) fn set_attributes(&self, call: Call, r: &SetAttributes) -> CallOutcome {
         let inode = match self.file_at(&call, &r.at, r.follow) {
             Ok(inode) => inode,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        if is_drop_alone(&r.changes) && !self.names.has_privileges(&inode) {
+        if only_drops_privileges(&r.changes) && !self.namespace.has_privileges(&inode) {
             let again = r.clone();
-            return self.attributes_of(
+            return self.reply_with_attributes(
                 call,
                 inode,
                 || MdsRequest::SetAttributes(again),
@@ -48,30 +48,30 @@ impl MdsCore {
             None => {
                 let changed = self.set_others(&call, &inode, &r.changes);
                 match changed {
-                    Ok(inode) => self.attributes_of(
+                    Ok(inode) => self.reply_with_attributes(
                         call,
                         inode,
                         || MdsRequest::SetAttributes(again),
                         |attributes| attributes,
                     ),
-                    Err(failure) => Flow::Fail(call, failure),
+                    Err(failure) => CallOutcome::Fail(call, failure),
                 }
             }
         }
     }
 
     /// The other attributes are changed with the begin of the intent, in one batch.
-    fn set_size(&self, call: Call, inode: Arc<Inode>, size: u64, r: SetAttributes) -> Flow {
-        if self.is_gated(inode.file) {
-            return Flow::Gate(call, inode.file);
+    fn set_size(&self, call: Call, inode: Arc<Inode>, size: u64, r: SetAttributes) -> CallOutcome {
+        if self.is_size_changing(inode.file) {
+            return CallOutcome::Gate(call, inode.file);
         }
         let file = inode.file;
         let opened =
-            call.session.is_some_and(|session| self.names.writers(file).contains(&session));
+            call.session.is_some_and(|session| self.namespace.writers(file).contains(&session));
         let allowed = if opened {
             Ok(())
         } else {
-            self.names.access(&call.who, file, braid_meta::Want::WRITE)
+            self.namespace.access(&call.who, file, braid_meta::Want::WRITE)
         };
         // Refused before anything is recorded, since no daemon could carry it out.
         let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
@@ -82,13 +82,13 @@ impl MdsCore {
                 let drop_set_ids = others.drop_set_ids && call.who.bypasses_permissions();
                 AttributeChanges { drop_set_ids, drop_capabilities: false, ..others }
             }
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let replay = call.replay();
         let request = MdsRequest::SetAttributes(r);
         let again = request.clone();
         let kind = IntentKind::Truncate { size };
-        self.intend(
+        self.start_intent(
             call,
             file,
             kind,
@@ -100,9 +100,9 @@ impl MdsCore {
                 let done = core.set_times_after(&call, done, &others);
                 match done {
                     // Nobody wrote while the gate was closed: the size is the requested one.
-                    Intended::Now(inode) => Flow::from(call, Ok(convert::attributes(&inode))),
-                    Intended::Before(inode) => {
-                        core.attributes_of(call, inode, || again, |attributes| attributes)
+                    IntentOutcome::Finished(inode) => CallOutcome::from(call, Ok(convert::attributes(&inode))),
+                    IntentOutcome::AlreadyFinished(inode) => {
+                        core.reply_with_attributes(call, inode, || again, |attributes| attributes)
                     }
                 }
             },
@@ -117,13 +117,13 @@ impl MdsCore {
     ) -> Result<Arc<Inode>, Failure> {
         let root = braid_meta::Identity::root();
         let mut change = self.change(call);
-        if is_drop_alone(changes)
-            && call.session.is_some_and(|session| self.names.writers(inode.file).contains(&session))
+        if only_drops_privileges(changes)
+            && call.session.is_some_and(|session| self.namespace.writers(inode.file).contains(&session))
         {
             // A session that has the file open for writing may write, whatever the mode is now.
             change.who = &root;
         }
-        let changed = self.names.setattr(&change, inode.file, &stored(changes)?)?;
+        let changed = self.namespace.setattr(&change, inode.file, &stored(changes)?)?;
         if changes.mtime.is_some() && changed.size_in_objects {
             self.state().sizes.time_was_set(inode.file, change.now);
         }
@@ -131,17 +131,17 @@ impl MdsCore {
     }
 
     /// Sets requested times after a truncate, which sets the times itself when it is finished.
-    fn set_times_after(&self, call: &Call, done: Intended, changes: &AttributeChanges) -> Intended {
+    fn set_times_after(&self, call: &Call, done: IntentOutcome, changes: &AttributeChanges) -> IntentOutcome {
         let AttributeChanges { atime, mtime, .. } = *changes;
-        let (Intended::Now(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
+        let (IntentOutcome::Finished(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
         let root = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &root, replay: None, ..self.change(call) };
-        match self.names.setattr(
+        match self.namespace.setattr(
             &change,
             inode.file,
             &AttributeChanges { atime, mtime, ..AttributeChanges::default() },
         ) {
-            Ok(inode) => Intended::Now(inode),
+            Ok(inode) => IntentOutcome::Finished(inode),
             Err(failure) => {
                 crate::core::report("setting a time after a truncate", &failure);
                 done
@@ -155,25 +155,25 @@ impl MdsCore {
         call: Call,
         file: FileIndex,
         request: MdsRequest,
-        then: impl FnOnce(&Self, Call, Arc<Inode>) -> Flow + Send + 'static,
-    ) -> Flow {
-        if self.is_gated(file) {
-            return Flow::Gate(call, file);
+        then: impl FnOnce(&Self, Call, Arc<Inode>) -> CallOutcome + Send + 'static,
+    ) -> CallOutcome {
+        if self.is_size_changing(file) {
+            return CallOutcome::Gate(call, file);
         }
-        match self.names.getattr(file) {
+        match self.namespace.getattr(file) {
             // The record of a file from before a restart may lack a mark, and objects, that a loss
             // of power took.
             Ok(inode)
                 if inode.size == 0
                     && !inode.size_in_objects
                     && inode.parts.is_empty()
-                    && self.names.is_created_in_this_epoch(file) =>
+                    && self.namespace.is_created_in_this_epoch(file) =>
             {
                 then(self, call, inode)
             }
             Ok(_) => {
                 let kind = IntentKind::Truncate { size: 0 };
-                self.intend(
+                self.start_intent(
                     call,
                     file,
                     kind,
@@ -184,14 +184,14 @@ impl MdsCore {
                     |core, call, done| then(core, call, done.inode()),
                 )
             }
-            Err(failure) => Flow::Fail(call, failure),
+            Err(failure) => CallOutcome::Fail(call, failure),
         }
     }
 
     /// Begins an intent behind the file's gate and calls `then` when it is finished. ADR 0004
     /// numbers the steps.
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn intend(
+    pub(super) fn start_intent(
         &self,
         call: Call,
         file: FileIndex,
@@ -200,48 +200,48 @@ impl MdsCore {
         changes: &AttributeChanges,
         replay: Option<braid_meta::Replay>,
         request: MdsRequest,
-        then: impl FnOnce(&Self, Call, Intended) -> Flow + Send + 'static,
-    ) -> Flow {
-        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
+        then: impl FnOnce(&Self, Call, IntentOutcome) -> CallOutcome + Send + 'static,
+    ) -> CallOutcome {
+        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
         if !self.close_gate(file) {
-            return Flow::Gate(call, file);
+            return CallOutcome::Gate(call, file);
         }
         let change = braid_meta::Call { replay, ..self.change(&call) };
         let begun = self
-            .names
+            .namespace
             .begin_intent_changing(&change, file, kind, opened, changes)
             .and_then(|intent| {
                 // For a retry the store returns the recorded intent, which may be finished already.
                 let stands = self
-                    .names
+                    .namespace
                     .intent(file)?
                     .is_some_and(|standing| standing.generation == intent.generation);
                 Ok((intent, stands))
             });
         match begun {
             Ok((intent, true)) => {
-                me.carry_out(
+                me.run_intent(
                     intent,
                     Box::new(move |core, outcome| {
                         let flow = match outcome {
-                            Ok(inode) => then(core, call, Intended::Now(inode)),
-                            Err(failure) => Flow::Fail(call, failure),
+                            Ok(inode) => then(core, call, IntentOutcome::Finished(inode)),
+                            Err(failure) => CallOutcome::Fail(call, failure),
                         };
                         core.settle(flow, request);
                     }),
                 );
-                Flow::Later
+                CallOutcome::Pending
             }
             Ok((_, false)) => {
                 self.open_gate(file);
-                match self.names.getattr(file) {
-                    Ok(inode) => then(self, call, Intended::Before(inode)),
-                    Err(failure) => Flow::Fail(call, failure),
+                match self.namespace.getattr(file) {
+                    Ok(inode) => then(self, call, IntentOutcome::AlreadyFinished(inode)),
+                    Err(failure) => CallOutcome::Fail(call, failure),
                 }
             }
             Err(failure) => {
                 self.open_gate(file);
-                Flow::Fail(call, failure)
+                CallOutcome::Fail(call, failure)
             }
         }
     }
@@ -249,15 +249,15 @@ impl MdsCore {
 
 /// The outcome of an intent: the inode as the intent left it, or the present inode if the intent
 /// was done for an earlier try of the same call.
-pub(super) enum Intended {
-    Now(Arc<Inode>),
-    Before(Arc<Inode>),
+pub(super) enum IntentOutcome {
+    Finished(Arc<Inode>),
+    AlreadyFinished(Arc<Inode>),
 }
 
-impl Intended {
+impl IntentOutcome {
     pub(super) fn inode(self) -> Arc<Inode> {
         match self {
-            Self::Now(inode) | Self::Before(inode) => inode,
+            Self::Finished(inode) | Self::AlreadyFinished(inode) => inode,
         }
     }
 }
@@ -279,7 +279,7 @@ fn stored(changes: &AttributeChanges) -> Result<AttributeChanges, Failure> {
     })
 }
 
-fn is_drop_alone(changes: &AttributeChanges) -> bool {
+fn only_drops_privileges(changes: &AttributeChanges) -> bool {
     let AttributeChanges { drop_set_ids, drop_capabilities, .. } = *changes;
     (drop_set_ids || drop_capabilities)
         && *changes

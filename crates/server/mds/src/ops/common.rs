@@ -9,7 +9,7 @@ use braid_wire::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
 };
 
@@ -39,6 +39,6 @@ impl MdsCore {
     }
 }
 
-pub(super) fn not_understood(call: Call) -> Flow {
-    Flow::Fail(call, Status::UnknownMessage.into())
+pub(super) fn not_understood(call: Call) -> CallOutcome {
+    CallOutcome::Fail(call, Status::UnknownMessage.into())
 }

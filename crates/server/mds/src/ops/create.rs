@@ -15,34 +15,34 @@ use braid_wire::{
 
 use super::open::{args, may_open, session_of};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
     lease::{claimed, names},
-    placement::{Candidates, Choice},
-    size::{Mark, Since},
+    placement::{Candidates, PlacementInput},
+    size::{CreateStart, SoleWriterSince},
 };
 
 impl MdsCore {
-    pub(super) fn create(&self, call: Call, r: &Create) -> Flow {
+    pub(super) fn create(&self, call: Call, r: &Create) -> CallOutcome {
         // A final link is followed only without O_EXCL (POSIX open()).
         let slot = match self.slot_at(&call, &r.at, !r.exclusive) {
             Ok(slot) if slot.wants_directory => {
-                return Flow::Fail(call, Status::IsDirectory.into());
+                return CallOutcome::Fail(call, Status::IsDirectory.into());
             }
             Ok(slot) => (slot.directory, slot.name),
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         // A name that exists already is only opened, which does not change the directory.
         let taken = !r.exclusive
             && self.is_leased(&call, LeaseOf::Names(slot.0))
-            && self.names.lookup(&call.who, slot.0, &slot.1).is_ok();
+            && self.namespace.lookup(&call.who, slot.0, &slot.1).is_ok();
         if taken {
             return self.find_file(call, slot, r);
         }
         let call = claimed!(self.claim(call, &[names(slot.0)]));
         // First as if the name were free: for a new file no daemon is asked.
-        let since = Some((Since::Made, self.makers_mark()));
+        let since = Some((SoleWriterSince::Made, self.create_start()));
         match self.make_file(&call, &slot, r, true) {
             Ok(made) => {
                 // No other client knows the file yet.
@@ -53,21 +53,21 @@ impl MdsCore {
             Err(failure) if failure.status == Status::Exists && !r.exclusive => {
                 self.find_file(call, slot, r)
             }
-            Err(failure) => Flow::Fail(call, failure),
+            Err(failure) => CallOutcome::Fail(call, failure),
         }
     }
 
     /// The name exists: its file is opened, once its size is known.
-    fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> Flow {
+    fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> CallOutcome {
         let known =
-            self.names.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
+            self.namespace.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
                 Some(rights) => may_open(&call, inode, rights)
-                    .and_then(|inode| self.may_share(&inode, rights, r.deny).map(|()| inode)),
+                    .and_then(|inode| self.check_share(&inode, rights, r.deny).map(|()| inode)),
                 None => Ok(inode),
             });
         let inode = match known {
             Ok(inode) => inode,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let needs = match r.rights {
             Some(rights) => self.needs_of_open(&call, &inode, rights, r.truncate),
@@ -78,17 +78,17 @@ impl MdsCore {
         let call = claimed!(self.claim_to_open(call, &inode, needs, deny));
         let (request, again, file) = (r.clone(), MdsRequest::Create(r.clone()), inode.file);
         let go_on = move |core: &Self, call: Call, attributes| {
-            let (made, recorded) = (core.makers_mark(), core.recorded_mark(file));
+            let (made, recorded) = (core.create_start(), core.create_start_if_recorded(file));
             match core.make_file(&call, &slot, &request, false) {
                 Ok(found) => {
                     // The name may be another file's now.
                     let recorded = recorded
                         .filter(|_| found.inode.file == file)
-                        .map(|mark| (Since::Recorded, mark));
-                    let since = if found.created { Some((Since::Made, made)) } else { recorded };
+                        .map(|mark| (SoleWriterSince::Recorded, mark));
+                    let since = if found.created { Some((SoleWriterSince::Made, made)) } else { recorded };
                     core.created(call, &found, attributes, &request, (None, since))
                 }
-                Err(failure) => Flow::Fail(call, failure),
+                Err(failure) => CallOutcome::Fail(call, failure),
             }
         };
         if r.truncate {
@@ -115,10 +115,10 @@ impl MdsCore {
             self.place(&iods, default, &r.layout_hint, call.who.uid)
         };
         let args = CreateArgs { mode: convert::mode(r.mode, r.umask), exclusive, open, place };
-        self.names.create(&self.change(call), slot.0, &slot.1, args)
+        self.namespace.create(&self.change(call), slot.0, &slot.1, args)
     }
 
-    pub(super) fn create_unnamed(&self, call: Call, r: &CreateUnnamed) -> Flow {
+    pub(super) fn create_unnamed(&self, call: Call, r: &CreateUnnamed) -> CallOutcome {
         let iods = self.state().cluster.candidates();
         let opened = session_of(&call).and_then(|session| {
             if !r.rights.allow(Rights::WRITE) {
@@ -134,16 +134,16 @@ impl MdsCore {
                 self.place(&iods, default, &r.layout_hint, call.who.uid)
             };
             let mode = convert::mode(r.mode, r.umask);
-            let inode = self.names.create_unnamed(
+            let inode = self.namespace.create_unnamed(
                 &self.change(&call),
                 directory.file,
                 mode,
                 open,
                 place,
             )?;
-            self.opened(session, &inode, convert::attributes(&inode), r.rights, Deny::NONE)
+            self.give_handle(session, &inode, convert::attributes(&inode), r.rights, Deny::NONE)
         });
-        Flow::from(call, opened)
+        CallOutcome::from(call, opened)
     }
 
     fn created(
@@ -152,20 +152,20 @@ impl MdsCore {
         made: &Created,
         known: Attributes,
         r: &Create,
-        (directory, since): (Option<Attributes>, Option<(Since, Mark)>),
-    ) -> Flow {
+        (directory, since): (Option<Attributes>, Option<(SoleWriterSince, CreateStart)>),
+    ) -> CallOutcome {
         let now = convert::attributes(&made.inode);
         let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.uncacheable, known);
         let change = change.max(now.change);
         let denied = r.rights.is_some() && r.deny.has(Deny::READ);
         let shared =
-            if made.created { denied } else { self.is_shared(&call, &made.inode, settled) };
+            if made.created { denied } else { self.is_uncacheable(&call, &made.inode, settled) };
         let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
-            let opened = self.opened(session, &made.inode, attributes.clone(), rights, r.deny)?;
+            let opened = self.give_handle(session, &made.inode, attributes.clone(), rights, r.deny)?;
             if let Some((since, mark)) = since.filter(|_| rights.allow(Rights::WRITE)) {
-                self.note_maker(&made.inode, (session, opened.open_id), since, mark);
+                self.note_sole_writer(&made.inode, (session, opened.open_id), since, mark);
             }
             Ok(self.with_lease(&call, opened, r.lease))
         });
@@ -177,7 +177,7 @@ impl MdsCore {
             directory,
         });
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
-        self.on_record(Flow::from(call, reply), deny)
+        self.answer_after_sync(CallOutcome::from(call, reply), deny)
     }
 
     /// The layout of a new file.
@@ -188,15 +188,15 @@ impl MdsCore {
         wish: &LayoutHint,
         uid: u64,
     ) -> Result<Arc<Layout>, Failure> {
-        let (iods, turn) = (candidates.iods(), self.turn());
+        let (iods, turn) = (candidates.iods(), self.next_turn());
         let make = || {
             let inherited = default.map_or_else(LayoutHint::none, convert::wish);
-            let layout = Choice { wish, inherited: &inherited, iods, turn, uid }.layout()?;
+            let layout = PlacementInput { wish, inherited: &inherited, iods, round_robin: turn, uid }.layout()?;
             layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
             Ok(layout)
         };
         match default {
-            None if *wish == LayoutHint::none() => candidates.unwished(turn, make),
+            None if *wish == LayoutHint::none() => candidates.default_layout(turn, make),
             _ => make().map(Arc::new),
         }
     }

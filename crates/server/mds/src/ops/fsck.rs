@@ -12,7 +12,7 @@ use braid_wire::message::mds::{FsckFile, FsckFiles, NeedsFsck, FsckMendFile, Fsc
 
 use super::name_search;
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
     lease::{claimed, names_of},
     objects,
@@ -26,14 +26,14 @@ pub(super) const FILES_BYTES_MAX: usize = 256 * 1024;
 const DEPTH_MAX: usize = 4096;
 
 impl MdsCore {
-    pub(super) fn fsck_shards(&self, call: Call) -> Flow {
-        let shards: Vec<ShardId> = (0..self.names.shards()).map(ShardId).collect();
-        Flow::from(call, Ok(shards))
+    pub(super) fn fsck_shards(&self, call: Call) -> CallOutcome {
+        let shards: Vec<ShardId> = (0..self.namespace.shards()).map(ShardId).collect();
+        CallOutcome::from(call, Ok(shards))
     }
 
-    pub(super) fn fsck_files(&self, call: Call, r: &FsckFiles) -> Flow {
+    pub(super) fn fsck_files(&self, call: Call, r: &FsckFiles) -> CallOutcome {
         let files = self.check_files(r);
-        Flow::from(call, files)
+        CallOutcome::from(call, files)
     }
 
     fn check_files(&self, r: &FsckFiles) -> Result<Vec<FsckFile>, Failure> {
@@ -41,7 +41,7 @@ impl MdsCore {
         let (mut found, mut bytes, mut after) = (Vec::new(), 0, r.after);
         loop {
             let start = (after != FileIndex(0)).then_some(after);
-            let page = self.names.files(r.shard, start, FILES_MAX)?;
+            let page = self.namespace.files(r.shard, start, FILES_MAX)?;
             let Some((last, _)) = page.last() else { return Ok(found) };
             after = *last;
             // An inode that cannot be read is reported by `FsckNamespace`.
@@ -82,7 +82,7 @@ impl MdsCore {
             }
             let Some(name) = self.name_in(parent, file)? else { return Ok(Vec::new()) };
             names.push(name);
-            let Ok(directory) = self.names.getattr(parent) else { return Ok(Vec::new()) };
+            let Ok(directory) = self.namespace.getattr(parent) else { return Ok(Vec::new()) };
             (file, parent) = (directory.file, directory.parent);
         }
         let mut path = Vec::new();
@@ -97,7 +97,7 @@ impl MdsCore {
         let hints = || self.name_search.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = hints().begin(directory);
         let found = name_search::search(file, begin, |cookie, bytes| {
-            match self.names.readdir(&Identity::root(), directory, cookie, bytes, false) {
+            match self.namespace.readdir(&Identity::root(), directory, cookie, bytes, false) {
                 Err(failure)
                     if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) =>
                 {
@@ -112,8 +112,8 @@ impl MdsCore {
         Ok(found.map(|found| found.name))
     }
 
-    pub(super) fn fsck_mend_file(&self, call: Call, r: &FsckMendFile) -> Flow {
-        let known = self.names.getattr(r.file).ok();
+    pub(super) fn fsck_mend_file(&self, call: Call, r: &FsckMendFile) -> CallOutcome {
+        let known = self.namespace.getattr(r.file).ok();
         let mut needs = vec![(LeaseOf::Data(r.file), LeaseMode::Shared)];
         needs.extend(known.and_then(|inode| names_of(&inode)));
         let call = claimed!(self.claim(call, &needs));
@@ -121,37 +121,37 @@ impl MdsCore {
         let size = r.mend.bytes.map(|bytes| bytes.0);
         let mended = match (size, &parts) {
             (None, None) => self.bring_back_if_lost(&call, r.file),
-            _ => self.names.mend(&self.change(&call), r.file, size, parts),
+            _ => self.namespace.mend(&self.change(&call), r.file, size, parts),
         };
         // What was collected of it does not agree with the new record.
         self.state().sizes.record_was_mended(r.file);
-        Flow::from(call, mended)
+        CallOutcome::from(call, mended)
     }
 
-    pub(super) fn fsck_mark(&self, call: Call, r: &NeedsFsck) -> Flow {
-        let mark = self.names.needs_fsck().and_then(|mark| match (mark, r.clear) {
-            (Some(mark), true) => self.names.clear_needs_fsck().map(|()| Some(mark)),
+    pub(super) fn fsck_mark(&self, call: Call, r: &NeedsFsck) -> CallOutcome {
+        let mark = self.namespace.needs_fsck().and_then(|mark| match (mark, r.clear) {
+            (Some(mark), true) => self.namespace.clear_needs_fsck().map(|()| Some(mark)),
             (mark, _) => Ok(mark),
         });
-        Flow::from(call, mark)
+        CallOutcome::from(call, mark)
     }
 
-    pub(super) fn fsck_orphans(&self, call: Call, r: &FsckOrphans) -> Flow {
+    pub(super) fn fsck_orphans(&self, call: Call, r: &FsckOrphans) -> CallOutcome {
         let strays = r.objects.iter().filter_map(|object| match self.belongs(object) {
             Ok(true) => None,
             Ok(false) => Some(Ok(*object)),
             Err(failure) => Some(Err(failure)),
         });
         let strays: Result<Vec<ObjectId>, Failure> = strays.collect();
-        Flow::from(call, strays)
+        CallOutcome::from(call, strays)
     }
 
     /// Whether an object belongs to a file that exists, or is to be deleted.
     fn belongs(&self, object: &ObjectId) -> Result<bool, Failure> {
-        if self.names.is_deletion_pending(object.file)? {
+        if self.namespace.is_deletion_pending(object.file)? {
             return Ok(true);
         }
-        let inode = match self.names.getattr(object.file) {
+        let inode = match self.namespace.getattr(object.file) {
             Ok(inode) => inode,
             Err(failure) if failure.status == Status::StaleHandle => return Ok(false),
             Err(failure) => return Err(failure),

@@ -26,7 +26,7 @@ use braid_wire::message::mds::{FsckNamespace, FsckNamespaceReply, FsckProblem, F
 
 use super::{fsck::FILES_MAX, name_search::PAGE_BYTES};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
 };
 
@@ -37,22 +37,22 @@ const LOST_FOUND: &[u8] = b"lost+found";
 
 /// The number of names of a file; for a directory also the number of directories in it.
 #[derive(Clone, Copy, Default)]
-struct Names {
+struct NameCount {
     names: u32,
     subdirectories: u32,
 }
 
 /// What one scan of all directories found about the files of one shard.
 #[derive(Default)]
-struct Scan {
+struct DirectoryScan {
     entries: u64,
-    names: HashMap<FileIndex, Names>,
+    names: HashMap<FileIndex, NameCount>,
     /// Entries of the shard's directories that lead to no file, or to another one.
     broken: Vec<FsckProblem>,
 }
 
 /// What is wrong with an inode, and its right link count.
-struct Wrong {
+struct LinkProblem {
     kind: FsckProblemKind,
     detail: String,
     links: u32,
@@ -62,9 +62,9 @@ struct Wrong {
 type Suspects = BTreeMap<FileIndex, u64>;
 
 impl MdsCore {
-    pub(super) fn fsck_namespace(&self, call: Call, r: &FsckNamespace) -> Flow {
+    pub(super) fn fsck_namespace(&self, call: Call, r: &FsckNamespace) -> CallOutcome {
         let checked = self.check_names(&call, r);
-        Flow::from(call, checked)
+        CallOutcome::from(call, checked)
     }
 
     fn check_names(&self, call: &Call, r: &FsckNamespace) -> Result<FsckNamespaceReply, Failure> {
@@ -81,7 +81,7 @@ impl MdsCore {
             .extend(first.broken.into_iter().filter(|problem| second.broken.contains(problem)));
         for (file, change) in suspects {
             let names = second.names.get(&file).copied().unwrap_or_default();
-            if let Some(problem) = self.judge(call, file, change, names, r.mend)? {
+            if let Some(problem) = self.recheck(call, file, change, names, r.mend)? {
                 reply.problems.push(problem);
             }
         }
@@ -94,7 +94,7 @@ impl MdsCore {
     fn suspects(
         &self,
         shard: ShardId,
-        scan: &Scan,
+        scan: &DirectoryScan,
         reply: &mut FsckNamespaceReply,
     ) -> Result<Suspects, Failure> {
         let mut suspects = Suspects::new();
@@ -117,21 +117,21 @@ impl MdsCore {
         })?;
         // Only those that did not change since the first scan.
         suspects.retain(|file, change| {
-            self.names.getattr(*file).is_ok_and(|inode| *change == inode.change)
+            self.namespace.getattr(*file).is_ok_and(|inode| *change == inode.change)
         });
         Ok(suspects)
     }
 
     /// Checks one suspect again.
-    fn judge(
+    fn recheck(
         &self,
         call: &Call,
         file: FileIndex,
         change: u64,
-        names: Names,
+        names: NameCount,
         mend: bool,
     ) -> Result<Option<FsckProblem>, Failure> {
-        let Ok(inode) = self.names.getattr(file) else { return Ok(None) };
+        let Ok(inode) = self.namespace.getattr(file) else { return Ok(None) };
         let Some(wrong) = wrong(&inode, names).filter(|_| inode.change == change) else {
             return Ok(None);
         };
@@ -139,7 +139,7 @@ impl MdsCore {
         let outcome = match (mend, wrong.kind) {
             (false, _) => None,
             (true, FsckProblemKind::Unreachable) => Some(self.bring_back(call, file, change)),
-            (true, _) => Some(self.names.mend_links(&self.change(call), file, wrong.links, change)),
+            (true, _) => Some(self.namespace.mend_links(&self.change(call), file, wrong.links, change)),
         };
         let (mended, why) = match outcome {
             Some(Err(failure)) => (false, format!(" (not repaired: {failure})")),
@@ -156,9 +156,9 @@ impl MdsCore {
     }
 
     /// Scans every directory of every shard. Counts only `wanted` files, if given.
-    fn scan(&self, shard: ShardId, wanted: Option<&Suspects>) -> Result<Scan, Failure> {
-        let mut scan = Scan::default();
-        for at in 0..self.names.shards() {
+    fn scan(&self, shard: ShardId, wanted: Option<&Suspects>) -> Result<DirectoryScan, Failure> {
+        let mut scan = DirectoryScan::default();
+        for at in 0..self.namespace.shards() {
             self.each_inode(ShardId(at), &mut |_, inode| match inode {
                 Ok(inode) if inode.is_directory() => {
                     self.scan_directory(&inode, shard, wanted, &mut scan)
@@ -174,14 +174,14 @@ impl MdsCore {
         directory: &Inode,
         shard: ShardId,
         wanted: Option<&Suspects>,
-        scan: &mut Scan,
+        scan: &mut DirectoryScan,
     ) -> Result<(), Failure> {
         let counts = |file: FileIndex| {
             file.shard() == shard && wanted.is_none_or(|wanted| wanted.contains_key(&file))
         };
         let (mut cookie, mut until) = (0, None);
         loop {
-            let page = match self.names.readdir(
+            let page = match self.namespace.readdir(
                 &Identity::root(),
                 directory.file,
                 cookie,
@@ -222,7 +222,7 @@ impl MdsCore {
         listed: &braid_meta::ListedEntry,
     ) -> Option<FsckProblem> {
         let (name, file) = (String::from_utf8_lossy(&listed.name), listed.entry.file);
-        let (kind, detail) = match self.names.lookup(&Identity::root(), directory, &listed.name) {
+        let (kind, detail) = match self.namespace.lookup(&Identity::root(), directory, &listed.name) {
             Ok(inode) if inode.file == file => return None,
             Ok(inode) => {
                 let detail =
@@ -248,7 +248,7 @@ impl MdsCore {
     ) -> Result<(), Failure> {
         let mut after = None;
         loop {
-            let page = self.names.files(shard, after, FILES_MAX)?;
+            let page = self.namespace.files(shard, after, FILES_MAX)?;
             let Some((last, _)) = page.last() else { return Ok(()) };
             after = Some(*last);
             page.into_iter().try_for_each(|(file, inode)| visit(file, inode))?;
@@ -257,7 +257,7 @@ impl MdsCore {
 
     /// Gives a file a name under `/lost+found` if no name leads to it now.
     pub(super) fn bring_back_if_lost(&self, call: &Call, file: FileIndex) -> Result<(), Failure> {
-        let inode = self.names.getattr(file)?;
+        let inode = self.namespace.getattr(file)?;
         let scan = self.scan(file.shard(), Some(&Suspects::from([(file, inode.change)])))?;
         let names = scan.names.get(&file).copied().unwrap_or_default();
         match wrong(&inode, names) {
@@ -271,13 +271,13 @@ impl MdsCore {
     /// Gives a file without a name one under `/lost+found`, which only root may search.
     fn bring_back(&self, call: &Call, file: FileIndex, change: u64) -> Result<(), Failure> {
         let root = Identity::root();
-        let found = match self.names.lookup(&root, FileIndex::ROOT, LOST_FOUND) {
+        let found = match self.namespace.lookup(&root, FileIndex::ROOT, LOST_FOUND) {
             Err(failure) if failure.status == Status::NotFound => {
-                self.names.mkdir(&self.change(call), FileIndex::ROOT, LOST_FOUND, 0o700)
+                self.namespace.mkdir(&self.change(call), FileIndex::ROOT, LOST_FOUND, 0o700)
             }
             found => found,
         };
-        self.names.adopt(
+        self.namespace.adopt(
             &self.change(call),
             file,
             found?.file,
@@ -288,7 +288,7 @@ impl MdsCore {
 }
 
 /// Compares an inode with the names that lead to it.
-fn wrong(inode: &Inode, names: Names) -> Option<Wrong> {
+fn wrong(inode: &Inode, names: NameCount) -> Option<LinkProblem> {
     let links = if inode.is_directory() { 2 + names.subdirectories } else { names.names };
     let (is_root, is_nameless) = (inode.file == FileIndex::ROOT, names.names == 0);
     if is_nameless && inode.nlink == 0 {
@@ -296,7 +296,7 @@ fn wrong(inode: &Inode, names: Names) -> Option<Wrong> {
     }
     if is_nameless && !is_root {
         let detail = format!("{} without a name", kind_word(inode.kind));
-        return Some(Wrong { kind: FsckProblemKind::Unreachable, detail, links });
+        return Some(LinkProblem { kind: FsckProblemKind::Unreachable, detail, links });
     }
     let detail = match inode.is_directory() {
         true => {
@@ -304,7 +304,7 @@ fn wrong(inode: &Inode, names: Names) -> Option<Wrong> {
         }
         false => format!("records {} links; names that lead to it: {links}", inode.nlink),
     };
-    (inode.nlink != links).then_some(Wrong { kind: FsckProblemKind::LinkCount, detail, links })
+    (inode.nlink != links).then_some(LinkProblem { kind: FsckProblemKind::LinkCount, detail, links })
 }
 
 fn kind_word(kind: FileKind) -> &'static str {

@@ -9,31 +9,31 @@ use braid_wire::message::{
 };
 
 use crate::{
-    call::{Call, Flow},
-    core::{MdsCore, State},
-    session::fence::Missing,
+    call::{Call, CallOutcome},
+    core::{MdsCore, MdsState},
+    session::fence::MissingFences,
 };
 
 impl MdsCore {
-    pub(super) fn register_iod(&self, call: Call, r: &RegisterIod) -> Flow {
+    pub(super) fn register_iod(&self, call: Call, r: &RegisterIod) -> CallOutcome {
         let registered = self.register(&call, r);
-        Flow::from(call, registered)
+        CallOutcome::from(call, registered)
     }
 
     fn register(&self, call: &Call, r: &RegisterIod) -> Result<RegisterIodReply, Failure> {
         // One lock from the check to the record, so that two directories do not get one id. It is a
         // lock of its own, since the log is synced under it: only another registration waits for
         // that.
-        let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.registration_lock.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let state = self.state();
             state.cluster.check_registration(r)?;
             let peer = &call.connection.peer;
             state.cluster.check_reachable(r, &peer.address, peer.loopback)?;
         }
-        let record = self.names.register_iod(r.directory, &r.addresses, &r.labels)?;
+        let record = self.namespace.register_iod(r.directory, &r.addresses, &r.labels)?;
         // After a loss of power, an id that was returned must not be assigned to another directory.
-        self.names.sync()?;
+        self.namespace.sync()?;
         let id = record.id;
         let mut state = self.state();
         state.cluster.register(
@@ -41,38 +41,38 @@ impl MdsCore {
             r.space.clone(),
             r.verifier,
             r.object_bytes_max.0,
-            call.came,
+            call.received_at,
         );
-        state.daemon_back = true;
+        state.iod_returned = true;
         let reply = RegisterIodReply { id, state: self.heartbeat_reply(&state, id) };
         drop(state);
         self.env.link.locate(id, &r.addresses);
-        call.connection.set_iod(id);
+        call.connection.set_registered_iod(id);
         tracing::info!(%id, addresses = ?r.addresses, "an I/O daemon registered");
         Ok(reply)
     }
 
-    pub(super) fn heartbeat(&self, call: Call, r: &Heartbeat) -> Flow {
-        let reply = self.beat(&call, r);
-        Flow::from(call, reply)
+    pub(super) fn heartbeat(&self, call: Call, r: &Heartbeat) -> CallOutcome {
+        let reply = self.record_heartbeat(&call, r);
+        CallOutcome::from(call, reply)
     }
 
-    fn beat(&self, call: &Call, r: &Heartbeat) -> Result<HeartbeatReply, Failure> {
+    fn record_heartbeat(&self, call: &Call, r: &Heartbeat) -> Result<HeartbeatReply, Failure> {
         let id = call
             .connection
-            .iod()
+            .registered_iod()
             .ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
         let mut state = self.state();
-        let was_down = !state.cluster.is_heard(id);
+        let was_down = !state.cluster.is_reachable(id);
         let applied = r.fence_applied.min(state.sessions.newest_fence());
-        state.cluster.heartbeat(id, r.space.clone(), r.verifier, applied, call.came)?;
-        state.daemon_back |= was_down;
+        state.cluster.heartbeat(id, r.space.clone(), r.verifier, applied, call.received_at)?;
+        state.iod_returned |= was_down;
         Ok(self.heartbeat_reply(&state, id))
     }
 
-    fn heartbeat_reply(&self, state: &State, id: IodId) -> HeartbeatReply {
+    fn heartbeat_reply(&self, state: &MdsState, id: IodId) -> HeartbeatReply {
         let applied = state.cluster.iod(id).map_or(0, |iod| iod.fence_applied);
-        let Missing { ranges, fence, more } = state.sessions.fences_after(applied);
+        let MissingFences { ranges, fence, more } = state.sessions.fences_after(applied);
         HeartbeatReply {
             epoch: self.epoch,
             epoch_min: state.sessions.epoch_min(),
@@ -84,9 +84,9 @@ impl MdsCore {
         }
     }
 
-    pub(super) fn set_iod_state(&self, call: Call, r: &SetIodState) -> Flow {
+    pub(super) fn set_iod_state(&self, call: Call, r: &SetIodState) -> CallOutcome {
         let set = self.change_iod_state(r.iod, r.state);
-        Flow::from(call, set)
+        CallOutcome::from(call, set)
     }
 
     fn change_iod_state(&self, id: IodId, state: IodState) -> Result<(), Failure> {
@@ -95,7 +95,7 @@ impl MdsCore {
             IodState::Draining => braid_meta::IodState::Draining,
             _ => braid_meta::IodState::Active,
         };
-        self.names.set_iod_state(id, stored)?;
+        self.namespace.set_iod_state(id, stored)?;
         self.state().cluster.set_state(id, state);
         Ok(())
     }

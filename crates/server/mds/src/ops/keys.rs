@@ -8,7 +8,7 @@ use braid_wire::{
 
 use crate::{
     authorize::{stored_rights, wire_rights},
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
 };
 
@@ -18,9 +18,9 @@ const KEYS_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
 
 impl MdsCore {
-    pub(super) fn key_add(&self, call: Call, r: &KeyAdd) -> Flow {
+    pub(super) fn key_add(&self, call: Call, r: &KeyAdd) -> CallOutcome {
         let added = self.add_key(r);
-        Flow::from(call, added)
+        CallOutcome::from(call, added)
     }
 
     fn add_key(&self, r: &KeyAdd) -> Result<KeyAddReply, Failure> {
@@ -31,7 +31,7 @@ impl MdsCore {
         if !r.rights.subtree.is_empty() {
             let root = braid_meta::Identity::root();
             let top =
-                self.names.resolve(&root, braid_types::FileIndex::ROOT, &r.rights.subtree, true)?;
+                self.namespace.resolve(&root, braid_types::FileIndex::ROOT, &r.rights.subtree, true)?;
             if !top.is_directory() {
                 return Err(Failure::new(
                     Status::NotDirectory,
@@ -40,21 +40,21 @@ impl MdsCore {
             }
         }
         // The secret is derived from the server key and the id: nothing secret is stored.
-        let key = self.names.add_client_key(
+        let key = self.namespace.add_client_key(
             &r.name,
             &[],
             stored_rights(&r.rights),
             self.env.clock.wall(),
         )?;
-        self.names.sync()?;
+        self.namespace.sync()?;
         let (id, secret) = (key.id, Credential::Client(key.id).secret(&self.key).to_bytes());
         self.state().keys.add(key);
         Ok(KeyAddReply { key: id, secret })
     }
 
-    pub(super) fn key_list(&self, call: Call) -> Flow {
+    pub(super) fn key_list(&self, call: Call) -> CallOutcome {
         let keys = self.list_keys();
-        Flow::from(call, Ok(keys))
+        CallOutcome::from(call, Ok(keys))
     }
 
     fn list_keys(&self) -> Vec<KeyInfo> {
@@ -77,13 +77,13 @@ impl MdsCore {
         keys
     }
 
-    pub(super) fn key_revoke(&self, call: Call, r: &KeyRevoke) -> Flow {
+    pub(super) fn key_revoke(&self, call: Call, r: &KeyRevoke) -> CallOutcome {
         match (self.revoke_key(r.key), self.arc()) {
             (Ok(()), Some(me)) => {
-                me.when_fenced(call);
-                Flow::Later
+                me.answer_when_fenced(call);
+                CallOutcome::Pending
             }
-            (revoked, _) => Flow::from(call, revoked),
+            (revoked, _) => CallOutcome::from(call, revoked),
         }
     }
 
@@ -93,15 +93,15 @@ impl MdsCore {
         if !self.state().keys.contains(key) {
             return Err(Failure::new(Status::NotFound, format!("key {key}; try: braid key list")));
         }
-        self.names.revoke_client_key(key)?;
-        self.names.sync()?;
+        self.namespace.revoke_client_key(key)?;
+        self.namespace.sync()?;
         let sessions = {
             let mut state = self.state();
             state.keys.revoke(key);
             state.sessions.live.select(|session| session.owner.key == key)
         };
         if let Some(me) = self.arc() {
-            me.end_fenced(&sessions);
+            me.end_and_fence(&sessions);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use braid_wire::message::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
     lease::{claimed, layout, names_of},
@@ -19,14 +19,14 @@ use crate::{
 };
 
 impl MdsCore {
-    pub(super) fn layout_show(&self, call: Call, r: &LayoutShow) -> Flow {
+    pub(super) fn layout_show(&self, call: Call, r: &LayoutShow) -> CallOutcome {
         let shown = self.file_at(&call, &r.at, true).and_then(|inode| self.show(&inode));
-        Flow::from(call, shown)
+        CallOutcome::from(call, shown)
     }
 
     fn show(&self, inode: &Inode) -> Result<LayoutShowReply, Failure> {
         let directory = if inode.is_directory() { inode.file } else { inode.parent };
-        let default = match self.names.directory_default(directory) {
+        let default = match self.namespace.directory_default(directory) {
             Ok(default) => default,
             // The parent is a hint: that directory may be removed.
             Err(failure)
@@ -41,10 +41,10 @@ impl MdsCore {
         Ok(LayoutShowReply { layout, layout_hint: wish, existing_parts: inode.parts.as_bytes().to_vec() })
     }
 
-    pub(super) fn layout_set(&self, call: Call, r: &LayoutSet) -> Flow {
+    pub(super) fn layout_set(&self, call: Call, r: &LayoutSet) -> CallOutcome {
         let inode = match self.file_at(&call, &r.at, true) {
             Ok(inode) => inode,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
         needs.extend(inode.layout.as_ref().map(|_| layout(inode.file)));
@@ -56,14 +56,14 @@ impl MdsCore {
                 self.set_layout(&call, &inode, &r.layout_hint)
             }
         });
-        Flow::from(call, set)
+        CallOutcome::from(call, set)
     }
 
     fn set_default(&self, call: &Call, inode: &Inode, wish: &LayoutHint) -> Result<(), Failure> {
         let none = *wish == LayoutHint::none();
         placement::check_default(wish)?;
         let default = (!none).then(|| convert::default(wish));
-        self.names.set_directory_default(&self.change(call), inode.file, default.as_ref())
+        self.namespace.set_directory_default(&self.change(call), inode.file, default.as_ref())
     }
 
     fn set_layout(
@@ -72,10 +72,10 @@ impl MdsCore {
         inode: &Arc<Inode>,
         wish: &LayoutHint,
     ) -> Result<(), Failure> {
-        let default = self.names.directory_default(inode.parent).unwrap_or(None);
+        let default = self.namespace.directory_default(inode.parent).unwrap_or(None);
         let iods = self.state().cluster.candidates();
         let layout = self.place(&iods, default.as_ref(), wish, inode.owner.id)?;
-        self.names
+        self.namespace
             .set_layout(&self.change(call), inode.file, Arc::unwrap_or_clone(layout))
             .map(drop)
     }

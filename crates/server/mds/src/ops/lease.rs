@@ -14,14 +14,14 @@ use braid_wire::message::mds::{
 
 use super::open::session_of;
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
 };
 
 impl MdsCore {
-    pub(super) fn lease_names(&self, call: Call, r: &LeaseNames) -> Flow {
-        let (call, session) = match self.as_user(call, || MdsRequest::LeaseNames(r.clone())) {
+    pub(super) fn lease_names(&self, call: Call, r: &LeaseNames) -> CallOutcome {
+        let (call, session) = match self.as_lease_holder(call, || MdsRequest::LeaseNames(r.clone())) {
             Ok(known) => known,
             Err(flow) => return flow,
         };
@@ -40,11 +40,11 @@ impl MdsCore {
             true => Ok(None),
             false => Err(Status::NotDirectory.into()),
         });
-        Flow::from(call, granted)
+        CallOutcome::from(call, granted)
     }
 
-    pub(super) fn lease_layout(&self, call: Call, r: &LeaseLayout) -> Flow {
-        let (call, session) = match self.as_user(call, || MdsRequest::LeaseLayout(r.clone())) {
+    pub(super) fn lease_layout(&self, call: Call, r: &LeaseLayout) -> CallOutcome {
+        let (call, session) = match self.as_lease_holder(call, || MdsRequest::LeaseLayout(r.clone())) {
             Ok(known) => known,
             Err(flow) => return flow,
         };
@@ -55,7 +55,7 @@ impl MdsCore {
             // Read after the grant: a later change recalls it.
             Ok(Some(LayoutGrant { number, layout: self.layout_of(&call, r.file)? }))
         });
-        Flow::from(call, granted)
+        CallOutcome::from(call, granted)
     }
 
     fn layout_of(&self, call: &Call, file: FileIndex) -> Result<Layout, Failure> {
@@ -63,12 +63,12 @@ impl MdsCore {
         let layout = inode.layout.as_deref().cloned();
         let layout = layout
             .ok_or_else(|| Failure::new(Status::Invalid, "only a regular file has a layout"))?;
-        self.may_use(call, &inode).map(|()| layout)
+        self.may_access(call, &inode).map(|()| layout)
     }
 
     /// A holder of a data lease makes others wait. So it is granted only to a user who could open
     /// the file in this way.
-    pub(super) fn may_keep_bytes(
+    pub(super) fn may_cache_data(
         &self,
         call: &Call,
         inode: &Inode,
@@ -77,27 +77,27 @@ impl MdsCore {
         match mode {
             StoredMode::Write if call.connection.rights.read_only => Err(Status::ReadOnly.into()),
             StoredMode::Write => match permit(&call.who, inode, Want::WRITE) {
-                Err(_) if self.has_open(call, inode, |open| open.writers > 0) => Ok(()),
+                Err(_) if self.session_has_open(call, inode, |open| open.writers > 0) => Ok(()),
                 permitted => permitted,
             },
-            _ => self.may_use(call, inode),
+            _ => self.may_access(call, inode),
         }
     }
 
     /// Whether the caller may read or write a file or owns it, or its session has it open.
-    pub(super) fn may_use(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
+    pub(super) fn may_access(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
         let permitted =
             permit(&call.who, inode, Want::READ).or_else(|_| permit(&call.who, inode, Want::WRITE));
         if permitted.is_err()
-            && (call.who.owns(inode) || self.has_open(call, inode, |open| !open.is_none()))
+            && (call.who.owns(inode) || self.session_has_open(call, inode, |open| !open.is_none()))
         {
             return Ok(());
         }
         permitted
     }
 
-    pub(super) fn lease_data(&self, call: Call, r: &LeaseData) -> Flow {
-        let (call, _) = match self.as_user(call, || MdsRequest::LeaseData(r.clone())) {
+    pub(super) fn lease_data(&self, call: Call, r: &LeaseData) -> CallOutcome {
+        let (call, _) = match self.as_lease_holder(call, || MdsRequest::LeaseData(r.clone())) {
             Ok(known) => known,
             Err(flow) => return flow,
         };
@@ -106,20 +106,20 @@ impl MdsCore {
                 return Err(Failure::new(Status::Invalid, "only regular files have data leases"));
             }
             let mode = convert::lease_mode(r.mode)?;
-            self.may_keep_bytes(&call, &inode, mode).map(|()| mode)
+            self.may_cache_data(&call, &inode, mode).map(|()| mode)
         });
         let asked = match wish {
             Ok(mode) => self.ask_data(call, r.file, (mode, r.exclusive)),
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         match asked {
             // Read after the grant: a later change of the set-id bits recalls it.
             Ok((call, mode, number)) => {
-                let granted = self.names.getattr(r.file);
-                Flow::from(
+                let granted = self.namespace.getattr(r.file);
+                CallOutcome::from(
                     call,
                     granted.map(|inode| {
-                        convert::granted(mode, number, self.names.has_privileges(&inode))
+                        convert::granted(mode, number, self.namespace.has_privileges(&inode))
                     }),
                 )
             }
@@ -127,17 +127,17 @@ impl MdsCore {
         }
     }
 
-    pub(super) fn await_recalls(&self, call: Call, r: &AwaitRecalls) -> Flow {
-        match self.as_user(call, || MdsRequest::AwaitRecalls(r.clone())) {
+    pub(super) fn await_recalls(&self, call: Call, r: &AwaitRecalls) -> CallOutcome {
+        match self.as_lease_holder(call, || MdsRequest::AwaitRecalls(r.clone())) {
             Ok((call, session)) => {
-                self.park_for_recalls(call, session, r.seen);
-                Flow::Later
+                self.await_recalls_of(call, session, r.seen);
+                CallOutcome::Pending
             }
             Err(flow) => flow,
         }
     }
 
-    pub(super) fn return_leases(&self, call: Call, r: &ReturnLeases) -> Flow {
+    pub(super) fn return_leases(&self, call: Call, r: &ReturnLeases) -> CallOutcome {
         let returned = session_of(&call).and_then(|session| {
             if r.leases.len() > LEASES_RETURNED_MAX {
                 let why =
@@ -151,36 +151,36 @@ impl MdsCore {
                     convert::lease_mode(one.keep)?,
                 ))
             });
-            self.take_back(session, &named.collect::<Result<Vec<_>, Failure>>()?);
+            self.return_leases_of(session, &named.collect::<Result<Vec<_>, Failure>>()?);
             Ok(())
         });
-        Flow::from(call, returned)
+        CallOutcome::from(call, returned)
     }
 
     /// Continues when the session is on record, and on disk, as a holder of leases: a restarted
     /// server must know which sessions may still rely on leases.
     #[allow(clippy::result_large_err)]
-    fn as_user(
+    fn as_lease_holder(
         &self,
         call: Call,
         again: impl FnOnce() -> MdsRequest,
-    ) -> Result<(Call, SessionId), Flow> {
+    ) -> Result<(Call, SessionId), CallOutcome> {
         let session = match session_of(&call) {
-            Ok(session) if self.uses_leases(session) => return Ok((call, session)),
+            Ok(session) if self.is_lease_holder(session) => return Ok((call, session)),
             Ok(session) => session,
-            Err(failure) => return Err(Flow::Fail(call, failure)),
+            Err(failure) => return Err(CallOutcome::Fail(call, failure)),
         };
-        let Some(me) = self.arc() else { return Err(Flow::Fail(call, Status::NotServing.into())) };
-        if let Err(failure) = self.names.note_leases(session) {
-            return Err(Flow::Fail(call, failure));
+        let Some(me) = self.arc() else { return Err(CallOutcome::Fail(call, Status::NotServing.into())) };
+        if let Err(failure) = self.namespace.note_leases(session) {
+            return Err(CallOutcome::Fail(call, failure));
         }
         let request = again();
-        me.force(move |core, forced| match forced {
-            Ok(()) if core.note_user(session) => core.run(call, request),
+        me.sync_log_then(move |core, forced| match forced {
+            Ok(()) if core.note_lease_holder(session) => core.run(call, request),
             Ok(()) => core.fail(call, &super::open::ended(session)),
             Err(failure) => core.fail(call, &failure),
         });
-        Err(Flow::Later)
+        Err(CallOutcome::Pending)
     }
 }
 

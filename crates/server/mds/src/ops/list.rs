@@ -13,11 +13,11 @@ use braid_wire::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
-    place::note_reached,
-    size::HowAsked,
+    path_ref::note_reached_file,
+    size::CollectMode,
 };
 
 /// Bytes of an entry on the wire without its name: cookie, lengths, index, kind, size mark.
@@ -28,13 +28,13 @@ const ATTRIBUTES_BYTES: usize = 160;
 const STORE_ENTRY_BYTES: usize = 64;
 
 impl MdsCore {
-    pub(super) fn read_directory(&self, call: Call, r: &ReadDirectory) -> Flow {
+    pub(super) fn read_directory(&self, call: Call, r: &ReadDirectory) -> CallOutcome {
         // An entry with attributes takes up to three times what the store counts for it.
         let most =
             FRAME_BODY_BYTES_MAX / ((ENTRY_BYTES + ATTRIBUTES_BYTES) / STORE_ENTRY_BYTES + 2);
         let bytes_max = (r.bytes_max as usize).min(most);
         let page = self.file_named(&call, r.dir).and_then(|directory| {
-            let page = self.names.readdir(
+            let page = self.namespace.readdir(
                 &call.who,
                 directory.file,
                 r.cookie,
@@ -44,57 +44,57 @@ impl MdsCore {
             page.entries
                 .iter()
                 .filter_map(|listed| listed.inode.as_ref())
-                .for_each(|inode| note_reached(&call, inode));
+                .for_each(|inode| note_reached_file(&call, inode));
             Ok(page)
         });
         let page = match page {
             Ok(page) => page,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let mut page = page;
         for listed in &mut page.entries {
             // Left out: files that another session has buffered writes of, and files in a truncate.
             // A client that needs them asks for them.
             let left_out = |inode: &Arc<Inode>| {
-                self.is_gathered(&call, inode.file) || self.is_gated(inode.file)
+                self.has_buffered_writes(&call, inode.file) || self.is_size_changing(inode.file)
             };
             listed.inode = listed.inode.take().filter(|inode| !left_out(inode));
         }
         let marked =
-            |listed: &ListedEntry| listed.inode.clone().filter(|inode| self.asks_for_size(inode));
+            |listed: &ListedEntry| listed.inode.clone().filter(|inode| self.must_collect_size(inode));
         let mut known = BTreeMap::new();
         let mut written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
-        written.retain(|inode| match self.heard(inode) {
-            Some(attributes) if !self.is_gated(inode.file) => {
-                let shared = self.is_shared(&call, inode, true);
+        written.retain(|inode| match self.cached_attributes(inode) {
+            Some(attributes) if !self.is_size_changing(inode.file) => {
+                let shared = self.is_uncacheable(&call, inode, true);
                 known.insert(inode.file, Some(Attributes { uncacheable: shared, ..attributes }));
                 false
             }
             _ => true,
         });
         if written.is_empty() {
-            return Flow::Answer(call, encode_success(&reply(page, &known)));
+            return CallOutcome::Answer(call, encode_success(&reply(page, &known)));
         }
-        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
         let request = MdsRequest::ReadDirectory(r.clone());
-        me.ask_sizes(written, HowAsked::FOR_A_CALL, move |core, sizes| {
+        me.collect_sizes_of(written, CollectMode::WHILE_CALLER_WAITS, move |core, sizes| {
             known.extend(sizes.into_iter().map(|(inode, found)| {
                 // Left out: files in a truncate, and files whose daemons do not answer. A client
                 // that needs one asks for it and gets the reason.
-                let true_now = !core.is_gated(inode.file);
-                let shared = core.is_shared(&call, &inode, false);
+                let true_now = !core.is_size_changing(inode.file);
+                let shared = core.is_uncacheable(&call, &inode, false);
                 let found = found.ok().filter(|_| true_now);
                 (
                     inode.file,
                     found.map(|found| Attributes {
                         uncacheable: shared,
-                        ..core.state().sizes.merged(&inode, &found)
+                        ..core.state().sizes.attributes_from_objects(&inode, &found)
                     }),
                 )
             }));
-            core.settle(Flow::Answer(call, encode_success(&reply(page, &known))), request);
+            core.settle(CallOutcome::Answer(call, encode_success(&reply(page, &known))), request);
         });
-        Flow::Later
+        CallOutcome::Pending
     }
 }
 

@@ -17,63 +17,63 @@ use braid_wire::message::{
 
 use super::open::{ended, session_of};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
-    lock::{Answers, Asked, Turn, Waiter, Wanted},
+    lock::{Answers, LockResult, WaitOutcome, WaitingCall, LockRequestOf},
 };
 
 impl MdsCore {
-    pub(super) fn lock_set(&self, call: Call, r: &LockSet) -> Flow {
+    pub(super) fn lock_set(&self, call: Call, r: &LockSet) -> CallOutcome {
         let asked =
             self.may_lock(&call, &r.lock).and_then(|wanted| self.ask_lock(&wanted, r.ticket));
-        Flow::from(call, asked)
+        CallOutcome::from(call, asked)
     }
 
-    pub(crate) fn ask_lock(&self, wanted: &Wanted, ticket: u64) -> Result<LockReply, Failure> {
+    pub(crate) fn ask_lock(&self, wanted: &LockRequestOf, ticket: u64) -> Result<LockReply, Failure> {
         let (session, now) = (wanted.owner.session, self.now());
         let (asked, answers) = {
             let mut state = self.state();
             // A session that has just ended would hold it for ever.
             state.sessions.live.get(session).ok_or_else(|| ended(session))?;
-            state.locks.ask(wanted, (ticket != 0).then_some((session, ticket)), now)
+            state.locks.request(wanted, (ticket != 0).then_some((session, ticket)), now)
         };
         self.answer_locks(answers);
         reply(asked)
     }
 
-    pub(super) fn lock_await(&self, call: Call, r: &LockAwait) -> Flow {
+    pub(super) fn lock_await(&self, call: Call, r: &LockAwait) -> CallOutcome {
         let wanted = match wanted(&call, &r.lock) {
             Ok(wanted) => wanted,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let until = self.now() + Duration::from_millis(u64::from(r.wait_ms.min(LOCK_WAIT_MS_MAX)));
         let ticket = (wanted.owner.session, r.ticket);
-        let answers = self.state().locks.attach(&wanted, ticket, Waiter { call, until });
+        let answers = self.state().locks.attach_call(&wanted, ticket, WaitingCall { call, until });
         self.answer_locks(answers);
-        Flow::Later
+        CallOutcome::Pending
     }
 
-    pub(super) fn lock_cancel(&self, call: Call, r: &LockCancel) -> Flow {
+    pub(super) fn lock_cancel(&self, call: Call, r: &LockCancel) -> CallOutcome {
         let session = match session_of(&call) {
             Ok(session) => session,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let answers = self.state().locks.cancel((session, r.ticket));
         self.answer_locks(answers);
-        Flow::from(call, Ok(()))
+        CallOutcome::from(call, Ok(()))
     }
 
-    pub(super) fn lock_test(&self, call: Call, r: &LockTest) -> Flow {
+    pub(super) fn lock_test(&self, call: Call, r: &LockTest) -> CallOutcome {
         let found = self.may_lock(&call, &r.lock).and_then(|wanted| {
-            if self.is_in_doubt() {
+            if self.sizes_uncertain() {
                 return Err(not_yet());
             }
-            Ok(self.state().locks.in_the_way(&wanted))
+            Ok(self.state().locks.conflicting_lock(&wanted))
         });
-        Flow::from(call, found)
+        CallOutcome::from(call, found)
     }
 
-    pub(super) fn unlock(&self, call: Call, r: &Unlock) -> Flow {
+    pub(super) fn unlock(&self, call: Call, r: &Unlock) -> CallOutcome {
         let range = &r.range;
         let lock = LockRequest {
             file: range.file,
@@ -84,17 +84,17 @@ impl MdsCore {
             last: range.last,
             exclusive: false,
         };
-        let done = wanted(&call, &lock).and_then(|Wanted { place, owner, start, last, .. }| {
+        let done = wanted(&call, &lock).and_then(|LockRequestOf { place, owner, start, last, .. }| {
             let (done, answers) = self.state().locks.unlock(place, owner, start, last);
             self.answer_locks(answers);
             if done { Ok(()) } else { Err(Status::NoLocks.into()) }
         });
-        Flow::from(call, done)
+        CallOutcome::from(call, done)
     }
 
     /// Reclaims locks after a restart. As with open files, nothing is reclaimed once the session
     /// has completed its reclaim.
-    pub(super) fn lock_reclaim(&self, call: Call, r: &LockReclaim) -> Flow {
+    pub(super) fn lock_reclaim(&self, call: Call, r: &LockReclaim) -> CallOutcome {
         let refused = session_of(&call).and_then(|session| {
             if r.locks.len() > RECLAIM_LOCKS_MAX {
                 let why = format!("at most {RECLAIM_LOCKS_MAX} locks");
@@ -107,7 +107,7 @@ impl MdsCore {
             }
             let mut refused = Vec::new();
             for (at, (asked, lock)) in asked.into_iter().zip(&r.locks).enumerate() {
-                if !asked.is_ok_and(|wanted| state.locks.take_up(&wanted)) {
+                if !asked.is_ok_and(|wanted| state.locks.reclaim(&wanted)) {
                     tracing::warn!(
                         %session, file = %lock.file,
                         "a lock is not reclaimed: another owner has it"
@@ -117,20 +117,20 @@ impl MdsCore {
             }
             Ok(refused)
         });
-        Flow::from(call, refused)
+        CallOutcome::from(call, refused)
     }
 
     /// A user who may neither read nor write a file may not lock it, unless the session has it
     /// open.
-    fn may_lock(&self, call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
+    fn may_lock(&self, call: &Call, lock: &LockRequest) -> Result<LockRequestOf, Failure> {
         let wanted = wanted(call, lock)?;
         let inode = self.file_named(call, lock.file)?;
-        self.may_use(call, &inode).map(|()| wanted)
+        self.may_access(call, &inode).map(|()| wanted)
     }
 
     /// Grants locks again: every client from before the restart has reclaimed its locks.
     pub(crate) fn grant_locks(&self) {
-        let answers = self.state().locks.grant_from_now_on();
+        let answers = self.state().locks.start_granting();
         self.answer_locks(answers);
     }
 
@@ -147,35 +147,35 @@ impl MdsCore {
 }
 
 /// The lock that a call requests.
-fn wanted(call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
+fn wanted(call: &Call, lock: &LockRequest) -> Result<LockRequestOf, Failure> {
     let session = session_of(call)?;
     let whole = LockRequest { start: 0, last: u64::MAX, ..lock.clone() };
     let lock = if lock.space == LockSpace::Whole { &whole } else { lock };
     if lock.start > lock.last {
         return Err(Failure::new(Status::Invalid, "a range ends before it begins"));
     }
-    Ok(Wanted::of((session, call.connection.owner), lock))
+    Ok(LockRequestOf::of((session, call.connection.owner), lock))
 }
 
-fn reply(asked: Asked) -> Result<LockReply, Failure> {
+fn reply(asked: LockResult) -> Result<LockReply, Failure> {
     match asked {
-        Asked::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
-        Asked::Held(holder) => Ok(LockReply { outcome: LockOutcome::Held, holder: Some(holder) }),
-        Asked::Waiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
-        Asked::Deadlock => Err(Status::Deadlock.into()),
-        Asked::Full => Err(full()),
-        Asked::NotYet => Err(not_yet()),
+        LockResult::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
+        LockResult::Held(holder) => Ok(LockReply { outcome: LockOutcome::Held, holder: Some(holder) }),
+        LockResult::Waiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
+        LockResult::Deadlock => Err(Status::Deadlock.into()),
+        LockResult::Full => Err(full()),
+        LockResult::InGracePeriod => Err(not_yet()),
     }
 }
 
-fn turned(turn: Turn) -> Result<LockReply, Failure> {
+fn turned(turn: WaitOutcome) -> Result<LockReply, Failure> {
     match turn {
-        Turn::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
-        Turn::StillWaiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
-        Turn::Gone => Ok(LockReply::without_holder(LockOutcome::NoSuchWait)),
-        Turn::Cancelled => Ok(LockReply::without_holder(LockOutcome::Cancelled)),
-        Turn::Deadlock => Err(Status::Deadlock.into()),
-        Turn::Full => Err(full()),
+        WaitOutcome::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
+        WaitOutcome::StillWaiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
+        WaitOutcome::NoSuchWait => Ok(LockReply::without_holder(LockOutcome::NoSuchWait)),
+        WaitOutcome::Cancelled => Ok(LockReply::without_holder(LockOutcome::Cancelled)),
+        WaitOutcome::Deadlock => Err(Status::Deadlock.into()),
+        WaitOutcome::Full => Err(full()),
     }
 }
 

@@ -12,7 +12,7 @@ mod layout;
 mod lease;
 mod list;
 mod lock;
-mod look;
+mod stat;
 mod modes;
 mod name_search;
 mod names;
@@ -20,7 +20,7 @@ mod open;
 mod punch;
 mod quota;
 mod reclaim;
-mod removal;
+mod remove_iod;
 mod session;
 mod status;
 mod xattr;
@@ -30,7 +30,7 @@ pub(crate) use name_search::NameSearch;
 use braid_wire::{Role, message::mds::MdsRequest};
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
     service::USERS,
 };
@@ -122,7 +122,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
 }
 
 /// Runs an operation.
-pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow {
+pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallOutcome {
     use MdsRequest as R;
     match request {
         R::OpenSession(r) => core.open_session(call, r),

@@ -32,7 +32,7 @@ use braid_wire::{
 
 use super::open::{args, ended, session_of};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
     lease::{claimed, names_of},
@@ -41,21 +41,21 @@ use crate::{
 
 impl MdsCore {
     /// Refuses an open that another open excludes, before anything is done for it.
-    pub(super) fn may_share(
+    pub(super) fn check_share(
         &self,
         inode: &Inode,
         rights: Rights,
         deny: Deny,
     ) -> Result<(), Failure> {
-        self.may_deny(deny)?;
-        self.may_open_damaged(inode, rights)?;
-        self.names.check_open(inode.file, convert::open_mode(rights, deny))
+        self.check_deny(deny)?;
+        self.check_lost_parts(inode, rights)?;
+        self.namespace.check_open(inode.file, convert::open_mode(rights, deny))
     }
 
     /// After a restart, clients that only read are not known until they have reclaimed: until then
     /// nothing may be denied.
-    fn may_deny(&self, deny: Deny) -> Result<(), Failure> {
-        if deny.is_none() || !self.is_in_doubt() {
+    fn check_deny(&self, deny: Deny) -> Result<(), Failure> {
+        if deny.is_none() || !self.sizes_uncertain() {
             return Ok(());
         }
         let why = "after a restart the metadata server waits until clients have reclaimed their \
@@ -73,29 +73,29 @@ impl MdsCore {
         inode: &Inode,
         mut needs: Vec<(LeaseOf, LeaseMode)>,
         deny: Deny,
-    ) -> Result<Call, Flow> {
+    ) -> Result<Call, CallOutcome> {
         if !deny.has(Deny::READ) {
             return self.claim(call, &needs);
         }
         needs.extend(names_of(inode).filter(|need| !needs.contains(need)));
-        self.claim_as(call, SessionId::default(), &needs)
+        self.claim_against(call, SessionId::default(), &needs)
     }
 
     /// Delays an answer until the denial of its call is on disk.
-    pub(super) fn on_record(&self, flow: Flow, deny: Deny) -> Flow {
+    pub(super) fn answer_after_sync(&self, flow: CallOutcome, deny: Deny) -> CallOutcome {
         let (call, body) = match flow {
-            Flow::Answer(call, body) if !deny.is_none() => (call, body),
+            CallOutcome::Answer(call, body) if !deny.is_none() => (call, body),
             flow => return flow,
         };
-        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
-        me.force(move |core, forced| match forced {
+        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
+        me.sync_log_then(move |core, forced| match forced {
             Ok(()) => core.answer(call, body),
             Err(failure) => core.fail(call, &failure),
         });
-        Flow::Later
+        CallOutcome::Pending
     }
 
-    pub(super) fn set_open_modes(&self, call: Call, r: &SetOpenModes) -> Flow {
+    pub(super) fn set_open_modes(&self, call: Call, r: &SetOpenModes) -> CallOutcome {
         let open = session_of(&call).and_then(|session| {
             let open =
                 self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
@@ -103,19 +103,19 @@ impl MdsCore {
         });
         let found = open.and_then(|open| {
             let denies = Deny(r.deny.0 & !open.deny.0);
-            self.may_deny(denies)?;
+            self.check_deny(denies)?;
             Ok((open, denies, self.file_named(&call, r.file)?))
         });
         let (open, denies, inode) = match found {
             Ok(found) => found,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        if self.is_gated(r.file) {
-            return Flow::Gate(call, r.file);
+        if self.is_size_changing(r.file) {
+            return CallOutcome::Gate(call, r.file);
         }
         let more = Rights(r.rights.0 & !open.rights.0);
-        if let Err(failure) = self.may_open_damaged(&inode, more) {
-            return Flow::Fail(call, failure);
+        if let Err(failure) = self.check_lost_parts(&inode, more) {
+            return CallOutcome::Fail(call, failure);
         }
         let needs = if more == Rights(0) {
             Vec::new()
@@ -130,7 +130,7 @@ impl MdsCore {
             || MdsRequest::SetOpenModes(again),
             move |core, call, known| {
                 let changed = core.change_open(&call, &to, known);
-                core.on_record(Flow::from(call, changed), to.deny)
+                core.answer_after_sync(CallOutcome::from(call, changed), to.deny)
             },
         )
     }
@@ -151,7 +151,7 @@ impl MdsCore {
             let open = handle(live.opened(to.open_id), to)?;
             let was = args(session, open.rights, open.deny);
             let mode = convert::open_mode(to.rights, to.deny);
-            let (inode, ends) = self.names.change_open(&change, to.file, was, mode)?;
+            let (inode, ends) = self.namespace.change_open(&change, to.file, was, mode)?;
             if let Some(live) = state.sessions.live.get_mut(session) {
                 live.change(to.open_id, to.rights, to.deny);
             }
@@ -162,7 +162,7 @@ impl MdsCore {
                 && !to.rights.allow(Rights::WRITE)
                 && call.connection.owner.user.is_some()
             {
-                state.withhold(session, to.file);
+                state.note_unfenced_close(session, to.file);
             }
             if ends {
                 state.sizes.writer_closed(to.file);
@@ -173,7 +173,7 @@ impl MdsCore {
         let now = convert::attributes(&inode);
         let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.uncacheable, known);
         let change = change.max(now.change);
-        let shared = self.is_shared(call, &inode, settled);
+        let shared = self.is_uncacheable(call, &inode, settled);
         let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
         self.with_capability(session, &inode, attributes, to.rights, to.open_id)
     }

@@ -15,7 +15,7 @@ use braid_wire::message::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
     lease::{claimed, names, names_of},
@@ -27,14 +27,14 @@ impl MdsCore {
         braid_meta::Call { who: &call.who, now: self.env.clock.wall(), replay: call.replay() }
     }
 
-    pub(super) fn make_directory(&self, call: Call, r: &MakeDirectory) -> Flow {
+    pub(super) fn make_directory(&self, call: Call, r: &MakeDirectory) -> CallOutcome {
         let slot = match self.slot_at(&call, &r.at, false) {
             Ok(slot) => slot,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, &[names(slot.directory)]));
         let made = Ok(slot).and_then(|slot| {
-            let made = self.names.mkdir(
+            let made = self.namespace.mkdir(
                 &self.change(&call),
                 slot.directory,
                 &slot.name,
@@ -43,107 +43,107 @@ impl MdsCore {
             let directory = self.directory_after(&call, slot.directory);
             Ok(MakeReply { attributes: convert::attributes(&made), directory })
         });
-        Flow::from(call, made)
+        CallOutcome::from(call, made)
     }
 
-    pub(super) fn make_node(&self, call: Call, r: &MakeNode) -> Flow {
+    pub(super) fn make_node(&self, call: Call, r: &MakeNode) -> CallOutcome {
         let found =
             convert::special(r.kind).and_then(|kind| Ok((kind, self.file_slot(&call, &r.at)?)));
         let (kind, slot) = match found {
             Ok(found) => found,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, &[names(slot.0)]));
         let made = Ok(kind).and_then(|kind| {
             let args = NodeArgs { kind, mode: convert::mode(r.mode, r.umask), rdev: r.device };
-            let made = self.names.mknod(&self.change(&call), slot.0, &slot.1, args)?;
+            let made = self.namespace.mknod(&self.change(&call), slot.0, &slot.1, args)?;
             Ok(convert::attributes(&made))
         });
-        Flow::from(call, made)
+        CallOutcome::from(call, made)
     }
 
-    pub(super) fn make_symlink(&self, call: Call, r: &MakeSymlink) -> Flow {
+    pub(super) fn make_symlink(&self, call: Call, r: &MakeSymlink) -> CallOutcome {
         let (directory, name) = match self.file_slot(&call, &r.at) {
             Ok(slot) => slot,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, &[names(directory)]));
         let made = Ok(directory).and_then(|directory| {
-            let made = self.names.symlink(&self.change(&call), directory, &name, &r.target)?;
+            let made = self.namespace.symlink(&self.change(&call), directory, &name, &r.target)?;
             Ok(convert::attributes(&made))
         });
-        Flow::from(call, made)
+        CallOutcome::from(call, made)
     }
 
-    pub(super) fn make_link(&self, call: Call, r: &MakeLink) -> Flow {
+    pub(super) fn make_link(&self, call: Call, r: &MakeLink) -> CallOutcome {
         let found = self
             .file_at(&call, &r.from, false)
             .and_then(|inode| Ok((inode, self.file_slot(&call, &r.to)?)));
         let (inode, (directory, name)) = match found {
             Ok(found) => found,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let needs: Vec<_> = names_of(&inode).into_iter().chain([names(directory)]).collect();
         let call = claimed!(self.claim(call, &needs));
-        let made = self.names.link(&self.change(&call), inode.file, directory, &name);
+        let made = self.namespace.link(&self.change(&call), inode.file, directory, &name);
         match made {
             Ok(inode) => {
                 let again = MdsRequest::MakeLink(r.clone());
-                self.attributes_of(call, inode, || again, |attributes: Attributes| attributes)
+                self.reply_with_attributes(call, inode, || again, |attributes: Attributes| attributes)
             }
-            Err(failure) => Flow::Fail(call, failure),
+            Err(failure) => CallOutcome::Fail(call, failure),
         }
     }
 
-    pub(super) fn unlink(&self, call: Call, r: &Unlink) -> Flow {
+    pub(super) fn unlink(&self, call: Call, r: &Unlink) -> CallOutcome {
         let (directory, name) = match self.file_slot(&call, &r.at) {
             Ok(slot) => slot,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, &[names(directory)]));
-        let done = self.names.unlink(&self.change(&call), directory, &name);
-        self.kick_deletions(&done);
+        let done = self.namespace.unlink(&self.change(&call), directory, &name);
+        self.note_if_deleted(&done);
         self.removed(call, directory, done)
     }
 
-    pub(super) fn remove_directory(&self, call: Call, r: &RemoveDirectory) -> Flow {
+    pub(super) fn remove_directory(&self, call: Call, r: &RemoveDirectory) -> CallOutcome {
         let slot = match self.slot_at(&call, &r.at, false) {
             Ok(slot) => slot,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let mut needs = vec![names(slot.directory)];
         needs.extend(self.directory_in(slot.directory, &slot.name));
         let call = claimed!(self.claim(call, &needs));
-        let done = self.names.rmdir(&self.change(&call), slot.directory, &slot.name);
+        let done = self.namespace.rmdir(&self.change(&call), slot.directory, &slot.name);
         self.removed(call, slot.directory, done)
     }
 
-    fn removed(&self, call: Call, directory: FileIndex, done: Result<(), Failure>) -> Flow {
+    fn removed(&self, call: Call, directory: FileIndex, done: Result<(), Failure>) -> CallOutcome {
         let removed = done.map(|()| RemoveReply { directory: self.directory_after(&call, directory) });
-        Flow::from(call, removed)
+        CallOutcome::from(call, removed)
     }
 
     /// A directory's attributes after the call has changed it. A client that caches names would ask
     /// for them next; for other clients there are none.
     pub(super) fn directory_after(&self, call: &Call, directory: FileIndex) -> Option<Attributes> {
-        let keeps = call.session.is_some_and(|session| self.uses_leases(session));
-        let inode = if keeps { self.names.getattr(directory).ok() } else { None };
+        let keeps = call.session.is_some_and(|session| self.is_lease_holder(session));
+        let inode = if keeps { self.namespace.getattr(directory).ok() } else { None };
         inode.map(|inode| convert::attributes(&inode))
     }
 
-    pub(super) fn rename(&self, call: Call, r: &Rename) -> Flow {
+    pub(super) fn rename(&self, call: Call, r: &Rename) -> CallOutcome {
         let mode = match r.mode {
             RenameMode::Replace => StoredMode::Replace,
             RenameMode::NoReplace => StoredMode::NoReplace,
             RenameMode::Exchange => StoredMode::Exchange,
-            _ => return Flow::Fail(call, Status::Unsupported.into()),
+            _ => return CallOutcome::Fail(call, Status::Unsupported.into()),
         };
         let ends = self
             .slot_at(&call, &r.from, false)
             .and_then(|from| Ok((from, self.slot_at(&call, &r.to, false)?)));
         let (from, to) = match ends {
             Ok(ends) => ends,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let mut needs = vec![names(from.directory), names(to.directory)];
         needs.extend(self.directory_in(from.directory, &from.name));
@@ -153,17 +153,17 @@ impl MdsCore {
         let call = claimed!(self.claim(call, &needs));
         let done = Ok(from).and_then(|from| {
             let ends = ((from.directory, &from.name[..]), (to.directory, &to.name[..]));
-            self.names.rename(&self.change(&call), ends.0, ends.1, mode)
+            self.namespace.rename(&self.change(&call), ends.0, ends.1, mode)
         });
-        self.kick_deletions(&done);
-        Flow::from(call, done)
+        self.note_if_deleted(&done);
+        CallOutcome::from(call, done)
     }
 
     /// What moving or removing a directory needs besides the leases of its parent: that no other
     /// session caches its entries and attributes. If another directory takes its name at this
     /// moment, sessions that cache entries of that one reach it only by handles.
     fn directory_in(&self, directory: FileIndex, name: &[u8]) -> Option<(LeaseOf, LeaseMode)> {
-        let found = self.names.lookup(&Identity::root(), directory, name).ok()?;
+        let found = self.namespace.lookup(&Identity::root(), directory, name).ok()?;
         found.is_directory().then(|| names(found.file))
     }
 

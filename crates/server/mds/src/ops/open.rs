@@ -14,12 +14,12 @@ use braid_wire::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
-    core::{MdsCore, State},
+    core::{MdsCore, MdsState},
     lease::claimed,
     session::OpenFile,
-    size::Since,
+    size::SoleWriterSince,
 };
 
 /// Handles in one `Close` (I9): as many as fit a message would hold the server's lock for too long.
@@ -27,7 +27,7 @@ const CLOSE_HANDLES_MAX: usize = 4096;
 
 /// How to open a file.
 #[derive(Clone, Copy)]
-pub(super) struct How {
+pub(super) struct OpenHow {
     pub(super) rights: Rights,
     pub(super) deny: Deny,
     pub(super) lease: LeaseMode,
@@ -40,18 +40,18 @@ pub(super) fn args(session: SessionId, rights: Rights, deny: Deny) -> OpenArgs {
 }
 
 impl MdsCore {
-    pub(super) fn open_file(&self, call: Call, r: &Open) -> Flow {
+    pub(super) fn open_file(&self, call: Call, r: &Open) -> CallOutcome {
         let found =
             self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights));
         let inode = match found
-            .and_then(|inode| self.may_share(&inode, r.rights, r.deny).map(|()| inode))
+            .and_then(|inode| self.check_share(&inode, r.rights, r.deny).map(|()| inode))
         {
             Ok(inode) => inode,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let needs = self.needs_of_open(&call, &inode, r.rights, r.truncate);
         let call = claimed!(self.claim_to_open(call, &inode, needs, r.deny));
-        let how = How { rights: r.rights, deny: r.deny, lease: r.lease };
+        let how = OpenHow { rights: r.rights, deny: r.deny, lease: r.lease };
         let again = r.clone();
         if r.truncate {
             let file = inode.file;
@@ -71,12 +71,12 @@ impl MdsCore {
     }
 
     /// Opens a file, with its true size.
-    fn open_known(&self, call: Call, known: Attributes, how: How) -> Flow {
-        let How { rights, deny, lease } = how;
+    fn open_known(&self, call: Call, known: Attributes, how: OpenHow) -> CallOutcome {
+        let OpenHow { rights, deny, lease } = how;
         let writes = rights.allow(Rights::WRITE);
         let opened = session_of(&call).and_then(|session| {
-            let recorded = if writes { self.recorded_mark(known.file) } else { None };
-            let inode = self.names.open_file(
+            let recorded = if writes { self.create_start_if_recorded(known.file) } else { None };
+            let inode = self.namespace.open_file(
                 &self.change(&call),
                 known.file,
                 args(session, rights, deny),
@@ -84,16 +84,16 @@ impl MdsCore {
             let now = convert::attributes(&inode);
             let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
                 (!known.uncacheable, known);
-            let shared = self.is_shared(&call, &inode, settled);
+            let shared = self.is_uncacheable(&call, &inode, settled);
             let change = change.max(now.change);
             let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
-            let opened = self.opened(session, &inode, attributes, rights, deny)?;
+            let opened = self.give_handle(session, &inode, attributes, rights, deny)?;
             if let Some(mark) = recorded {
-                self.note_maker(&inode, (session, opened.open_id), Since::Recorded, mark);
+                self.note_sole_writer(&inode, (session, opened.open_id), SoleWriterSince::Recorded, mark);
             }
             Ok(self.with_lease(&call, opened, lease))
         });
-        self.on_record(Flow::from(call, opened), deny)
+        self.answer_after_sync(CallOutcome::from(call, opened), deny)
     }
 
     /// Adds the data lease that was requested with an open.
@@ -103,20 +103,20 @@ impl MdsCore {
             return opened;
         }
         let file = opened.attributes.file;
-        let known = self.names.getattr(file);
-        if !known.is_ok_and(|inode| self.may_keep_bytes(call, &inode, wish).is_ok()) {
+        let known = self.namespace.getattr(file);
+        if !known.is_ok_and(|inode| self.may_cache_data(call, &inode, wish).is_ok()) {
             return opened;
         }
         let (mode, number) = self.try_data(call, file, wish);
         // Read after the grant: a later change of the set-id bits recalls it. If they cannot be
         // read, the client asks when it writes.
         let set_ids =
-            self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
+            self.namespace.getattr(file).map_or(true, |inode| self.namespace.has_privileges(&inode));
         OpenReply { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 
     /// Makes handle and capability for an open that the store has recorded.
-    pub(super) fn opened(
+    pub(super) fn give_handle(
         &self,
         session: SessionId,
         inode: &Arc<Inode>,
@@ -131,16 +131,16 @@ impl MdsCore {
                 state.sizes.opened_for_writing(inode.file);
             }
             match state.sessions.live.get_mut(session) {
-                Some(live) => live.open(open).map(|id| (id, live.recounts)),
+                Some(live) => live.open(open).map(|id| (id, live.recount_opens)),
                 None => Err(ended(session)),
             }
         };
         let (open_id, recounts) = match given {
             Ok(given) => given,
             Err(failure) => {
-                self.close_again(session, open);
+                self.undo_open(session, open);
                 if let Some(live) = self.state().sessions.live.get_mut(session) {
-                    live.recounts = true;
+                    live.recount_opens = true;
                 }
                 return Err(failure);
             }
@@ -148,7 +148,7 @@ impl MdsCore {
         if recounts {
             // The open may be answered from a replay record, although its count has ended since: by
             // a reclaim, or because it was undone.
-            self.count_held(session, open, open_id)?;
+            self.ensure_counted(session, open, open_id)?;
         }
         self.with_capability(session, inode, attributes, rights, open_id)
     }
@@ -175,7 +175,7 @@ impl MdsCore {
             layout: layout.clone(),
             existing_parts: inode.parts.as_bytes().to_vec(),
         };
-        let write_end = self.write_end(session, (inode.file, layout), rights, attributes.bytes)?;
+        let write_end = self.growth_grant(session, (inode.file, layout), rights, attributes.bytes)?;
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
         let lease = LeaseGrant::NONE;
@@ -191,25 +191,25 @@ impl MdsCore {
     }
 
     /// Undoes an open that could not be added to its session.
-    fn close_again(&self, session: SessionId, open: OpenFile) {
+    fn undo_open(&self, session: SessionId, open: OpenFile) {
         let who = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
         let args = args(session, open.rights, open.deny);
-        if let Err(failure) = self.names.close_file(&change, open.file, args) {
+        if let Err(failure) = self.namespace.close_file(&change, open.file, args) {
             crate::core::report("undoing an open", &failure);
-            self.state().sessions.close_later(session, open);
+            self.state().sessions.close_handle_later(session, open);
         }
     }
 
     /// Closes a handle that no client has, unless its session has ended.
-    pub(crate) fn close_kept(&self, session: SessionId, open_id: u64) -> Result<(), Failure> {
+    pub(crate) fn close_unclaimed(&self, session: SessionId, open_id: u64) -> Result<(), Failure> {
         let who = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
         // Handle and count end under one lock, since a reclaim compares them.
         let mut state = self.state();
         let kept = state.sessions.live.get(session).and_then(|live| live.opened(open_id));
         let Some(open) = kept else { return Ok(()) };
-        if self.names.close_file(&change, open.file, args(session, open.rights, open.deny))? {
+        if self.namespace.close_file(&change, open.file, args(session, open.rights, open.deny))? {
             state.sizes.last_writer_closed(open.file);
         }
         if let Some(live) = state.sessions.live.get_mut(session) {
@@ -218,17 +218,17 @@ impl MdsCore {
         Ok(())
     }
 
-    pub(super) fn close(&self, call: Call, r: &Close) -> Flow {
+    pub(super) fn close(&self, call: Call, r: &Close) -> CallOutcome {
         if r.open_ids.len() > CLOSE_HANDLES_MAX {
             let failure = Failure::new(
                 Status::LimitExceeded,
                 format!("at most {CLOSE_HANDLES_MAX} handles in one call"),
             );
-            return Flow::Fail(call, failure);
+            return CallOutcome::Fail(call, failure);
         }
         let session = match session_of(&call) {
             Ok(session) => session,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let opens: Vec<(u64, OpenFile)> = match self.state().sessions.live.get_mut(session) {
             Some(live) => {
@@ -243,47 +243,47 @@ impl MdsCore {
         for (open_id, open) in opens {
             let args = args(session, open.rights, open.deny);
             if open.rights.allow(Rights::WRITE) && call.connection.owner.user.is_some() {
-                self.state().withhold(session, open.file);
+                self.state().note_unfenced_close(session, open.file);
             }
-            match self.names.close_file(&change, open.file, args) {
-                Ok(true) => self.hear_or_ask(&call, open_id, open.file),
+            match self.namespace.close_file(&change, open.file, args) {
+                Ok(true) => self.cache_report_or_collect(&call, open_id, open.file),
                 Ok(false) if open.rights.allow(Rights::WRITE) => {
                     self.state().sizes.writer_closed(open.file)
                 }
                 Ok(false) => {}
                 Err(failure) => {
-                    self.open_still(session, open_id, open);
+                    self.restore_handle(session, open_id, open);
                     failed = Some(failure);
                 }
             }
         }
-        self.state().deleter.queued();
-        Flow::from(call, failed.map_or(Ok(()), Err))
+        self.state().deletions.note_queued();
+        CallOutcome::from(call, failed.map_or(Ok(()), Err))
     }
 
     /// The store could not end an open and still counts it: its handle is restored, so that a retry
     /// can close it.
-    fn open_still(&self, session: SessionId, open_id: u64, open: OpenFile) {
+    fn restore_handle(&self, session: SessionId, open_id: u64, open: OpenFile) {
         if let Some(live) = self.state().sessions.live.get_mut(session) {
             live.restore(open_id, open);
         }
         // A reclaim may have ended the count in the meantime.
-        if let Err(failure) = self.count_held(session, open, open_id) {
+        if let Err(failure) = self.ensure_counted(session, open, open_id) {
             crate::core::report("restoring a handle that could not be closed", &failure);
         }
     }
 
-    pub(super) fn renew_capability(&self, call: Call, r: &RenewCapability) -> Flow {
+    pub(super) fn renew_capability(&self, call: Call, r: &RenewCapability) -> CallOutcome {
         let session = match session_of(&call) {
             Ok(session) => session,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let inode = match self.file_named(&call, r.file) {
             Ok(inode) => inode,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        if self.is_gated(r.file) {
-            return Flow::Gate(call, r.file);
+        if self.is_size_changing(r.file) {
+            return CallOutcome::Gate(call, r.file);
         }
         let held = self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
         let (open_id, rights) = (r.open_id, r.rights);
@@ -297,9 +297,9 @@ impl MdsCore {
             None => Err(Failure::new(Status::StaleHandle, format!("handle {open_id} is not open"))),
         };
         // A handle that may write was checked when it was opened: only the size must be known.
-        let allowed = allowed.and_then(|()| self.may_open_damaged(&inode, Rights::READ));
+        let allowed = allowed.and_then(|()| self.check_lost_parts(&inode, Rights::READ));
         if let Err(failure) = allowed {
-            return Flow::Fail(call, failure);
+            return CallOutcome::Fail(call, failure);
         }
         let again = r.clone();
         self.with_true_size(
@@ -308,27 +308,27 @@ impl MdsCore {
             || MdsRequest::RenewCapability(again),
             move |core, call, attributes| {
                 // Read again, since the size generation must be the newest.
-                let inode = core.names.getattr(attributes.file);
+                let inode = core.namespace.getattr(attributes.file);
                 let opened = inode.and_then(|inode| {
                     core.with_capability(session, &inode, attributes, rights, open_id)
                 });
-                Flow::from(call, opened)
+                CallOutcome::from(call, opened)
             },
         )
     }
 }
 
-impl State {
+impl MdsState {
     /// A session of a ticket closes a file that it may write, and may still use its capability. So
     /// the size of the file is asked of its objects until the session's fence holds (I5).
-    pub(super) fn withhold(&mut self, session: SessionId, file: FileIndex) {
-        if !self.sizes.may_withhold() {
+    pub(super) fn note_unfenced_close(&mut self, session: SessionId, file: FileIndex) {
+        if !self.sizes.may_note_unfenced_close() {
             return;
         }
         let Some(live) = self.sessions.live.get_mut(session) else { return };
-        if let Some(oldest) = live.withhold(file) {
-            self.sizes.withhold(file);
-            oldest.into_iter().for_each(|oldest| self.sizes.release(oldest));
+        if let Some(oldest) = live.note_unfenced_close(file) {
+            self.sizes.note_unfenced_close(file);
+            oldest.into_iter().for_each(|oldest| self.sizes.end_unfenced_close(oldest));
         }
     }
 }

@@ -19,7 +19,7 @@ use braid_wire::{
 
 use super::open::session_of;
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
 };
 
@@ -35,7 +35,7 @@ fn bounded(allowed: Option<u64>, fits: u64) -> Option<u64> {
 impl MdsCore {
     /// The write end of an open file: how far the session may write it without asking, as quotas
     /// and the daemons' disks allow.
-    pub(super) fn write_end(
+    pub(super) fn growth_grant(
         &self,
         session: SessionId,
         (file, layout): (FileIndex, &Layout),
@@ -45,18 +45,18 @@ impl MdsCore {
         if !rights.allow(Rights::WRITE) {
             return Ok(None);
         }
-        let allowed = self.names.growth_grant(session, file, size.0, None, self.env.clock.wall())?;
+        let allowed = self.namespace.growth_grant(session, file, size.0, None, self.env.clock.wall())?;
         Ok(bounded(allowed, self.state().cluster.object_bytes_max(layout)))
     }
 
-    pub(super) fn extend_write_end(&self, call: Call, r: &ExtendGrowthGrant) -> Flow {
+    pub(super) fn extend_write_end(&self, call: Call, r: &ExtendGrowthGrant) -> CallOutcome {
         let extended = session_of(&call).and_then(|session| {
             let held =
                 self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
             match held {
                 Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
-                    let fits = self.file_bytes_max(&*self.names.getattr(r.file)?, r.end)?;
-                    let allowed = self.names.growth_grant(
+                    let fits = self.file_bytes_max(&*self.namespace.getattr(r.file)?, r.end)?;
+                    let allowed = self.namespace.growth_grant(
                         session,
                         r.file,
                         0,
@@ -75,7 +75,7 @@ impl MdsCore {
                 )),
             }
         });
-        Flow::from(call, extended)
+        CallOutcome::from(call, extended)
     }
 
     /// The largest size that a file can have on its daemons' disks.
@@ -88,7 +88,7 @@ impl MdsCore {
             .map_or(Ok(FILE_BYTES_MAX), |layout| self.state().cluster.file_bytes_max(layout, size))
     }
 
-    pub(super) fn quota_set(&self, call: Call, r: &QuotaSet) -> Flow {
+    pub(super) fn quota_set(&self, call: Call, r: &QuotaSet) -> CallOutcome {
         let QuotaLimits { bytes, inodes, grace_seconds } = &r.limits;
         let bound =
             |bound: &QuotaBound| QuotaLimit { hard: bound.hard, soft: bound.soft, over_since: None };
@@ -99,16 +99,16 @@ impl MdsCore {
             complete: true,
         };
         let set = stored(&r.owner)
-            .and_then(|owner| self.names.set_quota(&self.unrecorded(&call), owner, quota));
-        Flow::from(call, set.and_then(|state| self.report(state)))
+            .and_then(|owner| self.namespace.set_quota(&self.unrecorded(&call), owner, quota));
+        CallOutcome::from(call, set.and_then(|state| self.report(state)))
     }
 
-    pub(super) fn quota_get(&self, call: Call, r: &QuotaGet) -> Flow {
+    pub(super) fn quota_get(&self, call: Call, r: &QuotaGet) -> CallOutcome {
         let state = stored(&r.owner).and_then(|owner| {
             self.may_see(&call, owner)?;
-            self.report(self.names.quota_state(owner))
+            self.report(self.namespace.quota_state(owner))
         });
-        Flow::from(call, state)
+        CallOutcome::from(call, state)
     }
 
     /// Users see their own quotas, and those of directories that they reach.
@@ -129,40 +129,40 @@ impl MdsCore {
         if sees { Ok(()) } else { Err(Status::PermissionDenied.into()) }
     }
 
-    pub(super) fn quota_list(&self, call: Call, r: &QuotaList) -> Flow {
+    pub(super) fn quota_list(&self, call: Call, r: &QuotaList) -> CallOutcome {
         let listed = r.after.as_ref().map(stored).transpose().and_then(|after| {
-            self.names
+            self.namespace
                 .quota_states(after, LIST_MAX)
                 .into_iter()
                 .map(|state| self.report(state))
                 .collect::<Result<Vec<_>, _>>()
         });
-        Flow::from(call, listed)
+        CallOutcome::from(call, listed)
     }
 
-    pub(super) fn quota_remove(&self, call: Call, r: &QuotaRemove) -> Flow {
+    pub(super) fn quota_remove(&self, call: Call, r: &QuotaRemove) -> CallOutcome {
         let removed = stored(&r.owner)
-            .and_then(|owner| self.names.remove_quota(&self.unrecorded(&call), owner));
-        Flow::from(call, removed)
+            .and_then(|owner| self.namespace.remove_quota(&self.unrecorded(&call), owner));
+        CallOutcome::from(call, removed)
     }
 
-    pub(super) fn quota_walk(&self, call: Call, r: &QuotaWalk) -> Flow {
-        let page = self.names.assign_quota_directory(&self.unrecorded(&call), r.dir, r.cookie);
+    pub(super) fn quota_walk(&self, call: Call, r: &QuotaWalk) -> CallOutcome {
+        let page = self.namespace.assign_quota_directory(&self.unrecorded(&call), r.dir, r.cookie);
         let reply = |page: braid_meta::QuotaWalkPage| QuotaWalkReply {
             next: page.next,
             moved: page.moved,
             directories: page.directories,
         };
-        Flow::from(call, page.map(reply))
+        CallOutcome::from(call, page.map(reply))
     }
 
-    pub(super) fn quota_walked(&self, call: Call, r: &QuotaWalked) -> Flow {
-        let done = self.names.complete_quota_directory(&self.unrecorded(&call), r.dir);
-        Flow::from(call, done)
+    pub(super) fn quota_walked(&self, call: Call, r: &QuotaWalked) -> CallOutcome {
+        let done = self.namespace.complete_quota_directory(&self.unrecorded(&call), r.dir);
+        CallOutcome::from(call, done)
     }
 
-    pub(super) fn fsck_usage(&self, call: Call, r: &FsckUsage) -> Flow {
-        let found = self.names.recount_usage(r.shard, r.mend);
+    pub(super) fn fsck_usage(&self, call: Call, r: &FsckUsage) -> CallOutcome {
+        let found = self.namespace.recount_usage(r.shard, r.mend);
         let difference = |found: braid_meta::UsageDifference| QuotaDifference {
             owner: wire_owner(found.owner),
             bytes_recorded: narrow(found.recorded.bytes),
@@ -171,17 +171,17 @@ impl MdsCore {
             inodes_counted: found.counted.inodes,
             mended: r.mend,
         };
-        Flow::from(call, found.map(|found| found.into_iter().map(difference).collect::<Vec<_>>()))
+        CallOutcome::from(call, found.map(|found| found.into_iter().map(difference).collect::<Vec<_>>()))
     }
 
     /// Free space as limited by a directory's quota.
-    pub(super) fn room_at(
+    pub(super) fn free_space_at(
         &self,
         room: StatFsReply,
         file: FileIndex,
     ) -> Result<StatFsReply, Failure> {
         let Some(QuotaState { usage, in_flight, quota: Some(quota), .. }) =
-            self.names.quota_directory_state(file)?
+            self.namespace.quota_directory_state(file)?
         else {
             return Ok(room);
         };
@@ -223,7 +223,7 @@ impl MdsCore {
     fn path_of_owner(&self, owner: QuotaOwner) -> Result<Vec<u8>, Failure> {
         match owner {
             QuotaOwner::Directory(FileIndex::ROOT) => Ok(b"/".to_vec()),
-            QuotaOwner::Directory(directory) => match self.names.getattr(directory) {
+            QuotaOwner::Directory(directory) => match self.namespace.getattr(directory) {
                 Ok(inode) => self.path_of(&inode),
                 Err(failure) if failure.status == Status::StaleHandle => Ok(Vec::new()),
                 Err(failure) => Err(failure),

@@ -22,13 +22,13 @@ use braid_wire::{
 
 use super::open::{ended, session_of};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
     session::OpenFile,
 };
 
 impl MdsCore {
-    pub(super) fn reclaim(&self, call: Call, r: &Reclaim) -> Flow {
+    pub(super) fn reclaim(&self, call: Call, r: &Reclaim) -> CallOutcome {
         let refused = session_of(&call).and_then(|session| {
             if r.opens.len() > RECLAIM_OPENS_MAX {
                 let why = format!("at most {RECLAIM_OPENS_MAX} open files in one message");
@@ -36,25 +36,25 @@ impl MdsCore {
             }
             let mut refused = Vec::new();
             for named in &r.opens {
-                if !self.take_up(&call, session, named)? {
+                if !self.reclaim_open(&call, session, named)? {
                     refused.push(named.open_id);
                 }
             }
             if r.complete {
-                self.close_unnamed(session)?;
-                self.look_at_doubt();
+                self.close_unreclaimed(session)?;
+                self.end_uncertainty_if_reclaimed();
                 if !r.leases {
-                    self.has_let_go(session);
+                    self.drop_old_leases(session);
                 }
             }
             Ok(refused)
         });
-        Flow::from(call, refused)
+        CallOutcome::from(call, refused)
     }
 
     /// Reclaims an open file. False when the client may not have it any more, an error when that is
     /// not known.
-    fn take_up(
+    fn reclaim_open(
         &self,
         call: &Call,
         session: SessionId,
@@ -67,10 +67,10 @@ impl MdsCore {
                 state.sizes.opened_for_writing(open.file);
             }
             let live = state.sessions.live.get_mut(session).ok_or_else(|| ended(session))?;
-            Ok(live.take_up(named.open_id, open))
+            Ok(live.reclaim(named.open_id, open))
         });
         let counted = match taken {
-            Ok(true) => self.count_held(session, open, named.open_id).map(|()| true),
+            Ok(true) => self.ensure_counted(session, open, named.open_id).map(|()| true),
             taken => taken,
         };
         match counted {
@@ -100,7 +100,7 @@ impl MdsCore {
 
     /// Makes the store count at least the handles that the session has of a file. If it cannot, the
     /// handle is removed.
-    pub(super) fn count_held(
+    pub(super) fn ensure_counted(
         &self,
         session: SessionId,
         open: OpenFile,
@@ -111,11 +111,11 @@ impl MdsCore {
             .sessions
             .live
             .get(session)
-            .map(|live| live.held(open.file))
+            .map(|live| live.handles_of(open.file))
             .ok_or_else(|| ended(session))?;
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let counted = self.names.reclaim_open(&change, &held);
+        let counted = self.namespace.reclaim_open(&change, &held);
         if counted.is_err()
             && let Some(live) = self.state().sessions.live.get_mut(session)
         {
@@ -129,7 +129,7 @@ impl MdsCore {
     ///
     /// One lock is held to the end, so that no open comes between the check of the handles and the
     /// end of the counts.
-    fn close_unnamed(&self, session: SessionId) -> Result<(), Failure> {
+    fn close_unreclaimed(&self, session: SessionId) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let mut state = self.state();
@@ -137,20 +137,20 @@ impl MdsCore {
         if !live.reclaiming {
             return Ok(());
         }
-        let excess = self.names.open_files_of(session).into_iter().filter_map(|counted| {
-            let held = live.held(counted.file);
+        let excess = self.namespace.open_files_of(session).into_iter().filter_map(|counted| {
+            let held = live.handles_of(counted.file);
             (!counted.is_within(&held)).then_some(held)
         });
         let excess: Vec<braid_meta::OpenFile> = excess.collect();
         for open in excess {
-            if self.names.limit_opens(&change, &open)? {
+            if self.namespace.limit_opens(&change, &open)? {
                 state.sizes.last_writer_closed(open.file);
             }
         }
         if let Some(live) = state.sessions.live.get_mut(session) {
             live.reclaiming = false;
         }
-        state.deleter.queued();
+        state.deletions.note_queued();
         Ok(())
     }
 }

@@ -12,23 +12,23 @@ use braid_wire::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
     core::MdsCore,
-    session::{Owner, SESSION_SLOTS, Session},
+    session::{Owner, SESSION_SLOTS, ClientSession},
 };
 
 /// Bytes of a client's name.
 const CLIENT_BYTES_MAX: usize = 256;
 
 impl MdsCore {
-    pub(super) fn open_session(&self, call: Call, r: &OpenSession) -> Flow {
+    pub(super) fn open_session(&self, call: Call, r: &OpenSession) -> CallOutcome {
         let opened = match r.session {
             None => self.begin_session(&call, &r.client),
             Some(session) => self.take_part(&call, session, &r.client),
         };
         let reply = opened.map(|session| self.session_reply(&call, session));
-        Flow::from(call, reply)
+        CallOutcome::from(call, reply)
     }
 
     fn begin_session(&self, call: &Call, client: &str) -> Result<SessionId, Failure> {
@@ -36,13 +36,13 @@ impl MdsCore {
         let client: String = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
         let owner = call.connection.owner;
         self.state().sessions.live.check_room(owner)?;
-        let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
+        let id = self.namespace.begin_session(owner.key, owner.user, &client)?.session;
         // After a loss of power, an id that was returned must not be assigned to another client.
-        self.names.sync()?;
-        let begun = self.live(call, Session::new(id, owner, client, call.came, false));
+        self.namespace.sync()?;
+        let begun = self.live(call, ClientSession::new(id, owner, client, call.received_at, false));
         if begun.is_err() {
             self.fence_unused(id);
-            self.end_on_record(id);
+            self.end_in_store(id);
         }
         begun
     }
@@ -54,12 +54,12 @@ impl MdsCore {
         let owner = call.connection.owner;
         let state = self.state();
         if let Some(session) = state.sessions.live.get(id) {
-            let pulse = session.pulse.clone();
+            let pulse = session.activity.clone();
             if session.owner != owner {
                 return Err(gone());
             }
             call.connection.check_key()?;
-            pulse.hear(call.came);
+            pulse.note_activity(call.received_at);
             call.connection.bind(pulse)?;
             return Ok(id);
         }
@@ -68,11 +68,11 @@ impl MdsCore {
             return Err(gone());
         }
         drop(state);
-        let session = Session::new(
+        let session = ClientSession::new(
             id,
             owner,
             client.chars().take(CLIENT_BYTES_MAX / 4).collect(),
-            call.came,
+            call.received_at,
             true,
         );
         self.live(call, session)
@@ -81,9 +81,9 @@ impl MdsCore {
     fn live(
         &self,
         call: &Call,
-        session: Session<braid_net::server::Responder>,
+        session: ClientSession<braid_net::server::Responder>,
     ) -> Result<SessionId, Failure> {
-        let session = session.since(self.epoch);
+        let session = session.with_handles_since(self.epoch);
         let id = session.id;
         let mut state = self.state();
         // A revocation ends the sessions that it finds. For one that begins later, the key is
@@ -92,10 +92,10 @@ impl MdsCore {
         // Another connection of the client may have reclaimed the session meanwhile. It is not
         // replaced, because that connection reports its activity to it.
         let reclaimed = state.sessions.live.get(id).filter(|live| live.owner == session.owner);
-        match reclaimed.map(|live| live.pulse.clone()) {
+        match reclaimed.map(|live| live.activity.clone()) {
             Some(pulse) => call.connection.bind(pulse)?,
             None => {
-                call.connection.bind(session.pulse.clone())?;
+                call.connection.bind(session.activity.clone())?;
                 state.sessions.begin(session);
             }
         }
@@ -119,34 +119,34 @@ impl MdsCore {
         }
     }
 
-    pub(super) fn close_session(&self, call: Call) -> Flow {
+    pub(super) fn close_session(&self, call: Call) -> CallOutcome {
         if let (Some(session), Some(me)) = (call.session, self.arc()) {
-            Arc::clone(&me).end_at_once(session);
+            Arc::clone(&me).close_session_now(session);
         }
-        Flow::from(call, Ok(()))
+        CallOutcome::from(call, Ok(()))
     }
 
-    pub(super) fn define_identity(&self, call: Call, r: &DefineIdentity) -> Flow {
+    pub(super) fn define_identity(&self, call: Call, r: &DefineIdentity) -> CallOutcome {
         let defined = call.connection.define(r.number, convert::stored_identity(&r.identity));
-        Flow::from(call, defined)
+        CallOutcome::from(call, defined)
     }
 
-    pub(super) fn renew(&self, call: Call) -> Flow {
+    pub(super) fn renew(&self, call: Call) -> CallOutcome {
         let map_epoch = self.state().cluster.epoch();
-        Flow::from(call, Ok(RenewReply { epoch: self.epoch, map_epoch }))
+        CallOutcome::from(call, Ok(RenewReply { epoch: self.epoch, map_epoch }))
     }
 
-    pub(super) fn cluster_map(&self, call: Call) -> Flow {
+    pub(super) fn cluster_map(&self, call: Call) -> CallOutcome {
         let map: ClusterMap = self.state().cluster.map();
-        Flow::from(call, Ok(map))
+        CallOutcome::from(call, Ok(map))
     }
 
-    pub(super) fn agent_check(&self, call: Call) -> Flow {
+    pub(super) fn agent_check(&self, call: Call) -> CallOutcome {
         let (session, key, epoch) =
             (call.session.unwrap_or_default(), call.connection.owner.key, self.epoch);
         let vouches = call.connection.vouches();
         let check = vouches.then_some(AgentCheckReply { session, key, epoch });
-        Flow::from(
+        CallOutcome::from(
             call,
             check.ok_or_else(|| {
                 Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")

@@ -9,20 +9,20 @@ use braid_wire::message::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
 };
 
 impl MdsCore {
-    pub(super) fn stat_fs(&self, call: Call, r: &StatFs) -> Flow {
+    pub(super) fn stat_fs(&self, call: Call, r: &StatFs) -> CallOutcome {
         let reply =
-            self.file_named(&call, r.file).and_then(|inode| self.room_at(self.room(), inode.file));
-        Flow::from(call, reply)
+            self.file_named(&call, r.file).and_then(|inode| self.free_space_at(self.free_space(), inode.file));
+        CallOutcome::from(call, reply)
     }
 
-    fn room(&self) -> StatFsReply {
+    fn free_space(&self) -> StatFsReply {
         let state = self.state();
-        let files = state.census.files();
+        let files = state.file_count.files();
         let (mut iods, mut iods_up) = (0, 0);
         // Daemons that share a disk report the same free space, which counts once. Hosts may number
         // their disks alike, so a disk is identified by its host and number.
@@ -49,20 +49,20 @@ impl MdsCore {
         StatFsReply { total, free, available, files, files_max: None, iods_up, iods }
     }
 
-    pub(super) fn mds_status(&self, call: Call) -> Flow {
+    pub(super) fn mds_status(&self, call: Call) -> CallOutcome {
         let reply = self.status();
-        Flow::from(call, reply)
+        CallOutcome::from(call, reply)
     }
 
     /// The status of the server.
     pub(crate) fn status(&self) -> Result<MdsStatusReply, braid_types::Failure> {
         let now = self.now();
         // Only counters are read, since any client may ask, as often as it likes.
-        let deletions_pending = self.names.deletions_pending();
-        let open_files = self.names.open_file_count() as u64;
-        let written = self.names.written_file_count();
+        let deletions_pending = self.namespace.deletions_pending();
+        let open_files = self.namespace.open_file_count() as u64;
+        let written = self.namespace.written_file_count();
         let state = self.state();
-        let heard = |iod: &crate::cluster::Iod| now.saturating_sub(iod.heard).as_millis() as u64;
+        let heard = |iod: &crate::cluster::Iod| now.saturating_sub(iod.last_heard).as_millis() as u64;
         Ok(MdsStatusReply {
             epoch: self.epoch,
             sessions: state.sessions.live.count() as u32,

@@ -9,7 +9,7 @@ use braid_wire::message::mds::{GetXattr, ListXattrs, RemoveXattr, SetXattr, Xatt
 
 use super::attributes::{SET_IDS, given_set_ids};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
     lease::{claimed, names_of},
 };
@@ -18,33 +18,33 @@ use crate::{
 const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
 impl MdsCore {
-    pub(super) fn get_xattr(&self, call: Call, r: &GetXattr) -> Flow {
+    pub(super) fn get_xattr(&self, call: Call, r: &GetXattr) -> CallOutcome {
         let value = self
             .file_at(&call, &r.at, false)
-            .and_then(|inode| self.names.xattr(&call.who, inode.file, &r.name));
-        Flow::from(call, value)
+            .and_then(|inode| self.namespace.xattr(&call.who, inode.file, &r.name));
+        CallOutcome::from(call, value)
     }
 
-    pub(super) fn list_xattrs(&self, call: Call, r: &ListXattrs) -> Flow {
+    pub(super) fn list_xattrs(&self, call: Call, r: &ListXattrs) -> CallOutcome {
         let names = self
             .file_at(&call, &r.at, false)
-            .and_then(|inode| self.names.list_xattrs(&call.who, inode.file));
-        Flow::from(call, names)
+            .and_then(|inode| self.namespace.list_xattrs(&call.who, inode.file));
+        CallOutcome::from(call, names)
     }
 
-    pub(super) fn set_xattr(&self, call: Call, r: &SetXattr) -> Flow {
+    pub(super) fn set_xattr(&self, call: Call, r: &SetXattr) -> CallOutcome {
         let mode = match r.mode {
             XattrMode::Either => StoredMode::Either,
             XattrMode::Create => StoredMode::Create,
             XattrMode::Replace => StoredMode::Replace,
-            _ => return Flow::Fail(call, Status::Unsupported.into()),
+            _ => return CallOutcome::Fail(call, Status::Unsupported.into()),
         };
         let inode = match self.file_at(&call, &r.at, false) {
             Ok(inode) => inode,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, &needs_of(&inode, &r.name)));
-        let set = self.names.set_xattr(
+        let set = self.namespace.set_xattr(
             &self.change(&call),
             inode.file,
             &r.name,
@@ -52,17 +52,17 @@ impl MdsCore {
             mode,
             r.drop_setgid,
         );
-        Flow::from(call, set)
+        CallOutcome::from(call, set)
     }
 
-    pub(super) fn remove_xattr(&self, call: Call, r: &RemoveXattr) -> Flow {
+    pub(super) fn remove_xattr(&self, call: Call, r: &RemoveXattr) -> CallOutcome {
         let inode = match self.file_at(&call, &r.at, false) {
             Ok(inode) => inode,
-            Err(failure) => return Flow::Fail(call, failure),
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, &needs_of(&inode, &r.name)));
-        let removed = self.names.remove_xattr(&self.change(&call), inode.file, &r.name);
-        Flow::from(call, removed)
+        let removed = self.namespace.remove_xattr(&self.change(&call), inode.file, &r.name);
+        CallOutcome::from(call, removed)
     }
 }
 

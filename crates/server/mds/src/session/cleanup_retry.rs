@@ -10,7 +10,7 @@ use crate::core::{MdsCore, report};
 
 /// What is to be tried again.
 #[derive(Debug, Default)]
-pub(super) struct Unended {
+pub(super) struct CleanupRetry {
     /// Sessions whose fences hold, where they needed one.
     sessions: BTreeSet<SessionId>,
     /// Handles of opens that no client was given.
@@ -19,7 +19,7 @@ pub(super) struct Unended {
     orphans: bool,
 }
 
-impl Unended {
+impl CleanupRetry {
     pub(super) fn add_session(&mut self, session: SessionId) {
         self.sessions.insert(session);
     }
@@ -31,9 +31,9 @@ impl Unended {
 
 impl MdsCore {
     /// Closes what a session had open and removes its record: now, or as soon as the store can.
-    pub(crate) fn end_on_record(&self, session: SessionId) {
-        let open = self.names.open_files_of(session);
-        let ended = self.names.end_session(session, self.env.clock.wall());
+    pub(crate) fn end_in_store(&self, session: SessionId) {
+        let open = self.namespace.open_files_of(session);
+        let ended = self.namespace.end_session(session, self.env.clock.wall());
         let mut state = self.state();
         match ended {
             Ok(files) => files.into_iter().for_each(|file| state.sizes.last_writer_closed(file)),
@@ -48,12 +48,12 @@ impl MdsCore {
 
     /// After the grace period: deletes orphans that nobody reclaimed.
     pub(super) fn reap_orphans(&self) {
-        let reaped = self.names.orphans().and_then(|orphans| {
+        let reaped = self.namespace.orphans().and_then(|orphans| {
             let who = Identity::root();
             let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
             let mut failed = Ok(());
             for file in orphans {
-                failed = self.names.reap_orphan(&change, file).map(drop).and(failed);
+                failed = self.namespace.reap_orphan(&change, file).map(drop).and(failed);
             }
             failed
         });
@@ -64,15 +64,15 @@ impl MdsCore {
     }
 
     /// Tries again what could not be ended.
-    pub(crate) fn end_again(self: &Arc<Self>) {
-        let Unended { sessions, handles, orphans } =
+    pub(crate) fn retry_cleanup(self: &Arc<Self>) {
+        let CleanupRetry { sessions, handles, orphans } =
             std::mem::take(&mut self.state().sessions.cleanup);
         if sessions.is_empty() && handles.is_empty() && !orphans {
             return;
         }
-        sessions.into_iter().for_each(|session| self.end_on_record(session));
+        sessions.into_iter().for_each(|session| self.end_in_store(session));
         for (session, id) in handles {
-            if let Err(failure) = self.close_kept(session, id) {
+            if let Err(failure) = self.close_unclaimed(session, id) {
                 report("undoing an open", &failure);
                 self.state().sessions.cleanup.add_handle(session, id);
             }
@@ -80,6 +80,6 @@ impl MdsCore {
         if orphans {
             self.reap_orphans();
         }
-        self.state().deleter.queued();
+        self.state().deletions.note_queued();
     }
 }

@@ -17,15 +17,15 @@ use braid_types::SessionId;
 use super::table::FencedSessions;
 use crate::{
     call::Call,
-    core::{MdsCore, State, report},
-    fan_out::Replies,
+    core::{MdsCore, MdsState, report},
+    iod_queries::Replies,
 };
 
 impl MdsCore {
     /// Ends a session that its client closes. Its locks and leases are free immediately, as the
     /// client asked. What it had open for writing ends behind its fence. The daemons are told
     /// immediately of a session that could write, and with their next heartbeat of any other.
-    pub(crate) fn end_at_once(self: &Arc<Self>, id: SessionId) {
+    pub(crate) fn close_session_now(self: &Arc<Self>, id: SessionId) {
         let (wrote, answers) = {
             let mut state = self.state();
             let Some(wrote) = state.sessions.end_closed(id) else { return };
@@ -33,7 +33,7 @@ impl MdsCore {
         };
         self.free_leases(id);
         self.answer_locks(answers);
-        if wrote { self.push_fences() } else { self.close_all(&[id], false) }
+        if wrote { self.push_fences() } else { self.close_sessions(&[id], false) }
     }
 
     /// Fences a session whose id was given to nobody, or that was never begun here.
@@ -42,16 +42,16 @@ impl MdsCore {
     }
 
     /// Answers a call when every present fence holds on every daemon, and pushes the fences.
-    pub(crate) fn when_fenced(self: &Arc<Self>, call: Call) {
+    pub(crate) fn answer_when_fenced(self: &Arc<Self>, call: Call) {
         self.state().sessions.answer_when_fenced(call);
         self.push_fences();
-        self.finish_endings();
+        self.finish_session_ends();
     }
 
     /// Ends sessions whose clients may still act as if they were live.
-    pub(crate) fn end_fenced(self: &Arc<Self>, ids: &[SessionId]) {
+    pub(crate) fn end_and_fence(self: &Arc<Self>, ids: &[SessionId]) {
         let now = self.now();
-        let leases = ids.iter().any(|id| self.uses_leases(*id));
+        let leases = ids.iter().any(|id| self.is_lease_holder(*id));
         let ended = self.state().sessions.end_fenced(ids, now, leases);
         let Some(FencedSessions { fence, count, heard }) = ended else { return };
         heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
@@ -63,7 +63,7 @@ impl MdsCore {
     /// Ends sessions that were silent for too long.
     pub(crate) fn end_silent(self: &Arc<Self>, now: Duration) {
         let silent = self.state().sessions.silent(now);
-        self.end_fenced(&silent);
+        self.end_and_fence(&silent);
     }
 
     /// Ends the grace period when its time has come, and the sessions that were not reclaimed.
@@ -75,16 +75,16 @@ impl MdsCore {
     /// Pushes to each daemon the fences that it lacks.
     fn push_fences(self: &Arc<Self>) {
         let calls = {
-            let State { sessions, cluster, .. } = &mut *self.state();
+            let MdsState { sessions, cluster, .. } = &mut *self.state();
             sessions.fences_to_push(cluster)
         };
         for (iod, call) in calls {
             let fence = call.fence;
-            self.ask_all(vec![(iod, call)], move |core, replies: Replies<()>| {
+            self.query_iods(vec![(iod, call)], move |core, replies: Replies<()>| {
                 let reply = replies.into_iter().next().map_or(Ok(()), |(_, reply)| reply);
                 let confirmed = reply.is_ok();
                 let again = {
-                    let State { sessions, cluster, .. } = &mut *core.state();
+                    let MdsState { sessions, cluster, .. } = &mut *core.state();
                     if confirmed {
                         cluster.confirm_fence(iod, fence);
                     }
@@ -96,16 +96,16 @@ impl MdsCore {
                 if again {
                     core.push_fences();
                 }
-                core.finish_endings();
+                core.finish_session_ends();
             });
         }
     }
 
     /// Closes what sessions had open whose fence holds now.
-    pub(crate) fn finish_endings(self: &Arc<Self>) {
+    pub(crate) fn finish_session_ends(self: &Arc<Self>) {
         let now = self.now();
         let (finished, fenced) = {
-            let State { sessions, cluster, .. } = &mut *self.state();
+            let MdsState { sessions, cluster, .. } = &mut *self.state();
             sessions.take_finished(cluster, now)
         };
         fenced.into_iter().for_each(|call| self.finish(call, Ok(())));
@@ -113,27 +113,27 @@ impl MdsCore {
             self.leases_fenced(&end.sessions);
             {
                 let sizes = &mut self.state().sizes;
-                end.withheld.iter().for_each(|file| sizes.release(*file));
+                end.unfenced_closes.iter().for_each(|file| sizes.end_unfenced_close(*file));
             }
-            self.close_all(&end.sessions, end.is_after_grace());
+            self.close_sessions(&end.sessions, end.is_after_grace());
         }
     }
 
-    fn close_all(self: &Arc<Self>, sessions: &[SessionId], after_grace: bool) {
+    fn close_sessions(self: &Arc<Self>, sessions: &[SessionId], after_grace: bool) {
         for session in sessions {
             self.state().sizes.session_ended(*session);
-            self.end_on_record(*session);
+            self.end_in_store(*session);
         }
         for session in sessions {
             let answers = self.state().locks.end_session(*session);
             self.answer_locks(answers);
         }
         if after_grace {
-            self.end_doubt();
-            self.names.keep_orphans(false);
+            self.end_uncertainty();
+            self.namespace.keep_orphans(false);
             self.reap_orphans();
         }
-        self.state().deleter.queued();
+        self.state().deletions.note_queued();
         self.collect();
         self.delete_queued(false);
     }

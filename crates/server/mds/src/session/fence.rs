@@ -30,7 +30,7 @@ pub const FENCES_PUSHED_MAX: usize = 1024;
 
 /// The fences that a daemon lacks, as one message holds them.
 #[derive(PartialEq, Eq, Debug)]
-pub struct Missing {
+pub struct MissingFences {
     /// The sessions.
     pub ranges: Vec<SessionRange>,
     /// When the daemon has applied the ranges, it has every fence up to this one.
@@ -106,7 +106,7 @@ impl Fences {
 
     /// What a daemon lacks that has confirmed every fence up to `applied`: at most one message of
     /// it.
-    pub fn after(&self, applied: u64) -> Missing {
+    pub fn missing_after(&self, applied: u64) -> MissingFences {
         let from = (applied.saturating_add(1), SessionId(0));
         let mut missing = self.by_number.range(from..);
         let mut fence = self.newest;
@@ -116,12 +116,12 @@ impl Fences {
         });
         let ranges = ranges.collect();
         let more = missing.next().is_some();
-        Missing { ranges, fence: if more { fence } else { self.newest }, more }
+        MissingFences { ranges, fence: if more { fence } else { self.newest }, more }
     }
 
     /// The fences that a daemon lacks, one by one; `None` when they are more than one message
     /// holds.
-    pub fn recent(&self, applied: u64) -> Option<Vec<SessionId>> {
+    pub fn pushable_after(&self, applied: u64) -> Option<Vec<SessionId>> {
         let whole =
             self.recent.front().is_some_and(|(oldest, _)| *oldest <= applied.saturating_add(1));
         let from = self.recent.partition_point(|(number, _)| *number <= applied);
@@ -164,13 +164,13 @@ mod tests {
         let first = fences.add(SessionId(7));
         let second = fences.add(SessionId(9));
         assert!(first > 2 << 32 && second > first);
-        assert_eq!(fences.after(0).ranges, [range(7, 7), range(9, 9)]);
-        assert_eq!(fences.after(first).ranges, [range(9, 9)]);
+        assert_eq!(fences.missing_after(0).ranges, [range(7, 7), range(9, 9)]);
+        assert_eq!(fences.missing_after(first).ranges, [range(9, 9)]);
         assert_eq!(
-            fences.after(second),
-            Missing { ranges: Vec::new(), fence: second, more: false }
+            fences.missing_after(second),
+            MissingFences { ranges: Vec::new(), fence: second, more: false }
         );
-        assert_eq!(fences.recent(first), Some(vec![SessionId(9)]));
+        assert_eq!(fences.pushable_after(first), Some(vec![SessionId(9)]));
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             Fences::new(MdsEpoch(2), SessionId(9), [SessionId(4), SessionId(8), SessionId(5)]);
         let refused: Vec<u64> = (0..12).filter(|id| fences.refuses(SessionId(*id))).collect();
         assert_eq!(refused, [1, 2, 3, 6, 7]);
-        assert_eq!(fences.after(0).ranges, [range(1, 3), range(6, 7)]);
+        assert_eq!(fences.missing_after(0).ranges, [range(1, 3), range(6, 7)]);
     }
 
     #[test]
@@ -194,10 +194,10 @@ mod tests {
         for id in 2..100_002 {
             fences.add(SessionId(id));
         }
-        assert_eq!(fences.after(0).ranges, [range(2, 100_001)]);
+        assert_eq!(fences.missing_after(0).ranges, [range(2, 100_001)]);
         assert!(!fences.refuses(SessionId(1)) && fences.refuses(SessionId(2)));
-        assert_eq!(fences.recent(2 << 32), None, "too many to be pushed");
-        assert_eq!(fences.recent(fences.newest() - 1).unwrap(), [SessionId(100_001)]);
+        assert_eq!(fences.pushable_after(2 << 32), None, "too many to be pushed");
+        assert_eq!(fences.pushable_after(fences.newest() - 1).unwrap(), [SessionId(100_001)]);
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         }
         let (mut applied, mut told) = (0, Vec::new());
         loop {
-            let Missing { ranges, fence, more } = fences.after(applied);
+            let MissingFences { ranges, fence, more } = fences.missing_after(applied);
             assert!(ranges.len() <= FENCE_RANGES_MAX && fence > applied);
             told.extend(ranges);
             applied = fence;

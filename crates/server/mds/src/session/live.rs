@@ -18,7 +18,7 @@ use braid_meta::OpenMode;
 use braid_types::{Failure, FileIndex, IdHashBuilder, KeyId, MdsEpoch, SessionId, Status};
 use braid_wire::{Deny, Rights};
 
-use crate::{connection::Pulse, convert};
+use crate::{connection::SessionActivity, convert};
 
 /// Replay slots of a session: a client has as many calls in flight at most.
 pub const SESSION_SLOTS: u32 = 64;
@@ -30,14 +30,14 @@ pub const SESSIONS_OWNER_MAX: usize = SESSIONS_MAX / 2;
 pub const SESSION_OPENS_MAX: usize = 262_144;
 /// Answers cached for retries, of one session (I9). An ordinary answer has some hundred bytes, so
 /// that 64 slots take a sixteenth of this; the answer for the widest file has 200 KB.
-pub const KEPT_ANSWERS_SESSION_BYTES_MAX: usize = 1 << 20;
+pub const CACHED_REPLIES_SESSION_BYTES_MAX: usize = 1 << 20;
 /// Answers cached for retries, of all sessions (I9). An answer that does not fit is not cached: a
 /// retry is answered from the record in the store, as after a restart.
-pub const KEPT_ANSWERS_BYTES_MAX: usize = 256 << 20;
+pub const CACHED_REPLIES_BYTES_MAX: usize = 256 << 20;
 /// Files that one session of a ticket has written and closed, whose sizes are asked of their
 /// objects until the session ends (I9). With more, the oldest is collected: a program that goes on
 /// writing that many files after it closed them harms only its own files.
-pub const WITHHELD_FILES_MAX: usize = 65_536;
+pub const UNFENCED_CLOSES_SESSION_MAX: usize = 65_536;
 /// Retries that wait for one call. A client has one retry in flight, on a new connection.
 pub const SLOT_WAITERS_MAX: usize = 4;
 
@@ -70,7 +70,7 @@ impl OpenFile {
 
 /// A session. `W` is what waits for the answer of a call.
 #[derive(Debug)]
-pub struct Session<W> {
+pub struct ClientSession<W> {
     /// Its id.
     pub id: SessionId,
     /// Its owner.
@@ -78,14 +78,14 @@ pub struct Session<W> {
     /// The name that the client gave itself.
     pub client: String,
     /// When it was last heard, and whether it ended: read without the server's lock.
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) activity: Arc<SessionActivity>,
     /// The store may hold answers of opens that it does not count any more: opens from before a
     /// restart, or opens that were undone.
-    pub recounts: bool,
+    pub recount_opens: bool,
     /// It has not reclaimed yet all that it had open before the restart.
     pub reclaiming: bool,
     /// It had a handle that writes, and so a capability that its client may still use.
-    wrote: bool,
+    had_write_handle: bool,
     opens: HashMap<u64, OpenFile, IdHashBuilder>,
     /// The number of handles of each file, by access and denial.
     held: HashMap<FileIndex, braid_meta::OpenFile, IdHashBuilder>,
@@ -93,8 +93,8 @@ pub struct Session<W> {
     next_open: u64,
     slots: Vec<Slot<W>>,
     /// Files that it wrote and closed, where its user has a ticket: the oldest first, and as a set.
-    withheld: VecDeque<FileIndex>,
-    withheld_files: HashSet<FileIndex, IdHashBuilder>,
+    unfenced_closes: VecDeque<FileIndex>,
+    unfenced_close_files: HashSet<FileIndex, IdHashBuilder>,
     /// Bytes of the answers in its slots.
     cached_reply_bytes: usize,
 }
@@ -124,7 +124,7 @@ pub enum Admission<W> {
     Refused(W, Failure),
 }
 
-impl<W> Session<W> {
+impl<W> ClientSession<W> {
     /// A session with nothing open.
     pub fn new(
         id: SessionId,
@@ -134,30 +134,30 @@ impl<W> Session<W> {
         reclaimed: bool,
     ) -> Self {
         let (pulse, opens, held) =
-            (Arc::new(Pulse::new(id, now)), HashMap::default(), HashMap::default());
+            (Arc::new(SessionActivity::new(id, now)), HashMap::default(), HashMap::default());
         let (recounts, reclaiming) = (reclaimed, reclaimed);
         Self {
             id,
             owner,
             client,
-            pulse,
-            recounts,
+            activity: pulse,
+            recount_opens: recounts,
             reclaiming,
-            wrote: false,
+            had_write_handle: false,
             opens,
             held,
             first_open: 1,
             next_open: 1,
             slots: Vec::new(),
-            withheld: VecDeque::new(),
-            withheld_files: HashSet::default(),
+            unfenced_closes: VecDeque::new(),
+            unfenced_close_files: HashSet::default(),
             cached_reply_bytes: 0,
         }
     }
 
     /// Numbers handles from `epoch` on, so that no new handle equals one from before a restart that
     /// a client may still use.
-    pub fn since(self, epoch: MdsEpoch) -> Self {
+    pub fn with_handles_since(self, epoch: MdsEpoch) -> Self {
         let first = epoch.0 << 32 | 1;
         Self { first_open: first, next_open: first, ..self }
     }
@@ -195,7 +195,7 @@ impl<W> Session<W> {
         room: usize,
     ) -> Vec<W> {
         let fits = answer.is_none_or(|answer| {
-            let left = KEPT_ANSWERS_SESSION_BYTES_MAX.saturating_sub(self.cached_reply_bytes);
+            let left = CACHED_REPLIES_SESSION_BYTES_MAX.saturating_sub(self.cached_reply_bytes);
             answer.len() <= left.min(room)
         });
         let slot = self.slot(slot);
@@ -208,7 +208,7 @@ impl<W> Session<W> {
         self.cached_reply_bytes = self.cached_reply_bytes - before + answer.map_or(0, <[u8]>::len);
         // A retry of an open is then answered by the store, which counted it, and gets a new
         // handle.
-        self.recounts |= !fits;
+        self.recount_opens |= !fits;
         waiters
     }
 
@@ -234,9 +234,9 @@ impl<W> Slot<W> {
     }
 }
 
-impl<W> Session<W> {
+impl<W> ClientSession<W> {
     /// Marks a slot as busy with a call that was begun before a restart: its retry waits for it.
-    pub fn resume(&mut self, slot: u32, sequence: u64) {
+    pub fn mark_in_flight(&mut self, slot: u32, sequence: u64) {
         if slot < SESSION_SLOTS {
             self.cached_reply_bytes -= self.slot(slot).cached_reply_bytes();
             *self.slot(slot) = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
@@ -258,7 +258,7 @@ impl<W> Session<W> {
     /// Reclaims an open file under its handle from before the restart. Whether the session has it
     /// now: not when it completed its reclaim before, nor when the handle is from after the
     /// restart.
-    pub fn take_up(&mut self, id: u64, open: OpenFile) -> bool {
+    pub fn reclaim(&mut self, id: u64, open: OpenFile) -> bool {
         if let Some(known) = self.opens.get(&id) {
             return *known == open;
         }
@@ -289,7 +289,7 @@ impl<W> Session<W> {
     }
 
     /// Makes a handle, also beyond the limit, for an open that the store counts and no client has.
-    pub fn keep(&mut self, open: OpenFile) -> u64 {
+    pub fn open_unclaimed(&mut self, open: OpenFile) -> u64 {
         let id = self.next_open;
         self.next_open += 1;
         self.insert(id, open);
@@ -298,22 +298,22 @@ impl<W> Session<W> {
 
     /// Records that a user with a ticket has closed a file that it may write. `None` when that is
     /// recorded already, else the oldest file if there were too many.
-    pub fn withhold(&mut self, file: FileIndex) -> Option<Option<FileIndex>> {
-        if !self.withheld_files.insert(file) {
+    pub fn note_unfenced_close(&mut self, file: FileIndex) -> Option<Option<FileIndex>> {
+        if !self.unfenced_close_files.insert(file) {
             return None;
         }
-        self.withheld.push_back(file);
+        self.unfenced_closes.push_back(file);
         let oldest =
-            if self.withheld.len() > WITHHELD_FILES_MAX { self.withheld.pop_front() } else { None };
+            if self.unfenced_closes.len() > UNFENCED_CLOSES_SESSION_MAX { self.unfenced_closes.pop_front() } else { None };
         if let Some(oldest) = oldest {
-            self.withheld_files.remove(&oldest);
+            self.unfenced_close_files.remove(&oldest);
         }
         Some(oldest)
     }
 
     /// The files that it closed and may still write.
-    pub fn into_withheld(self) -> Vec<FileIndex> {
-        self.withheld.into()
+    pub fn into_unfenced_closes(self) -> Vec<FileIndex> {
+        self.unfenced_closes.into()
     }
 
     /// What a handle has open.
@@ -322,7 +322,7 @@ impl<W> Session<W> {
     }
 
     /// Its handles of a file.
-    pub fn held(&self, file: FileIndex) -> braid_meta::OpenFile {
+    pub fn handles_of(&self, file: FileIndex) -> braid_meta::OpenFile {
         self.held.get(&file).cloned().unwrap_or_else(|| braid_meta::OpenFile::none(file, self.id))
     }
 
@@ -335,11 +335,11 @@ impl<W> Session<W> {
 
     /// Whether it ever had a handle that writes.
     pub fn had_write_handle(&self) -> bool {
-        self.wrote
+        self.had_write_handle
     }
 
     fn insert(&mut self, id: u64, open: OpenFile) {
-        self.wrote |= open.rights.allow(Rights::WRITE);
+        self.had_write_handle |= open.rights.allow(Rights::WRITE);
         self.opens.insert(id, open);
         let none = || braid_meta::OpenFile::none(open.file, self.id);
         // There are fewer handles than the count holds: `SESSION_OPENS_MAX`.
@@ -393,7 +393,7 @@ impl<W> Slot<W> {
 /// Every session, live and recorded.
 #[derive(Debug)]
 pub struct Sessions<W> {
-    live: HashMap<SessionId, Session<W>, IdHashBuilder>,
+    live: HashMap<SessionId, ClientSession<W>, IdHashBuilder>,
     /// The number of live sessions of each owner.
     of_owner: HashMap<Owner, usize>,
     /// From before the restart, and not reclaimed yet.
@@ -412,7 +412,7 @@ impl<W> Sessions<W> {
             of_owner,
             recorded,
             cached_reply_bytes: 0,
-            cached_reply_bytes_max: KEPT_ANSWERS_BYTES_MAX,
+            cached_reply_bytes_max: CACHED_REPLIES_BYTES_MAX,
         }
     }
 
@@ -473,7 +473,7 @@ impl<W> Sessions<W> {
     }
 
     /// Adds a session.
-    pub(super) fn insert(&mut self, session: Session<W>) {
+    pub(super) fn insert(&mut self, session: ClientSession<W>) {
         self.recorded.remove(&session.id);
         self.remove(session.id);
         *self.of_owner.entry(session.owner).or_default() += 1;
@@ -481,12 +481,12 @@ impl<W> Sessions<W> {
     }
 
     /// A live session.
-    pub fn get(&self, id: SessionId) -> Option<&Session<W>> {
+    pub fn get(&self, id: SessionId) -> Option<&ClientSession<W>> {
         self.live.get(&id)
     }
 
     /// A live session.
-    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<W>> {
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut ClientSession<W>> {
         self.live.get_mut(&id)
     }
 
@@ -496,7 +496,7 @@ impl<W> Sessions<W> {
     }
 
     /// Removes a session.
-    pub(super) fn remove(&mut self, id: SessionId) -> Option<Session<W>> {
+    pub(super) fn remove(&mut self, id: SessionId) -> Option<ClientSession<W>> {
         let session = self.live.remove(&id)?;
         debug_assert!(
             self.cached_reply_bytes >= session.cached_reply_bytes,
@@ -513,7 +513,7 @@ impl<W> Sessions<W> {
     }
 
     /// Every live session.
-    pub fn iter(&self) -> impl Iterator<Item = &Session<W>> {
+    pub fn iter(&self) -> impl Iterator<Item = &ClientSession<W>> {
         self.live.values()
     }
 
@@ -524,13 +524,13 @@ impl<W> Sessions<W> {
 
     /// Whether a session from before the restart has neither ended nor reclaimed all that it had
     /// open.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(super) fn awaits_reclaims(&self) -> bool {
         !self.recorded.is_empty() || self.live.values().any(|session| session.reclaiming)
     }
 
     /// Sessions that satisfy `which`, in the order of their ids: the order of events must not
     /// depend on a hash.
-    pub fn select(&self, which: impl Fn(&Session<W>) -> bool) -> Vec<SessionId> {
+    pub fn select(&self, which: impl Fn(&ClientSession<W>) -> bool) -> Vec<SessionId> {
         let mut ids: Vec<SessionId> =
             self.live.values().filter(|s| which(s)).map(|s| s.id).collect();
         ids.sort_unstable();
@@ -538,7 +538,7 @@ impl<W> Sessions<W> {
     }
 
     /// Removes and returns the recorded sessions, which nobody reclaimed.
-    pub(super) fn give_up_recorded(&mut self) -> Vec<SessionId> {
+    pub(super) fn take_unreclaimed(&mut self) -> Vec<SessionId> {
         let mut ids: Vec<SessionId> = self.recorded.drain().map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids
@@ -549,9 +549,9 @@ impl<W> Sessions<W> {
 mod tests {
     use super::*;
 
-    fn session(reclaimed: bool) -> Session<u32> {
+    fn session(reclaimed: bool) -> ClientSession<u32> {
         let owner = Owner { key: KeyId(1), user: None };
-        Session::new(SessionId(1), owner, "host".into(), Duration::ZERO, reclaimed)
+        ClientSession::new(SessionId(1), owner, "host".into(), Duration::ZERO, reclaimed)
     }
 
     #[test]
@@ -593,22 +593,22 @@ mod tests {
         let mut sessions = Sessions::<u32>::new(HashMap::new());
         sessions.insert(session(false));
         let id = SessionId(1);
-        let answer = vec![7; KEPT_ANSWERS_SESSION_BYTES_MAX / 4];
+        let answer = vec![7; CACHED_REPLIES_SESSION_BYTES_MAX / 4];
         for slot in 0..SESSION_SLOTS {
             assert!(matches!(sessions.admit(id, slot, 1, 0), Admission::Do(_)));
             sessions.complete(id, slot, 1, Some(&answer));
-            assert!(sessions.cached_reply_bytes() <= KEPT_ANSWERS_SESSION_BYTES_MAX);
+            assert!(sessions.cached_reply_bytes() <= CACHED_REPLIES_SESSION_BYTES_MAX);
         }
-        assert_eq!(sessions.cached_reply_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX);
+        assert_eq!(sessions.cached_reply_bytes(), CACHED_REPLIES_SESSION_BYTES_MAX);
         assert!(matches!(sessions.admit(id, 3, 1, 0), Admission::Answered(..)));
         assert!(
             matches!(sessions.admit(id, 4, 1, 0), Admission::Do(_)),
             "done again, with the store's record"
         );
-        assert!(sessions.get(id).is_some_and(|live| live.recounts));
+        assert!(sessions.get(id).is_some_and(|live| live.recount_opens));
         // The next call of a slot frees what the last one left there.
         assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)));
-        assert_eq!(sessions.cached_reply_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX / 4 * 3);
+        assert_eq!(sessions.cached_reply_bytes(), CACHED_REPLIES_SESSION_BYTES_MAX / 4 * 3);
         sessions.keep_at_most(sessions.cached_reply_bytes());
         sessions.complete(id, 0, 2, Some(b"x"));
         assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)), "no room in all");
@@ -636,31 +636,31 @@ mod tests {
 
     #[test]
     fn a_restarted_server_gives_no_handle_that_an_earlier_run_gave() {
-        let before = session(false).since(MdsEpoch(1)).open(OPEN).unwrap();
-        let mut after = session(true).since(MdsEpoch(2));
+        let before = session(false).with_handles_since(MdsEpoch(1)).open(OPEN).unwrap();
+        let mut after = session(true).with_handles_since(MdsEpoch(2));
         let given = after.open(OPEN).unwrap();
-        assert!(after.take_up(before, OPEN));
+        assert!(after.reclaim(before, OPEN));
         assert_ne!(before, given);
-        assert_eq!(after.held(OPEN.file), readers(2));
+        assert_eq!(after.handles_of(OPEN.file), readers(2));
     }
 
     #[test]
     fn a_handle_is_reclaimed_once_and_only_while_the_session_reclaims() {
-        let mut session = session(true).since(MdsEpoch(2));
+        let mut session = session(true).with_handles_since(MdsEpoch(2));
         let given = session.open(OPEN).unwrap();
         assert_eq!(session.close(given), Some(OPEN));
-        assert!(!session.take_up(given, OPEN), "this run gave it, and it was closed");
-        assert!(session.take_up(41, OPEN) && session.take_up(41, OPEN));
-        assert_eq!(session.held(OPEN.file), readers(1));
+        assert!(!session.reclaim(given, OPEN), "this run gave it, and it was closed");
+        assert!(session.reclaim(41, OPEN) && session.reclaim(41, OPEN));
+        assert_eq!(session.handles_of(OPEN.file), readers(1));
         assert!(
-            !session.take_up(41, OpenFile { rights: Rights::WRITE, ..OPEN }),
+            !session.reclaim(41, OpenFile { rights: Rights::WRITE, ..OPEN }),
             "it is open for something else"
         );
         session.reclaiming = false;
-        assert!(session.take_up(41, OPEN), "a repetition is answered alike");
-        assert!(!session.take_up(42, OPEN));
+        assert!(session.reclaim(41, OPEN), "a repetition is answered alike");
+        assert!(!session.reclaim(42, OPEN));
         assert_eq!((session.close(41), session.close(41)), (Some(OPEN), None));
-        assert_eq!(session.held(OPEN.file), readers(0));
+        assert_eq!(session.handles_of(OPEN.file), readers(0));
     }
 
     #[test]
@@ -668,7 +668,7 @@ mod tests {
         let (one, other) =
             (Owner { key: KeyId(1), user: Some(7) }, Owner { key: KeyId(1), user: None });
         let mut sessions = Sessions::<u32>::new(HashMap::new());
-        let begin = |id| Session::new(SessionId(id), one, String::new(), Duration::ZERO, false);
+        let begin = |id| ClientSession::new(SessionId(id), one, String::new(), Duration::ZERO, false);
         for id in 0..SESSIONS_OWNER_MAX as u64 {
             sessions.check_room(one).unwrap();
             sessions.insert(begin(id));

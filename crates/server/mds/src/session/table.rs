@@ -13,9 +13,9 @@ use braid_types::{
 use braid_wire::message::iod::Fence;
 
 use super::{
-    OpenFile, Owner, Session, Sessions,
-    cleanup_retry::Unended,
-    fence::{Fences, Missing},
+    OpenFile, Owner, ClientSession, Sessions,
+    cleanup_retry::CleanupRetry,
+    fence::{Fences, MissingFences},
 };
 use crate::{call::Call, cluster::Cluster};
 
@@ -24,34 +24,34 @@ pub(crate) struct SessionTable {
     /// Live sessions, and recorded ones that may be reclaimed. Only this module adds and removes.
     pub(crate) live: Sessions<Responder>,
     fences: Fences,
-    ends: Vec<Ending>,
+    ends: Vec<SessionEnd>,
     /// Calls that are answered when a fence holds on every daemon: the fence, and the call.
     fence_waits: Vec<(u64, Call)>,
     /// Daemons with a push of fences in flight.
     pushing: BTreeSet<IodId>,
-    pub(super) cleanup: Unended,
+    pub(super) cleanup: CleanupRetry,
     /// The end of the grace period, while it lasts.
     grace_until: Option<Duration>,
 }
 
 /// Sessions that have ended and whose fence does not hold on every daemon yet.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct SessionEnd {
     fence: u64,
     pub(super) sessions: Vec<SessionId>,
     /// Files that they closed and may still write.
-    pub(super) withheld: Vec<FileIndex>,
+    pub(super) unfenced_closes: Vec<FileIndex>,
     /// The names of their clients, where known.
     clients: Vec<(SessionId, String)>,
     /// Sessions that held leases may rely on them until then. They stay on record until then, so
     /// that a restarted server knows them.
-    until: Duration,
+    not_before: Duration,
     /// Set for the end of the grace period, which also deletes orphans that nobody reclaimed.
     /// Sessions that are reclaiming are waited for until then.
     after_grace: Option<Duration>,
 }
 
-impl Ending {
+impl SessionEnd {
     pub(super) fn is_after_grace(&self) -> bool {
         self.after_grace.is_some()
     }
@@ -81,13 +81,13 @@ impl SessionTable {
             ends: Vec::new(),
             fence_waits: Vec::new(),
             pushing: BTreeSet::new(),
-            cleanup: Unended::default(),
+            cleanup: CleanupRetry::default(),
             grace_until,
         }
     }
 
     /// Adds a session that begins or is reclaimed.
-    pub(crate) fn begin(&mut self, session: Session<Responder>) {
+    pub(crate) fn begin(&mut self, session: ClientSession<Responder>) {
         self.live.insert(session);
     }
 
@@ -98,7 +98,7 @@ impl SessionTable {
 
     /// Whether a session of before the restart may still reclaim, or may still write unnoticed.
     pub(crate) fn awaits_reclaims(&self) -> bool {
-        self.live.is_awaited() || self.ends.iter().any(Ending::is_after_grace)
+        self.live.awaits_reclaims() || self.ends.iter().any(SessionEnd::is_after_grace)
     }
 
     /// The client of a session that has ended and is not finished.
@@ -109,7 +109,7 @@ impl SessionTable {
 
     /// Sessions that were silent for too long.
     pub(super) fn silent(&self, now: Duration) -> Vec<SessionId> {
-        self.live.select(|session| session.pulse.silent_ms(now) > SESSION_SILENT_MS)
+        self.live.select(|session| session.activity.idle_ms(now) > SESSION_SILENT_MS)
     }
 
     /// Fences a session that was never live here.
@@ -120,13 +120,13 @@ impl SessionTable {
     /// Ends a session that its client closes. Whether it ever had a write handle, so that it must
     /// be closed behind its fence; `None` when it is not live.
     pub(super) fn end_closed(&mut self, id: SessionId) -> Option<bool> {
-        let wrote = self.live.get(id).is_some_and(Session::had_write_handle);
-        let withheld = self.cut_off(id)?;
+        let wrote = self.live.get(id).is_some_and(ClientSession::had_write_handle);
+        let withheld = self.remove_live(id)?;
         let fence = self.fences.add(id);
         if wrote {
             let (sessions, clients, until) = (vec![id], Vec::new(), Duration::ZERO);
             let after_grace = None;
-            self.ends.push(Ending { fence, sessions, withheld, clients, until, after_grace });
+            self.ends.push(SessionEnd { fence, sessions, unfenced_closes: withheld, clients, not_before: until, after_grace });
         }
         Some(wrote)
     }
@@ -140,12 +140,12 @@ impl SessionTable {
         leases: bool,
     ) -> Option<FencedSessions> {
         let heard: Vec<_> =
-            ids.iter().filter_map(|id| Some((*id, self.live.get(*id)?.pulse.heard(now)))).collect();
+            ids.iter().filter_map(|id| Some((*id, self.live.get(*id)?.activity.last_active(now)))).collect();
         let named = |id: &SessionId| Some((*id, self.live.get(*id)?.client.clone()));
         let clients = ids.iter().filter_map(named).collect();
         let (mut sessions, mut withheld) = (Vec::new(), Vec::new());
         for id in ids {
-            if let Some(files) = self.cut_off(*id) {
+            if let Some(files) = self.remove_live(*id) {
                 sessions.push(*id);
                 withheld.extend(files);
             }
@@ -161,7 +161,7 @@ impl SessionTable {
             Duration::ZERO
         };
         let (count, after_grace) = (sessions.len(), None);
-        self.ends.push(Ending { fence, sessions, withheld, clients, until, after_grace });
+        self.ends.push(SessionEnd { fence, sessions, unfenced_closes: withheld, clients, not_before: until, after_grace });
         Some(FencedSessions { fence, count, heard })
     }
 
@@ -173,18 +173,18 @@ impl SessionTable {
             return None;
         }
         self.grace_until = None;
-        let sessions = self.live.give_up_recorded();
+        let sessions = self.live.take_unreclaimed();
         // Calls without a capability, such as a flush, are refused by session.
         for id in &sessions {
             self.fences.add(*id);
         }
         let (fence, count) = (self.fences.epoch_min().0 << 32, sessions.len());
-        self.ends.push(Ending {
+        self.ends.push(SessionEnd {
             fence,
             sessions,
-            withheld: Vec::new(),
+            unfenced_closes: Vec::new(),
             clients: Vec::new(),
-            until: Duration::ZERO,
+            not_before: Duration::ZERO,
             after_grace: Some(now + Duration::from_millis(SESSION_SILENT_MS)),
         });
         Some(count)
@@ -192,10 +192,10 @@ impl SessionTable {
 
     /// Removes a live session, of which no call is served any more. The files that it closed and
     /// may still write; `None` when it is not live. The caller fences it: invariant 1.
-    fn cut_off(&mut self, id: SessionId) -> Option<Vec<FileIndex>> {
+    fn remove_live(&mut self, id: SessionId) -> Option<Vec<FileIndex>> {
         let session = self.live.remove(id)?;
-        session.pulse.end();
-        Some(session.into_withheld())
+        session.activity.end();
+        Some(session.into_unfenced_closes())
     }
 
     /// The newest fence.
@@ -209,8 +209,8 @@ impl SessionTable {
     }
 
     /// The fences that a daemon lacks which has confirmed all up to `applied`.
-    pub(crate) fn fences_after(&self, applied: u64) -> Missing {
-        self.fences.after(applied)
+    pub(crate) fn fences_after(&self, applied: u64) -> MissingFences {
+        self.fences.missing_after(applied)
     }
 
     /// Answers a call, with [`SessionTable::take_finished`], when the newest fence holds on every
@@ -226,10 +226,10 @@ impl SessionTable {
         let mut calls = Vec::new();
         for iod in cluster.iods().filter(|iod| !cluster.is_removed(iod.info.id)) {
             let id = iod.info.id;
-            let missing = self.fences.recent(iod.fence_applied);
+            let missing = self.fences.pushable_after(iod.fence_applied);
             let missing = missing.filter(|sessions| !sessions.is_empty());
             if let Some(sessions) =
-                missing.filter(|_| cluster.is_heard(id) && self.pushing.insert(id))
+                missing.filter(|_| cluster.is_reachable(id) && self.pushing.insert(id))
             {
                 let (fence, epoch_min) = (self.fences.newest(), self.fences.epoch_min());
                 calls.push((id, Fence { sessions, fence, epoch_min }));
@@ -251,7 +251,7 @@ impl SessionTable {
         &mut self,
         cluster: &Cluster,
         now: Duration,
-    ) -> (Vec<Ending>, Vec<Call>) {
+    ) -> (Vec<SessionEnd>, Vec<Call>) {
         if self.ends.is_empty() && self.fence_waits.is_empty() {
             return (Vec::new(), Vec::new());
         }
@@ -259,8 +259,8 @@ impl SessionTable {
         let holds =
             |fence: u64| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, fence, now));
         let reclaimed =
-            |end: &Ending| !reclaiming || end.after_grace.is_none_or(|until| now >= until);
-        let is_finished = |end: &Ending| now >= end.until && reclaimed(end) && holds(end.fence);
+            |end: &SessionEnd| !reclaiming || end.after_grace.is_none_or(|until| now >= until);
+        let is_finished = |end: &SessionEnd| now >= end.not_before && reclaimed(end) && holds(end.fence);
         let (finished, waiting) = std::mem::take(&mut self.ends).into_iter().partition(is_finished);
         self.ends = waiting;
         let (fenced, waiting): (Vec<_>, Vec<_>) =
@@ -270,9 +270,9 @@ impl SessionTable {
     }
 
     /// Closes an open that the store counts and that its session was not given: with a later tick.
-    pub(crate) fn close_later(&mut self, session: SessionId, open: OpenFile) {
+    pub(crate) fn close_handle_later(&mut self, session: SessionId, open: OpenFile) {
         match self.live.get_mut(session) {
-            Some(live) => self.cleanup.add_handle(session, live.keep(open)),
+            Some(live) => self.cleanup.add_handle(session, live.open_unclaimed(open)),
             // The end of the session closes it, behind its fence. A finished end is done again.
             None if self.ends.iter().any(|end| end.sessions.contains(&session)) => {}
             None => self.cleanup.add_session(session),

@@ -14,50 +14,50 @@ use std::{
 
 use braid_types::FileIndex;
 
-use crate::objects::Found;
+use crate::objects::CollectedSize;
 
 /// How long a size is cached before its file is flushed. At about this interval ext4 and other
 /// local file systems commit on their own. Earlier would force commits that come anyway, and flush
 /// files that are deleted soon. Later would keep more in memory, and more to collect again after a
 /// restart.
-pub(crate) const SETTLE_MS: u64 = 5_000;
+pub(crate) const RECORD_SIZE_MS: u64 = 5_000;
 /// Cached sizes (I9): about 200 bytes each, 26 MB. While the cache is full, no more sizes are
 /// collected.
-pub(crate) const HEARD_FILES_MAX: usize = 131_072;
+pub(crate) const CACHED_SIZES_MAX: usize = 131_072;
 /// With more than this many, sizes are recorded without waiting.
-const HEARD_FILES_EARLY: usize = HEARD_FILES_MAX / 2;
+const CACHED_SIZES_EARLY: usize = CACHED_SIZES_MAX / 2;
 
 /// Sizes that are collected and not recorded.
 #[derive(Debug, Default)]
-pub(crate) struct HeardFiles {
-    files: HashMap<FileIndex, Heard>,
+pub(crate) struct SizeCache {
+    files: HashMap<FileIndex, CachedSize>,
     due: BTreeSet<(Duration, FileIndex)>,
     /// The server is about to stop: every size is due immediately.
-    hurried: bool,
+    all_due: bool,
 }
 
 #[derive(Debug)]
-struct Heard {
-    found: Found,
+struct CachedSize {
+    found: CollectedSize,
     /// A client reported it, not the daemons.
     told: bool,
     since: Duration,
     /// Its daemons are being asked to flush the file.
-    settling: bool,
+    recording: bool,
 }
 
-impl HeardFiles {
+impl SizeCache {
     /// A file's daemons have answered.
-    pub(crate) fn insert(&mut self, file: FileIndex, found: Found, now: Duration) {
-        self.put(file, Heard { found, told: false, since: now, settling: false });
+    pub(crate) fn insert(&mut self, file: FileIndex, found: CollectedSize, now: Duration) {
+        self.replace(file, CachedSize { found, told: false, since: now, recording: false });
     }
 
     /// Its sole writer has reported the size, with its close.
-    pub(crate) fn insert_told(&mut self, file: FileIndex, found: Found, now: Duration) {
-        self.put(file, Heard { found, told: true, since: now, settling: false });
+    pub(crate) fn insert_reported(&mut self, file: FileIndex, found: CollectedSize, now: Duration) {
+        self.replace(file, CachedSize { found, told: true, since: now, recording: false });
     }
 
-    fn put(&mut self, file: FileIndex, heard: Heard) {
+    fn replace(&mut self, file: FileIndex, heard: CachedSize) {
         self.remove(file);
         let is_new = self.due.insert((heard.since, file));
         debug_assert!(is_new, "1: file {file} is in the queue twice");
@@ -66,14 +66,14 @@ impl HeardFiles {
 
     /// A daemon could not be asked to flush a file. Its size is as good as before, and is tried
     /// again.
-    pub(crate) fn insert_again(
+    pub(crate) fn insert_retry(
         &mut self,
         file: FileIndex,
-        found: Found,
+        found: CollectedSize,
         told: bool,
         now: Duration,
     ) {
-        self.put(file, Heard { found, told, since: now, settling: false });
+        self.replace(file, CachedSize { found, told, since: now, recording: false });
     }
 
     /// Removes a file.
@@ -83,12 +83,12 @@ impl HeardFiles {
         }
     }
 
-    pub(crate) fn get(&self, file: FileIndex) -> Option<&Found> {
+    pub(crate) fn get(&self, file: FileIndex) -> Option<&CollectedSize> {
         Some(&self.files.get(&file)?.found)
     }
 
     /// Whether a client reported it.
-    pub(crate) fn is_told(&self, file: FileIndex) -> bool {
+    pub(crate) fn is_reported(&self, file: FileIndex) -> bool {
         self.files.get(&file).is_some_and(|heard| heard.told)
     }
 
@@ -97,38 +97,38 @@ impl HeardFiles {
     }
 
     /// Makes every size due immediately, also those of later.
-    pub(crate) fn hurry(&mut self) {
-        self.hurried = true;
+    pub(crate) fn make_all_due(&mut self) {
+        self.all_due = true;
     }
 
     /// Whether a size that could not be recorded may wait here for another try. Not where it would
     /// be due immediately: it would be tried, and fail, without end.
-    pub(crate) fn may_wait_again(&self) -> bool {
-        !self.hurried && self.files.len() < HEARD_FILES_EARLY
+    pub(crate) fn may_retry(&self) -> bool {
+        !self.all_due && self.files.len() < CACHED_SIZES_EARLY
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.files.len() >= HEARD_FILES_MAX
+        self.files.len() >= CACHED_SIZES_MAX
     }
 
     /// The next file whose size is to be recorded. It counts as being recorded from here on.
     pub(crate) fn next_due(&mut self, now: Duration) -> Option<FileIndex> {
         let (since, file) = *self.due.first()?;
-        let waited = now.saturating_sub(since) >= Duration::from_millis(SETTLE_MS);
-        if !waited && !self.hurried && self.due.len() <= HEARD_FILES_EARLY {
+        let waited = now.saturating_sub(since) >= Duration::from_millis(RECORD_SIZE_MS);
+        if !waited && !self.all_due && self.due.len() <= CACHED_SIZES_EARLY {
             return None;
         }
         self.due.pop_first();
         if let Some(heard) = self.files.get_mut(&file) {
-            heard.settling = true;
+            heard.recording = true;
         }
         Some(file)
     }
 
     /// The daemons of a file that is being recorded have answered: removes and returns its size,
     /// unless the entry was removed or replaced in the meantime.
-    pub(crate) fn settled(&mut self, file: FileIndex) -> Option<Found> {
-        if !self.files.get(&file)?.settling {
+    pub(crate) fn take_recording(&mut self, file: FileIndex) -> Option<CollectedSize> {
+        if !self.files.get(&file)?.recording {
             return None;
         }
         Some(self.files.remove(&file)?.found)
@@ -144,19 +144,19 @@ mod tests {
 
     #[test]
     fn a_size_that_failed_does_not_wait_where_it_would_be_due_immediately() {
-        let mut heard = HeardFiles::default();
-        assert!(heard.may_wait_again());
-        for file in 1..=HEARD_FILES_EARLY as u64 {
+        let mut heard = SizeCache::default();
+        assert!(heard.may_retry());
+        for file in 1..=CACHED_SIZES_EARLY as u64 {
             heard.insert(FileIndex(file), found(), Duration::ZERO);
         }
-        assert!(!heard.may_wait_again());
+        assert!(!heard.may_retry());
         heard.remove(FileIndex(1));
-        assert!(heard.may_wait_again());
-        heard.hurry();
-        assert!(!heard.may_wait_again());
+        assert!(heard.may_retry());
+        heard.make_all_due();
+        assert!(!heard.may_retry());
     }
 
-    fn found() -> Found {
+    fn found() -> CollectedSize {
         let fetch = ObjectSummary {
             generation: SizeGeneration(0),
             size: 1,
@@ -164,18 +164,18 @@ mod tests {
             mtime: None,
             change: 0,
         };
-        Found { fetch, bytes_used: 0, verifiers: Vec::new(), empty: Vec::new(), lost: false }
+        CollectedSize { fetch, allocated_bytes: 0, verifiers: Vec::new(), empty: Vec::new(), is_part_lost: false }
     }
 
     #[test]
     fn a_file_is_due_after_its_time_or_when_there_are_too_many() {
-        let mut heard = HeardFiles::default();
-        let settle = Duration::from_millis(SETTLE_MS);
+        let mut heard = SizeCache::default();
+        let settle = Duration::from_millis(RECORD_SIZE_MS);
         heard.insert(FileIndex(1), found(), Duration::ZERO);
         assert_eq!(heard.next_due(settle - Duration::from_millis(1)), None);
         assert_eq!(heard.next_due(settle), Some(FileIndex(1)));
         assert_eq!(heard.next_due(settle), None, "each once");
-        for file in 1..=HEARD_FILES_EARLY as u64 {
+        for file in 1..=CACHED_SIZES_EARLY as u64 {
             heard.insert(FileIndex(file), found(), settle);
         }
         assert_eq!(heard.next_due(settle), None);
@@ -186,16 +186,16 @@ mod tests {
 
     #[test]
     fn a_size_cached_again_while_being_recorded_is_recorded_again() {
-        let mut heard = HeardFiles::default();
-        let settle = Duration::from_millis(SETTLE_MS);
+        let mut heard = SizeCache::default();
+        let settle = Duration::from_millis(RECORD_SIZE_MS);
         heard.insert(FileIndex(1), found(), Duration::ZERO);
         assert_eq!(heard.next_due(settle), Some(FileIndex(1)));
         heard.remove(FileIndex(1));
-        assert_eq!(heard.settled(FileIndex(1)), None, "a writer came");
+        assert_eq!(heard.take_recording(FileIndex(1)), None, "a writer came");
         heard.insert(FileIndex(1), found(), settle);
-        assert_eq!(heard.settled(FileIndex(1)), None, "and went");
+        assert_eq!(heard.take_recording(FileIndex(1)), None, "and went");
         assert_eq!(heard.next_due(2 * settle), Some(FileIndex(1)));
-        assert_eq!(heard.settled(FileIndex(1)), Some(found()));
+        assert_eq!(heard.take_recording(FileIndex(1)), Some(found()));
         assert_eq!(heard.len(), 0);
     }
 }

@@ -14,33 +14,33 @@ use std::{
 
 use braid_types::{FileIndex, Timestamp};
 
-use crate::{core::MdsCore, objects::Answer};
+use crate::{core::MdsCore, objects::IodReply};
 
 /// Files whose last query is remembered (I9), 3 MiB. With more, all are forgotten, and new numbers
 /// are drawn.
-const LOOKS_MAX: usize = 65_536;
+const CHANGE_QUERIES_MAX: usize = 65_536;
 /// A time is old after this: clocks agree within 10 ms plus the time of a heartbeat, and a tick is
 /// at most 10 ms.
-const OLD_NANOS: i128 = 200_000_000;
+const SETTLED_AGE_NANOS: i128 = 200_000_000;
 
 /// The last query of each file's objects.
 #[derive(Debug, Default)]
-pub(super) struct Looks(HashMap<FileIndex, Look>);
+pub(super) struct ChangeQueries(HashMap<FileIndex, ObjectTimes>);
 
 #[derive(Debug)]
-struct Look {
+struct ObjectTimes {
     digest: u64,
     number: u64,
     /// All times were old when they were read.
     old: bool,
 }
 
-impl Looks {
+impl ChangeQueries {
     /// The number of a query at `now` that found `answers`; a new one comes from `draw`.
-    fn number(
+    fn change_number(
         &mut self,
         file: FileIndex,
-        answers: &[Answer],
+        answers: &[IodReply],
         now: Timestamp,
         draw: impl FnOnce() -> u64,
     ) -> u64 {
@@ -48,22 +48,22 @@ impl Looks {
         if let Some(look) = self.0.get(&file).filter(|look| look.old && look.digest == digest) {
             return look.number;
         }
-        if self.0.len() >= LOOKS_MAX {
+        if self.0.len() >= CHANGE_QUERIES_MAX {
             self.0.clear();
         }
         let infos = answers.iter().flat_map(|answer| &answer.infos).filter(|info| info.exists);
-        let old = infos.map(|info| nanos(now) - nanos(info.mtime)).all(|age| age > OLD_NANOS);
+        let old = infos.map(|info| nanos(now) - nanos(info.mtime)).all(|age| age > SETTLED_AGE_NANOS);
         let number = draw();
-        self.0.insert(file, Look { digest, number, old });
+        self.0.insert(file, ObjectTimes { digest, number, old });
         number
     }
 }
 
 impl MdsCore {
     /// The number of a query that found `answers`.
-    pub(super) fn number_of_look(&self, file: FileIndex, answers: &[Answer]) -> u64 {
+    pub(super) fn change_number_of(&self, file: FileIndex, answers: &[IodReply]) -> u64 {
         let now = self.env.clock.wall();
-        self.state().sizes.looks.number(file, answers, now, || self.names.next_change())
+        self.state().sizes.change_queries.change_number(file, answers, now, || self.namespace.next_change())
     }
 }
 
@@ -71,9 +71,9 @@ fn nanos(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
 }
 
-fn digest(answers: &[Answer]) -> u64 {
+fn digest(answers: &[IodReply]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for Answer { iod, verifier, infos } in answers {
+    for IodReply { iod, verifier, infos } in answers {
         (iod.0, verifier.0, infos.len()).hash(&mut hasher);
         for info in infos {
             let Timestamp { seconds, nanos } = info.mtime;
@@ -97,7 +97,7 @@ mod tests {
         Timestamp { seconds: ms / 1000, nanos: (ms % 1000) as u32 * 1_000_000 }
     }
 
-    fn written(ms: i64) -> Vec<Answer> {
+    fn written(ms: i64) -> Vec<IodReply> {
         let bytes = ByteCount(10);
         let info = ObjectInfo {
             part: PartIndex(0),
@@ -106,14 +106,14 @@ mod tests {
             bytes_used: bytes,
             mtime: at(ms),
         };
-        vec![Answer { iod: IodId(1), verifier: WriteVerifier(1), infos: vec![info] }]
+        vec![IodReply { iod: IodId(1), verifier: WriteVerifier(1), infos: vec![info] }]
     }
 
     #[test]
     fn objects_that_were_idle_at_the_last_query_keep_its_number() {
-        let (mut looks, mut newest) = (Looks::default(), 0);
-        let mut look = |answers: &[Answer], now| {
-            looks.number(FILE, answers, at(now), || {
+        let (mut looks, mut newest) = (ChangeQueries::default(), 0);
+        let mut look = |answers: &[IodReply], now| {
+            looks.change_number(FILE, answers, at(now), || {
                 newest += 1;
                 newest
             })

@@ -36,14 +36,14 @@ use braid_types::{Failure, FileIndex, SessionId, Status, Timestamp};
 
 use super::{
     SizeTable,
-    cache::HeardFiles,
-    sole_writer::{Maker, Makers, Mark},
-    true_size::HowAsked,
+    cache::SizeCache,
+    sole_writer::{SoleWriter, SoleWriters, CreateStart},
+    true_size::CollectMode,
 };
 use crate::{
     cluster::Cluster,
-    core::{MdsCore, State, report},
-    objects::{self, Found},
+    core::{MdsCore, MdsState, report},
+    objects::{self, CollectedSize},
 };
 
 /// Files of one collection: with 16 parts each, 230 KiB of messages over all daemons.
@@ -52,130 +52,130 @@ const COLLECT_FILES_MAX: usize = 1024;
 /// limit (I9).
 const COLLECT_OBJECTS_MAX: usize = 16_384;
 /// Files that are flushed together: each daemon syncs its file system once for all of them.
-const SETTLE_FILES_MAX: usize = 8192;
+const RECORD_FILES_MAX: usize = 8192;
 /// Files, counted once for each session, that sessions of tickets have written and closed (I9), 60
 /// bytes each. With more, a file is collected when it is closed, like that of any client.
-const WITHHELD_MAX: usize = 1 << 20;
+const UNFENCED_CLOSES_MAX: usize = 1 << 20;
 /// The difference that the clocks of an I/O daemon and of the server may have after correction, in
 /// nanoseconds: a write that came before a time was set must not count as later.
 const CLOCK_SLACK_NANOS: u32 = 50_000_000;
 
 /// Files whose size is to be collected, is being collected, or is cached.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
+pub(super) struct SizeCollector {
     queue: VecDeque<FileIndex>,
     queued: BTreeSet<FileIndex>,
     /// To be asked with the next tick: one of their daemons is down, or a writer came.
-    later: BTreeSet<FileIndex>,
-    asked: BTreeSet<FileIndex>,
+    retry_at_tick: BTreeSet<FileIndex>,
+    in_flight: BTreeSet<FileIndex>,
     running: bool,
-    heard: HeardFiles,
-    makers: Makers,
-    settling: bool,
+    cache: SizeCache,
+    sole_writers: SoleWriters,
+    recording: bool,
     /// How many sessions of tickets have written and closed each file.
-    withheld: HashMap<FileIndex, u32>,
+    unfenced_closes: HashMap<FileIndex, u32>,
     /// The sum of these.
-    withheld_count: usize,
+    unfenced_close_count: usize,
     times_set: HashMap<FileIndex, Timestamp>,
 }
 
-impl Collector {
-    pub(crate) fn add(&mut self, file: FileIndex) {
+impl SizeCollector {
+    pub(crate) fn enqueue(&mut self, file: FileIndex) {
         // A file that is being asked about, and is not disturbed, will be cached.
-        if !self.asked.contains(&file) && self.queued.insert(file) {
+        if !self.in_flight.contains(&file) && self.queued.insert(file) {
             self.queue.push_back(file);
         }
     }
 
     /// A session of a ticket has closed the file and may still write it: its mark stays.
-    pub(crate) fn withhold(&mut self, file: FileIndex) {
-        *self.withheld.entry(file).or_default() += 1;
-        self.withheld_count += 1;
+    pub(crate) fn note_unfenced_close(&mut self, file: FileIndex) {
+        *self.unfenced_closes.entry(file).or_default() += 1;
+        self.unfenced_close_count += 1;
     }
 
     /// Whether one more file may be withheld from collection.
-    pub(crate) fn may_withhold(&self) -> bool {
-        self.withheld_count < WITHHELD_MAX
+    pub(crate) fn may_note_unfenced_close(&self) -> bool {
+        self.unfenced_close_count < UNFENCED_CLOSES_MAX
     }
 
     /// The session can write no more: its fence holds.
-    pub(crate) fn release(&mut self, file: FileIndex) {
-        let Some(sessions) = self.withheld.get_mut(&file) else { return };
+    pub(crate) fn end_unfenced_close(&mut self, file: FileIndex) {
+        let Some(sessions) = self.unfenced_closes.get_mut(&file) else { return };
         *sessions -= 1;
-        self.withheld_count -= 1;
+        self.unfenced_close_count -= 1;
         if *sessions == 0 {
-            self.withheld.remove(&file);
-            self.add(file);
+            self.unfenced_closes.remove(&file);
+            self.enqueue(file);
         }
     }
 
     /// Whether a session that closed the file may still write it.
-    pub(crate) fn is_withheld(&self, file: FileIndex) -> bool {
-        self.withheld.contains_key(&file)
+    pub(crate) fn has_unfenced_close(&self, file: FileIndex) -> bool {
+        self.unfenced_closes.contains_key(&file)
     }
 
     /// A writer opened the file: answers of its daemons are stale.
-    pub(crate) fn disturb(&mut self, file: FileIndex) {
-        self.asked.remove(&file);
-        self.heard.remove(file);
-        self.makers.disturb(file);
+    pub(crate) fn invalidate(&mut self, file: FileIndex) {
+        self.in_flight.remove(&file);
+        self.cache.remove(file);
+        self.sole_writers.note_open(file);
     }
 
     /// A point in time, before a file is made.
-    pub(crate) fn makers_mark(&self) -> Mark {
-        self.makers.mark()
+    pub(crate) fn create_start(&self) -> CreateStart {
+        self.sole_writers.create_start()
     }
 
     /// The file was made and opened for writing at `since` or later, and by nobody else.
-    pub(crate) fn made(&mut self, file: FileIndex, maker: Maker, since: Mark) {
-        self.makers.insert(file, maker, since);
+    pub(crate) fn note_sole_writer(&mut self, file: FileIndex, maker: SoleWriter, since: CreateStart) {
+        self.sole_writers.insert(file, maker, since);
     }
 
     /// The sole writer of the file.
-    pub(crate) fn maker(&self, file: FileIndex) -> Option<&Maker> {
-        self.makers.get(file)
+    pub(crate) fn sole_writer(&self, file: FileIndex) -> Option<&SoleWriter> {
+        self.sole_writers.get(file)
     }
 
     /// A handle of the file that may write was closed.
-    pub(crate) fn end_maker(&mut self, file: FileIndex) {
-        self.makers.remove(file);
+    pub(crate) fn forget_sole_writer(&mut self, file: FileIndex) {
+        self.sole_writers.remove(file);
     }
 
     /// The session ended: it reports nothing more.
-    pub(crate) fn end_makers(&mut self, session: SessionId) {
-        self.makers.end(session);
+    pub(crate) fn forget_session(&mut self, session: SessionId) {
+        self.sole_writers.end(session);
     }
 
     /// Of how many files the sole writer is known.
     #[cfg(test)]
-    pub(crate) fn makers(&self) -> usize {
-        self.makers.len()
+    pub(crate) fn sole_writer_count(&self) -> usize {
+        self.sole_writers.len()
     }
 
     /// Whether the cache has space.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.heard.is_full()
+    pub(crate) fn cache_has_room(&self) -> bool {
+        !self.cache.is_full()
     }
 
     /// The sole writer reported the size with its close.
-    pub(crate) fn hear_told(&mut self, file: FileIndex, found: Found, now: Duration) {
-        self.heard.insert_told(file, found, now);
+    pub(crate) fn cache_reported(&mut self, file: FileIndex, found: CollectedSize, now: Duration) {
+        self.cache.insert_reported(file, found, now);
     }
 
     /// The cached size of a file.
-    pub(crate) fn heard(&self, file: FileIndex) -> Option<&Found> {
-        self.heard.get(file)
+    pub(crate) fn cached(&self, file: FileIndex) -> Option<&CollectedSize> {
+        self.cache.get(file)
     }
 
     /// What was collected of the file is void: it is collected again.
-    pub(crate) fn begin_again(&mut self, file: FileIndex) {
-        self.disturb(file);
-        self.add(file);
+    pub(crate) fn restart(&mut self, file: FileIndex) {
+        self.invalidate(file);
+        self.enqueue(file);
     }
 
     /// Removes a file that is gone.
     fn forget(&mut self, file: FileIndex) {
-        self.disturb(file);
+        self.invalidate(file);
         self.times_set.remove(&file);
     }
 
@@ -193,24 +193,24 @@ impl Collector {
 
     /// Whether nothing is in progress or could be started now.
     fn is_quiet(&self) -> bool {
-        let idle = !self.running && !self.settling;
-        idle && self.queue.is_empty() && self.asked.is_empty() && self.heard.len() == 0
+        let idle = !self.running && !self.recording;
+        idle && self.queue.is_empty() && self.in_flight.is_empty() && self.cache.len() == 0
     }
 
     /// Files that wait.
     pub(crate) fn len(&self) -> usize {
-        self.queue.len() + self.later.len() + self.asked.len() + self.heard.len()
+        self.queue.len() + self.retry_at_tick.len() + self.in_flight.len() + self.cache.len()
     }
 
     /// Queues again what waited for a tick.
     fn retry(&mut self) {
-        std::mem::take(&mut self.later).into_iter().for_each(|file| self.add(file));
+        std::mem::take(&mut self.retry_at_tick).into_iter().for_each(|file| self.enqueue(file));
     }
 
     /// The file cannot be collected now: with a later tick.
-    fn ask_later(&mut self, file: FileIndex, failure: &Failure) {
+    fn retry_later(&mut self, file: FileIndex, failure: &Failure) {
         report(&format!("collecting the size of file {file}"), failure);
-        self.later.insert(file);
+        self.retry_at_tick.insert(file);
     }
 
     fn pop(&mut self) -> Option<FileIndex> {
@@ -227,36 +227,36 @@ impl MdsCore {
         if batch.is_empty() {
             return;
         }
-        self.ask_sizes(batch, HowAsked::COLLECTING, |core, sizes| {
-            sizes.into_iter().for_each(|(inode, found)| core.hear(&inode, found));
+        self.collect_sizes_of(batch, CollectMode::IN_BACKGROUND, |core, sizes| {
+            sizes.into_iter().for_each(|(inode, found)| core.cache_collected(&inode, found));
             core.state().sizes.collector.running = false;
             core.collect();
         });
     }
 
     /// Collects also what failed before.
-    pub(crate) fn collect_again(self: &Arc<Self>) {
+    pub(crate) fn collect_retries(self: &Arc<Self>) {
         self.state().sizes.collector.retry();
         self.collect();
     }
 
     fn next_batch(&self) -> Vec<Arc<Inode>> {
-        let State { sizes, cluster, .. } = &mut *self.state();
+        let MdsState { sizes, cluster, .. } = &mut *self.state();
         // A client that has not reclaimed yet may be writing any file: no mark ends before that.
-        if sizes.collector.running || sizes.collector.heard.is_full() || self.is_in_doubt() {
+        if sizes.collector.running || sizes.collector.cache.is_full() || self.sizes_uncertain() {
             return Vec::new();
         }
         let (mut batch, mut objects) = (Vec::new(), 0);
         while batch.len() < COLLECT_FILES_MAX && objects < COLLECT_OBJECTS_MAX {
             let Some(file) = sizes.collector.pop() else { break };
-            let Some(inode) = self.to_collect(sizes, file) else { continue };
-            if !knows_daemons(cluster, &inode) {
-                sizes.collector.later.insert(file);
+            let Some(inode) = self.inode_to_collect(sizes, file) else { continue };
+            if !daemons_registered(cluster, &inode) {
+                sizes.collector.retry_at_tick.insert(file);
                 continue;
             }
             let components = inode.layout.iter().flat_map(|layout| &layout.components);
             objects += components.map(|component| component.parts.len()).sum::<usize>();
-            sizes.collector.asked.insert(file);
+            sizes.collector.in_flight.insert(file);
             batch.push(inode);
         }
         sizes.collector.running = !batch.is_empty();
@@ -265,8 +265,8 @@ impl MdsCore {
 
     /// The file, if its mark stands and nobody writes it. At the end of a truncate it is queued
     /// again.
-    fn to_collect(&self, sizes: &mut SizeTable, file: FileIndex) -> Option<Arc<Inode>> {
-        match (self.names.needs_size_collection(file), self.names.getattr(file)) {
+    fn inode_to_collect(&self, sizes: &mut SizeTable, file: FileIndex) -> Option<Arc<Inode>> {
+        match (self.namespace.needs_size_collection(file), self.namespace.getattr(file)) {
             (Ok(true), Ok(inode)) if !sizes.gates.is_closed(file) => Some(inode),
             (_, Err(_)) => {
                 sizes.collector.forget(file);
@@ -277,56 +277,56 @@ impl MdsCore {
     }
 
     /// Caches what a file's daemons said without a flush.
-    fn hear(&self, inode: &Inode, found: Result<Found, Failure>) {
+    fn cache_collected(&self, inode: &Inode, found: Result<CollectedSize, Failure>) {
         let now = self.now();
         // Locked until the record: no open for writing comes between the check of `asked` and it.
         let sizes = &mut self.state().sizes;
-        let undisturbed = sizes.collector.asked.remove(&inode.file);
-        let withheld = sizes.collector.is_withheld(inode.file);
+        let undisturbed = sizes.collector.in_flight.remove(&inode.file);
+        let withheld = sizes.collector.has_unfenced_close(inode.file);
         match found {
             // Its size is lost with a removed daemon: the mark stays and prevents opens.
-            Ok(found) if found.lost => {}
+            Ok(found) if found.is_part_lost => {}
             Ok(found) if undisturbed && !withheld && is_recorded(inode, &found) => {
                 self.record(sizes, inode, found)
             }
             Ok(found) if undisturbed => {
-                if let Err(failure) = self.names.size_collected(inode.file, found.fetch.size) {
+                if let Err(failure) = self.namespace.size_collected(inode.file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
                 if !withheld {
-                    sizes.collector.heard.insert(inode.file, found, now);
+                    sizes.collector.cache.insert(inode.file, found, now);
                 }
             }
             // A writer came in the meantime: its last close queues the file again.
             Ok(_) => {}
-            Err(failure) => sizes.collector.ask_later(inode.file, &failure),
+            Err(failure) => sizes.collector.retry_later(inode.file, &failure),
         }
     }
 
     /// Flushes and records sizes that have been cached for some time, unless that is in progress.
-    pub(crate) fn settle_sizes(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.state().sizes.collector.settling, true) {
+    pub(crate) fn record_due_sizes(self: &Arc<Self>) {
+        if std::mem::replace(&mut self.state().sizes.collector.recording, true) {
             return;
         }
         let batch = self.next_due();
         if batch.is_empty() {
-            self.state().sizes.collector.settling = false;
+            self.state().sizes.collector.recording = false;
             return;
         }
-        self.ask_parts(batch, HowAsked::FLUSHED, |core, sizes| {
-            sizes.into_iter().for_each(|(inode, found)| core.settle_size(&inode, found));
-            core.state().sizes.collector.settling = false;
-            core.settle_sizes();
+        self.collect_parts_of(batch, CollectMode::WITH_FLUSH, |core, sizes| {
+            sizes.into_iter().for_each(|(inode, found)| core.record_flushed(&inode, found));
+            core.state().sizes.collector.recording = false;
+            core.record_due_sizes();
         });
     }
 
     /// Records all cached sizes now, because the server is to stop: a file that was closed before
     /// an orderly shutdown is on disk, and a part of it that is missing later is a loss (I11).
     /// Whether that is done, except for files of daemons that are down.
-    pub(crate) fn hurry_sizes(self: &Arc<Self>) -> bool {
-        self.state().sizes.collector.heard.hurry();
+    pub(crate) fn record_all_sizes(self: &Arc<Self>) -> bool {
+        self.state().sizes.collector.cache.make_all_due();
         self.collect();
-        self.settle_sizes();
+        self.record_due_sizes();
         self.state().sizes.collector.is_quiet()
     }
 
@@ -335,17 +335,17 @@ impl MdsCore {
     fn next_due(&self) -> Vec<(Arc<Inode>, Option<Parts>)> {
         let now = self.now();
         let (mut batch, mut objects, mut lost) = (Vec::new(), 0, Vec::new());
-        while batch.len() < SETTLE_FILES_MAX && objects < COLLECT_OBJECTS_MAX {
+        while batch.len() < RECORD_FILES_MAX && objects < COLLECT_OBJECTS_MAX {
             // Locked for each file: a batch is large, and calls wait for the lock.
-            let State { sizes, cluster, .. } = &mut *self.state();
-            let Some(file) = sizes.collector.heard.next_due(now) else { break };
-            let Some(inode) = self.to_collect(sizes, file) else {
-                sizes.collector.heard.remove(file);
+            let MdsState { sizes, cluster, .. } = &mut *self.state();
+            let Some(file) = sizes.collector.cache.next_due(now) else { break };
+            let Some(inode) = self.inode_to_collect(sizes, file) else {
+                sizes.collector.cache.remove(file);
                 continue;
             };
-            let Some(found) = sizes.collector.heard(file) else { continue };
-            if !cluster.all_keep(&found.verifiers) {
-                sizes.collector.begin_again(file);
+            let Some(found) = sizes.collector.cached(file) else { continue };
+            if !cluster.verifiers_unchanged(&found.verifiers) {
+                sizes.collector.restart(file);
                 lost.push(inode);
                 continue;
             }
@@ -353,24 +353,24 @@ impl MdsCore {
             objects +=
                 parts.as_bytes().iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
             // A client's report may not have all parts.
-            let asked = (!sizes.collector.heard.is_told(file)).then_some(parts);
+            let asked = (!sizes.collector.cache.is_reported(file)).then_some(parts);
             batch.push((inode, asked));
         }
-        self.forget_kept(&lost);
+        self.recall_names(&lost);
         batch
     }
 
     /// A file's daemons have flushed it: its size is recorded, unless a writer came or a daemon
     /// lost data.
-    fn settle_size(&self, inode: &Arc<Inode>, found: Result<Found, Failure>) {
+    fn record_flushed(&self, inode: &Arc<Inode>, found: Result<CollectedSize, Failure>) {
         let mut state = self.state();
         let sizes = &mut state.sizes;
-        let told = sizes.collector.heard.is_told(inode.file);
-        let Some(heard) = sizes.collector.heard.settled(inode.file) else { return };
+        let told = sizes.collector.cache.is_reported(inode.file);
+        let Some(heard) = sizes.collector.cache.take_recording(inode.file) else { return };
         match found {
             // A daemon was removed in the meantime. What was cached before is the whole file (I11).
-            Ok(found) if found.lost => self.record(sizes, inode, heard),
-            Ok(found) if !told && found.misses(&heard) => {
+            Ok(found) if found.is_part_lost => self.record(sizes, inode, heard),
+            Ok(found) if !told && found.lost_object_since(&heard) => {
                 // Lost by the disk, or deleted by hand. Reads of it fail (I11).
                 tracing::error!(
                     file = %inode.file,
@@ -387,28 +387,28 @@ impl MdsCore {
                 self.record(sizes, inode, found);
             }
             Ok(_) => {
-                sizes.collector.begin_again(inode.file);
+                sizes.collector.restart(inode.file);
                 drop(state);
-                self.forget_kept(std::slice::from_ref(inode));
+                self.recall_names(std::slice::from_ref(inode));
             }
             // The size stays known: a daemon without an object of the file may be the one down.
-            Err(failure) if sizes.collector.heard.may_wait_again() => {
+            Err(failure) if sizes.collector.cache.may_retry() => {
                 // At debug level: it comes for each file, every few seconds, while a daemon is
                 // down.
                 tracing::debug!(file = %inode.file, %failure, "not flushed yet");
                 let now = self.now();
-                sizes.collector.heard.insert_again(inode.file, heard, told, now);
+                sizes.collector.cache.insert_retry(inode.file, heard, told, now);
             }
-            Err(failure) => sizes.collector.ask_later(inode.file, &failure),
+            Err(failure) => sizes.collector.retry_later(inode.file, &failure),
         }
     }
 
     /// Records what is on disk and ends the mark.
-    fn record(&self, sizes: &mut SizeTable, inode: &Inode, found: Found) {
+    fn record(&self, sizes: &mut SizeTable, inode: &Inode, found: CollectedSize) {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let mtime = sizes.written_at(inode, found.fetch.mtime);
-        match self.names.record_size(&change, inode.file, &ObjectSummary { mtime, ..found.fetch }) {
+        let mtime = sizes.effective_mtime(inode, found.fetch.mtime);
+        match self.namespace.record_size(&change, inode.file, &ObjectSummary { mtime, ..found.fetch }) {
             Ok(inode) if inode.size_in_objects => {}
             Ok(inode) => {
                 sizes.collector.times_set.remove(&inode.file);
@@ -419,23 +419,23 @@ impl MdsCore {
             Err(failure) if failure.status == Status::StaleHandle => {
                 sizes.collector.forget(inode.file)
             }
-            Err(failure) => sizes.collector.ask_later(inode.file, &failure),
+            Err(failure) => sizes.collector.retry_later(inode.file, &failure),
         }
     }
 
     /// Records what an open file's daemons said after a flush, for fsync. With a writer the mark
     /// stays.
-    pub(crate) fn record_open(&self, inode: &Inode, found: &Found) -> Result<(), Failure> {
+    pub(crate) fn record_of_open_file(&self, inode: &Inode, found: &CollectedSize) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let mtime = self.state().sizes.written_at(inode, found.fetch.mtime);
+        let mtime = self.state().sizes.effective_mtime(inode, found.fetch.mtime);
         // Writers may come and go in the meantime: only `record` ends the mark.
-        self.names.record_size_while_open(&change, inode.file, &ObjectSummary { mtime, ..found.fetch.clone() })
+        self.namespace.record_size_while_open(&change, inode.file, &ObjectSummary { mtime, ..found.fetch.clone() })
     }
 }
 
 /// Whether every daemon of a file has registered with this run of the server.
-fn knows_daemons(cluster: &Cluster, inode: &Inode) -> bool {
+fn daemons_registered(cluster: &Cluster, inode: &Inode) -> bool {
     let mut iods = inode.layout.iter().flat_map(|layout| objects::daemons(layout));
     iods.all(|iod| cluster.verifier(iod).is_some() || cluster.is_removed(iod))
 }
@@ -449,7 +449,7 @@ fn with_slack(time: Timestamp) -> Timestamp {
 }
 
 /// Whether size and parts are those on record, which were flushed.
-pub(crate) fn is_recorded(inode: &Inode, found: &Found) -> bool {
+pub(crate) fn is_recorded(inode: &Inode, found: &CollectedSize) -> bool {
     let mut parts = inode.parts.clone();
     parts.merge(&found.fetch.parts);
     found.fetch.size == inode.size && parts == inode.parts

@@ -33,30 +33,30 @@ pub(crate) const GATE_QUEUE_MAX: usize = 1024;
 pub(crate) const GATE_WAIT_MS_MAX: u64 = TIMEOUT_SECONDS_DEFAULT * 1000 / 3 - 2 * HEARTBEAT_MS;
 /// The same where a daemon is known to keep the gate closed. It is asked again with every
 /// heartbeat, so that it gets one more chance.
-pub(crate) const GATE_WAIT_BLAMED_MS_MAX: u64 = HEARTBEAT_MS;
+pub(crate) const GATE_WAIT_KNOWN_REASON_MS_MAX: u64 = HEARTBEAT_MS;
 
 /// A call with its request, to run again from the beginning.
-pub(crate) type Waiting = (Call, MdsRequest);
+pub(crate) type SuspendedCall = (Call, MdsRequest);
 
 /// A call that comes back from a gate: with no failure the gate is open.
-pub(crate) type NotWaiting = (Waiting, Option<Failure>);
+pub(crate) type NotWaiting = (SuspendedCall, Option<Failure>);
 
 /// The closed gates. Ordered, so that nothing depends on a hash.
 #[derive(Debug, Default)]
-pub(super) struct Gates {
-    closed: BTreeMap<FileIndex, Gate>,
+pub(super) struct SizeChangeGates {
+    closed: BTreeMap<FileIndex, SizeChangeGate>,
     /// Their number: calls of all other files pass without the server's lock.
     count: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
-struct Gate {
-    waiting: VecDeque<Waiting>,
+struct SizeChangeGate {
+    waiting: VecDeque<SuspendedCall>,
     /// Names the daemon that could not be asked, once there is one.
-    because: Option<Failure>,
+    blocked_by: Option<Failure>,
 }
 
-impl Gates {
+impl SizeChangeGates {
     /// Closes a file's gate; false when it is closed already.
     pub(crate) fn close(&mut self, file: FileIndex) -> bool {
         let was_open = !self.is_closed(file);
@@ -79,7 +79,7 @@ impl Gates {
     pub(crate) fn wait(
         &mut self,
         file: FileIndex,
-        waiting: Waiting,
+        waiting: SuspendedCall,
     ) -> Result<(), Box<NotWaiting>> {
         match self.closed.get_mut(&file) {
             None => Err(Box::new((waiting, None))),
@@ -98,32 +98,32 @@ impl Gates {
     }
 
     /// Opens a gate: the calls that waited.
-    pub(crate) fn open(&mut self, file: FileIndex) -> VecDeque<Waiting> {
+    pub(crate) fn open(&mut self, file: FileIndex) -> VecDeque<SuspendedCall> {
         let gate = self.closed.remove(&file);
         self.count.store(self.closed.len(), Ordering::Release);
         gate.map(|gate| gate.waiting).unwrap_or_default()
     }
 
     /// Records why a gate stays closed.
-    pub(crate) fn blame(&mut self, file: FileIndex, because: Failure) {
+    pub(crate) fn note_reason(&mut self, file: FileIndex, because: Failure) {
         if let Some(gate) = self.closed.get_mut(&file) {
-            gate.because = Some(because);
+            gate.blocked_by = Some(because);
         }
     }
 
     /// Removes the calls that waited too long, each with its failure.
-    pub(crate) fn expire(&mut self, now: Duration) -> Vec<(Waiting, Failure)> {
+    pub(crate) fn expire(&mut self, now: Duration) -> Vec<(SuspendedCall, Failure)> {
         let mut expired = Vec::new();
         for gate in self.closed.values_mut() {
             let limit =
-                if gate.because.is_some() { GATE_WAIT_BLAMED_MS_MAX } else { GATE_WAIT_MS_MAX };
+                if gate.blocked_by.is_some() { GATE_WAIT_KNOWN_REASON_MS_MAX } else { GATE_WAIT_MS_MAX };
             let limit = Duration::from_millis(limit);
             while gate
                 .waiting
                 .front()
-                .is_some_and(|(call, _)| now.saturating_sub(call.came) > limit)
+                .is_some_and(|(call, _)| now.saturating_sub(call.received_at) > limit)
             {
-                let why = gate.because.clone();
+                let why = gate.blocked_by.clone();
                 let why = why.unwrap_or_else(|| {
                     Failure::new(Status::TryAgain, "a truncate of the file is in progress")
                 });

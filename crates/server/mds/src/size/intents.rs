@@ -44,7 +44,7 @@ const TRUNCATE_OBJECTS_MAX: usize = 8192;
 /// How long a daemon is waited for before the callers fail with its name, within their first
 /// attempt. A truncate that reaches the daemon late is done once: daemons change the size of an
 /// object once for each generation.
-const PATIENCE: Duration = Duration::from_millis(GATE_WAIT_MS_MAX);
+const IOD_TIMEOUT: Duration = Duration::from_millis(GATE_WAIT_MS_MAX);
 
 /// Called when an intent is finished, or cannot be finished for now.
 pub(crate) type IntentDone = Box<dyn FnOnce(&Arc<MdsCore>, Result<Arc<Inode>, Failure>) + Send>;
@@ -83,7 +83,7 @@ impl MdsCore {
 
     /// Resumes the intents that the server began before its restart.
     pub(crate) fn recover_intents(self: &Arc<Self>) -> Result<(), Failure> {
-        for intent in self.names.intents()? {
+        for intent in self.namespace.intents()? {
             self.close_gate(intent.file);
             self.state().sizes.intents.stalled.insert(intent.file, intent);
         }
@@ -94,7 +94,7 @@ impl MdsCore {
     pub(crate) fn retry_intents(self: &Arc<Self>) {
         let stalled = std::mem::take(&mut self.state().sizes.intents.stalled);
         for intent in stalled.into_values() {
-            self.carry_out(
+            self.run_intent(
                 intent,
                 Box::new(|_, outcome| {
                     if let Err(failure) = outcome {
@@ -111,16 +111,16 @@ impl MdsCore {
     /// The sync comes first, because what the daemons do is durable immediately. If the intent were
     /// lost with the power, objects would have an unknown size generation, and the file could not
     /// be opened (I5).
-    pub(crate) fn carry_out(self: &Arc<Self>, intent: Intent, done: IntentDone) {
+    pub(crate) fn run_intent(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         self.state().sizes.intents.running.insert(intent.file);
-        self.force(move |core, forced| match forced {
+        self.sync_log_then(move |core, forced| match forced {
             Ok(()) => core.ask_daemons(intent, done),
-            Err(failure) => core.stall(intent, failure, done),
+            Err(failure) => core.retry_later(intent, failure, done),
         });
     }
 
     fn ask_daemons(self: &Arc<Self>, intent: Intent, done: IntentDone) {
-        let asked = self.names.getattr(intent.file).and_then(|inode| {
+        let asked = self.namespace.getattr(intent.file).and_then(|inode| {
             let layout = inode.layout.clone();
             let layout = layout.ok_or_else(|| {
                 Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file))
@@ -131,9 +131,9 @@ impl MdsCore {
             Ok(found) => found,
             // The file was removed: its objects are deleted anyway.
             Err(failure) if failure.status == Status::StaleHandle => {
-                return self.give_up(intent, failure, done);
+                return self.drop_intent(intent, failure, done);
             }
-            Err(failure) => return self.stall(intent, failure, done),
+            Err(failure) => return self.retry_later(intent, failure, done),
         };
         let capability = self.own_capability(&inode, intent);
         let removed = self.state().cluster.removed();
@@ -145,14 +145,14 @@ impl MdsCore {
                         Ok(calls) => {
                             calls.into_iter().filter(|(iod, _)| !removed.contains(iod)).collect()
                         }
-                        Err(failure) => return self.stall(intent, failure, done),
+                        Err(failure) => return self.retry_later(intent, failure, done),
                     };
-                self.ask_within(calls, PATIENCE, move |core, replies| {
+                self.query_iods_within(calls, IOD_TIMEOUT, move |core, replies| {
                     let infos =
                         replies.into_iter().map(|(_, reply)| reply).collect::<Result<Vec<_>, _>>();
-                    core.carried_out(
+                    core.finish_intent(
                         intent,
-                        infos.map(|infos| existing(infos.into_iter().flatten())),
+                        infos.map(|infos| existing_parts(infos.into_iter().flatten())),
                         done,
                     );
                 });
@@ -164,9 +164,9 @@ impl MdsCore {
                 let asked =
                     objects::daemons(&layout).into_iter().filter(|iod| !removed.contains(iod));
                 let calls = asked.map(|iod| (iod, call.clone())).collect();
-                self.ask_within(calls, PATIENCE, move |core, replies| {
+                self.query_iods_within(calls, IOD_TIMEOUT, move |core, replies| {
                     let done_all = replies.into_iter().try_for_each(|(_, reply)| reply);
-                    core.carried_out(intent, done_all.map(|()| Parts::none()), done);
+                    core.finish_intent(intent, done_all.map(|()| Parts::none()), done);
                 });
             }
         }
@@ -177,10 +177,10 @@ impl MdsCore {
     /// generation. Otherwise such an object would cost a sync now and a deletion later for nothing,
     /// so absent parts stay absent.
     fn may_be_written(&self, file: FileIndex) -> bool {
-        !self.names.writers(file).is_empty() || self.state().sizes.collector.is_withheld(file)
+        !self.namespace.writers(file).is_empty() || self.state().sizes.collector.has_unfenced_close(file)
     }
 
-    fn carried_out(
+    fn finish_intent(
         self: &Arc<Self>,
         intent: Intent,
         parts: Result<Parts, Failure>,
@@ -188,16 +188,16 @@ impl MdsCore {
     ) {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let finished = parts.and_then(|parts| self.names.finish_intent(&change, &intent, &parts));
+        let finished = parts.and_then(|parts| self.namespace.finish_intent(&change, &intent, &parts));
         match finished {
             Ok(inode) => {
-                let to_collect = matches!(self.names.needs_size_collection(intent.file), Ok(true));
+                let to_collect = matches!(self.namespace.needs_size_collection(intent.file), Ok(true));
                 {
                     let sizes = &mut self.state().sizes;
                     sizes.intents.running.remove(&intent.file);
-                    sizes.collector.disturb(intent.file);
+                    sizes.collector.invalidate(intent.file);
                     if to_collect {
-                        sizes.collector.add(intent.file);
+                        sizes.collector.enqueue(intent.file);
                     }
                 }
                 self.open_gate(intent.file);
@@ -205,7 +205,7 @@ impl MdsCore {
                 self.collect();
             }
             Err(failure) if failure.status == Status::StaleHandle => {
-                self.give_up(intent, failure, done)
+                self.drop_intent(intent, failure, done)
             }
             Err(failure) => self.undo_or_stall(intent, failure, done),
         }
@@ -214,15 +214,15 @@ impl MdsCore {
     /// Undoes an intent that a daemon refuses for good, since the gate must not stay closed for it.
     /// For any other failure, the intent is retried.
     fn undo_or_stall(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
-        let inode = self.names.getattr(intent.file);
+        let inode = self.namespace.getattr(intent.file);
         let Some(kind) =
-            inode.ok().and_then(|inode| undone_by(&inode, intent.kind, failure.status))
+            inode.ok().and_then(|inode| undo_kind(&inode, intent.kind, failure.status))
         else {
-            return self.stall(intent, failure, done);
+            return self.retry_later(intent, failure, done);
         };
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        match self.names.replace_intent(&change, &intent, kind) {
+        match self.namespace.replace_intent(&change, &intent, kind) {
             Ok(next) => {
                 tracing::warn!(
                     file = %intent.file, %failure,
@@ -230,26 +230,26 @@ impl MdsCore {
                 );
                 // The caller gets the refusal, also when a daemon holds up the undoing, which is
                 // retried.
-                self.carry_out(next, Box::new(move |core, _| done(core, Err(failure))));
+                self.run_intent(next, Box::new(move |core, _| done(core, Err(failure))));
             }
-            Err(gone) if gone.status == Status::StaleHandle => self.give_up(intent, gone, done),
-            Err(_) => self.stall(intent, failure, done),
+            Err(gone) if gone.status == Status::StaleHandle => self.drop_intent(intent, gone, done),
+            Err(_) => self.retry_later(intent, failure, done),
         }
     }
 
     /// The gate stays closed until a daemon is back. The caller gets the failure, which names it.
-    fn stall(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
+    fn retry_later(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
         report(&format!("a truncate of file {} waits", intent.file), &failure);
         {
             let sizes = &mut self.state().sizes;
             sizes.intents.running.remove(&intent.file);
             sizes.intents.stalled.insert(intent.file, intent);
-            sizes.gates.blame(intent.file, failure.clone());
+            sizes.gates.note_reason(intent.file, failure.clone());
         }
         done(self, Err(failure));
     }
 
-    fn give_up(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
+    fn drop_intent(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
         self.state().sizes.intents.running.remove(&intent.file);
         self.open_gate(intent.file);
         done(self, Err(failure));
@@ -283,7 +283,7 @@ const NEXT_GENERATION: IntentKind = IntentKind::Punch { offset: 0, bytes: 0 };
 /// their bytes. Of a hole, each daemon has made its share or not, and the program's call allows
 /// both. A truncate that shrinks the file can be refused only for lack of space, and space becomes
 /// free again.
-fn undone_by(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentKind> {
+fn undo_kind(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentKind> {
     use Status::{Corrupted, Invalid, NoSpace, ObjectLost, TooLarge, Unsupported};
     match kind {
         IntentKind::Truncate { .. } if inode.size_in_objects => {
@@ -338,7 +338,7 @@ fn truncates(
     Ok(calls.collect())
 }
 
-fn existing(infos: impl Iterator<Item = ObjectInfo>) -> Parts {
+fn existing_parts(infos: impl Iterator<Item = ObjectInfo>) -> Parts {
     let mut parts = Parts::none();
     infos.filter(|info| info.exists).for_each(|info| parts.insert(info.part));
     parts

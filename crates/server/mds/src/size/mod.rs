@@ -44,30 +44,30 @@ use std::{
 
 use braid_types::{Failure, FileIndex, SessionId, Timestamp};
 
-use change_queries::Looks;
-use collection::Collector;
-use gate::{Gates, NotWaiting};
+use change_queries::ChangeQueries;
+use collection::SizeCollector;
+use gate::{SizeChangeGates, NotWaiting};
 use intents::Intents;
 
 pub(crate) use {
-    cache::SETTLE_MS,
-    gate::{GATE_WAIT_MS_MAX, Waiting},
-    sole_writer::{Mark, Since, check_told},
-    true_size::{HowAsked, Sizes},
+    cache::RECORD_SIZE_MS,
+    gate::{GATE_WAIT_MS_MAX, SuspendedCall},
+    sole_writer::{CreateStart, SoleWriterSince, check_size_reports},
+    true_size::{CollectMode, CollectedSizes},
 };
 #[cfg(test)]
-pub(crate) use {gate::GATE_WAIT_BLAMED_MS_MAX, sole_writer::TOLD_FILES_MAX};
+pub(crate) use {gate::GATE_WAIT_KNOWN_REASON_MS_MAX, sole_writer::REPORTED_FILES_MAX};
 
-use crate::objects::Found;
+use crate::objects::CollectedSize;
 
 /// What the server knows of sizes that are not recorded, and of changes of sizes that are not
 /// finished. The module has the invariants.
 #[derive(Debug, Default)]
 pub(crate) struct SizeTable {
-    collector: Collector,
-    gates: Gates,
+    collector: SizeCollector,
+    gates: SizeChangeGates,
     intents: Intents,
-    looks: Looks,
+    change_queries: ChangeQueries,
 }
 
 impl SizeTable {
@@ -79,42 +79,42 @@ impl SizeTable {
     /// A file is opened for writing: what its daemons or a sole writer said of it is void. Called
     /// before a capability leaves the server.
     pub(crate) fn opened_for_writing(&mut self, file: FileIndex) {
-        self.collector.disturb(file);
+        self.collector.invalidate(file);
     }
 
     /// A handle of the file that may write was closed. Others may still write it.
     pub(crate) fn writer_closed(&mut self, file: FileIndex) {
-        self.collector.end_maker(file);
+        self.collector.forget_sole_writer(file);
     }
 
     /// The last handle of the file that may write was closed: its size is to be collected.
     pub(crate) fn last_writer_closed(&mut self, file: FileIndex) {
-        self.collector.add(file);
+        self.collector.enqueue(file);
     }
 
     /// A session ended: it reports nothing more.
     pub(crate) fn session_ended(&mut self, session: SessionId) {
-        self.collector.end_makers(session);
+        self.collector.forget_session(session);
     }
 
     /// Whether one more file may be withheld from collection.
-    pub(crate) fn may_withhold(&self) -> bool {
-        self.collector.may_withhold()
+    pub(crate) fn may_note_unfenced_close(&self) -> bool {
+        self.collector.may_note_unfenced_close()
     }
 
     /// A session of a ticket closed the file and may still write it: its mark stays.
-    pub(crate) fn withhold(&mut self, file: FileIndex) {
-        self.collector.withhold(file);
+    pub(crate) fn note_unfenced_close(&mut self, file: FileIndex) {
+        self.collector.note_unfenced_close(file);
     }
 
     /// A session that the file was withheld for writes no more.
-    pub(crate) fn release(&mut self, file: FileIndex) {
-        self.collector.release(file);
+    pub(crate) fn end_unfenced_close(&mut self, file: FileIndex) {
+        self.collector.end_unfenced_close(file);
     }
 
     /// The record of the file was changed by hand: what was collected of it is void.
     pub(crate) fn record_was_mended(&mut self, file: FileIndex) {
-        self.collector.begin_again(file);
+        self.collector.restart(file);
     }
 
     /// The file's time was set at `now`: writes before that do not change it.
@@ -123,8 +123,8 @@ impl SizeTable {
     }
 
     /// What the daemons said of a file after its last writer, if it is cached.
-    pub(crate) fn cached(&self, file: FileIndex) -> Option<&Found> {
-        self.collector.heard(file)
+    pub(crate) fn cached(&self, file: FileIndex) -> Option<&CollectedSize> {
+        self.collector.cached(file)
     }
 
     /// Files whose size is collected and not recorded, or to be collected.
@@ -135,7 +135,7 @@ impl SizeTable {
     /// Of how many files the sole writer is known.
     #[cfg(test)]
     pub(crate) fn sole_writer_count(&self) -> usize {
-        self.collector.makers()
+        self.collector.sole_writer_count()
     }
 
     /// Intents that are not finished.
@@ -152,13 +152,13 @@ impl SizeTable {
     pub(crate) fn wait_at_gate(
         &mut self,
         file: FileIndex,
-        waiting: Waiting,
+        waiting: SuspendedCall,
     ) -> Result<(), Box<NotWaiting>> {
         self.gates.wait(file, waiting)
     }
 
     /// Calls that waited too long at a gate, each with its failure.
-    pub(crate) fn expire_gates(&mut self, now: Duration) -> Vec<(Waiting, Failure)> {
+    pub(crate) fn expire_gates(&mut self, now: Duration) -> Vec<(SuspendedCall, Failure)> {
         self.gates.expire(now)
     }
 }

@@ -36,23 +36,23 @@ use crate::{
     call::Call,
     cluster::Cluster,
     convert,
-    core::{MdsCore, State, report},
-    objects::{self, Answer, Found},
+    core::{MdsCore, MdsState, report},
+    objects::{self, IodReply, CollectedSize},
 };
 
 /// The only handle by which a file was opened for writing, ever or since its size was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Maker {
+pub(crate) struct SoleWriter {
     session: SessionId,
     open_id: u64,
     generation: SizeGeneration,
     layout: LayoutVersion,
-    since: Since,
+    since: SoleWriterSince,
 }
 
 /// Since when a handle is the only one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Since {
+pub(crate) enum SoleWriterSince {
     /// It made the file: the file holds what it wrote and nothing else.
     Made,
     /// Since the size was recorded, which is valid as long as the handle has written nothing.
@@ -61,48 +61,48 @@ pub(crate) enum Since {
 
 /// A point in time, before a file is made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark(u64);
+pub(crate) struct CreateStart(u64);
 
 /// Opens for writing that are remembered (I9), so that one is noticed that came and went while its
 /// file was being made.
-const LATEST_MAX: usize = 1024;
+const LATEST_OPENS_MAX: usize = 1024;
 
 /// The sole writers of open files: at most as many as there are open files.
 #[derive(Debug, Default)]
-pub(super) struct Makers {
-    files: HashMap<FileIndex, Maker>,
+pub(super) struct SoleWriters {
+    files: HashMap<FileIndex, SoleWriter>,
     /// The files that were last opened for writing, the newest last, and the number of all such
     /// opens.
-    latest: VecDeque<FileIndex>,
-    count: u64,
+    latest_opens: VecDeque<FileIndex>,
+    open_count: u64,
 }
 
-impl Makers {
-    pub(crate) fn mark(&self) -> Mark {
-        Mark(self.count)
+impl SoleWriters {
+    pub(crate) fn create_start(&self) -> CreateStart {
+        CreateStart(self.open_count)
     }
 
     /// Records a sole writer, unless another handle may have been opened for writing since.
-    pub(crate) fn insert(&mut self, file: FileIndex, maker: Maker, since: Mark) {
-        let news = (self.count - since.0) as usize;
-        let opens = self.latest.iter().rev().take(news).filter(|opened| **opened == file).count();
-        if news <= self.latest.len() && opens == 1 {
+    pub(crate) fn insert(&mut self, file: FileIndex, maker: SoleWriter, since: CreateStart) {
+        let news = (self.open_count - since.0) as usize;
+        let opens = self.latest_opens.iter().rev().take(news).filter(|opened| **opened == file).count();
+        if news <= self.latest_opens.len() && opens == 1 {
             self.files.insert(file, maker);
         }
     }
 
-    pub(crate) fn get(&self, file: FileIndex) -> Option<&Maker> {
+    pub(crate) fn get(&self, file: FileIndex) -> Option<&SoleWriter> {
         self.files.get(&file)
     }
 
     /// The file is opened for writing, or what was reported of it is void.
-    pub(crate) fn disturb(&mut self, file: FileIndex) {
+    pub(crate) fn note_open(&mut self, file: FileIndex) {
         self.remove(file);
-        self.count += 1;
-        if self.latest.len() == LATEST_MAX {
-            self.latest.pop_front();
+        self.open_count += 1;
+        if self.latest_opens.len() == LATEST_OPENS_MAX {
+            self.latest_opens.pop_front();
         }
-        self.latest.push_back(file);
+        self.latest_opens.push_back(file);
     }
 
     pub(crate) fn remove(&mut self, file: FileIndex) {
@@ -120,127 +120,127 @@ impl Makers {
 }
 
 /// Reports that one call carries (I9): a client closes 64 files together.
-pub(crate) const TOLD_FILES_MAX: usize = 1024;
+pub(crate) const REPORTED_FILES_MAX: usize = 1024;
 
 /// Refuses reports that are larger than any client sends, before they are searched under the
 /// server's lock. A client reports no more objects of a file, and no daemon without one.
-pub(crate) fn check_told(told: &[SizeReport]) -> Result<(), Failure> {
+pub(crate) fn check_size_reports(told: &[SizeReport]) -> Result<(), Failure> {
     let objects =
         |told: &SizeReport| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
     let too_much =
         |told: &SizeReport| told.daemons.len() > REPORTED_OBJECTS_MAX || objects(told) > REPORTED_OBJECTS_MAX;
-    if told.len() <= TOLD_FILES_MAX && !told.iter().any(too_much) {
+    if told.len() <= REPORTED_FILES_MAX && !told.iter().any(too_much) {
         return Ok(());
     }
     let why = format!(
-        "a call reports at most {TOLD_FILES_MAX} files, {REPORTED_OBJECTS_MAX} objects of each"
+        "a call reports at most {REPORTED_FILES_MAX} files, {REPORTED_OBJECTS_MAX} objects of each"
     );
     Err(Failure::new(Status::LimitExceeded, why))
 }
 
 impl MdsCore {
     /// A point in time, before a file is made.
-    pub(crate) fn makers_mark(&self) -> Mark {
-        self.state().sizes.collector.makers_mark()
+    pub(crate) fn create_start(&self) -> CreateStart {
+        self.state().sizes.collector.create_start()
     }
 
     /// A point in time, if the size of the file was on record after it.
-    pub(crate) fn recorded_mark(&self, file: FileIndex) -> Option<Mark> {
-        let mark = self.makers_mark();
-        let recorded = |inode: Arc<Inode>| !self.asks_for_size(&inode);
-        self.names.getattr(file).is_ok_and(recorded).then_some(mark)
+    pub(crate) fn create_start_if_recorded(&self, file: FileIndex) -> Option<CreateStart> {
+        let mark = self.create_start();
+        let recorded = |inode: Arc<Inode>| !self.must_collect_size(&inode);
+        self.namespace.getattr(file).is_ok_and(recorded).then_some(mark)
     }
 
     /// Records the sole writer of a file: it made the file and opened it, or opened it while the
     /// size was on record. Nothing is recorded if the file was otherwise opened for writing since
     /// `mark`.
-    pub(crate) fn note_maker(
+    pub(crate) fn note_sole_writer(
         &self,
         inode: &Inode,
         (session, open_id): (SessionId, u64),
-        since: Since,
-        mark: Mark,
+        since: SoleWriterSince,
+        mark: CreateStart,
     ) {
         let Some(layout) = &inode.layout else { return };
-        let maker = Maker {
+        let maker = SoleWriter {
             session,
             open_id,
             generation: inode.size_generation,
             layout: layout.version,
             since,
         };
-        self.state().sizes.collector.made(inode.file, maker, mark);
+        self.state().sizes.collector.note_sole_writer(inode.file, maker, mark);
         // Invariant 1: an open in progress is in the store already, and is found here, or it
         // removes the sole writer afterwards.
         let writers: u64 =
-            self.names.opens_of(inode.file).iter().map(|open| u64::from(open.writers)).sum();
+            self.namespace.opens_of(inode.file).iter().map(|open| u64::from(open.writers)).sum();
         if writers != 1 {
-            self.state().sizes.collector.end_maker(inode.file);
+            self.state().sizes.collector.forget_sole_writer(inode.file);
         }
     }
 
     /// The file's size as its sole writer reports it with this call.
-    pub(crate) fn told(&self, call: &Call, inode: &Inode) -> Option<Found> {
+    pub(crate) fn reported_size(&self, call: &Call, inode: &Inode) -> Option<CollectedSize> {
         let told = &call.envelope.size_reports;
         if told.is_empty() {
             return None;
         }
-        let State { sizes, cluster, .. } = &*self.state();
+        let MdsState { sizes, cluster, .. } = &*self.state();
         told.iter().find_map(|told| {
-            sizes.believed(cluster, told, call.asker(), inode, self.names.next_change())
+            sizes.accept_report(cluster, told, call.caller_session(), inode, self.namespace.next_change())
         })
     }
 
     /// The last writer of a file has closed it: its report is cached, or the daemons are asked.
-    pub(crate) fn hear_or_ask(&self, call: &Call, open_id: u64, file: FileIndex) {
+    pub(crate) fn cache_report_or_collect(&self, call: &Call, open_id: u64, file: FileIndex) {
         let told = call.envelope.size_reports.iter().find(|told| told.open_id == open_id);
-        let inode = told.and_then(|_| self.names.getattr(file).ok());
+        let inode = told.and_then(|_| self.namespace.getattr(file).ok());
         let now = self.now();
         // Locked from the check of the sole writer on: no open for writing comes before the report
         // is cached.
-        let State { sizes, cluster, .. } = &mut *self.state();
+        let MdsState { sizes, cluster, .. } = &mut *self.state();
         let news = |(told, inode): (&SizeReport, Arc<Inode>)| {
-            let change = self.names.next_change();
-            let found = sizes.believed(cluster, told, call.asker(), &inode, change)?;
+            let change = self.namespace.next_change();
+            let found = sizes.accept_report(cluster, told, call.caller_session(), &inode, change)?;
             // Apparently nothing was written: the daemons are asked, and their answer can be
             // recorded immediately.
             (!is_recorded(&inode, &found)).then_some(found)
         };
         let believed = told.zip(inode).and_then(news);
-        sizes.collector.end_maker(file);
+        sizes.collector.forget_sole_writer(file);
         match believed {
-            Some(found) if !sizes.gates.is_closed(file) && sizes.collector.has_room() => {
-                if let Err(failure) = self.names.size_collected(file, found.fetch.size) {
+            Some(found) if !sizes.gates.is_closed(file) && sizes.collector.cache_has_room() => {
+                if let Err(failure) = self.namespace.size_collected(file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
-                if !sizes.collector.is_withheld(file) {
-                    sizes.collector.hear_told(file, found, now);
+                if !sizes.collector.has_unfenced_close(file) {
+                    sizes.collector.cache_reported(file, found, now);
                 }
             }
-            _ => sizes.collector.add(file),
+            _ => sizes.collector.enqueue(file),
         }
     }
 }
 
 impl SizeTable {
     /// The size that is reported of the file, if its sole writer reports it.
-    fn believed(
+    fn accept_report(
         &self,
         cluster: &Cluster,
         told: &SizeReport,
         session: SessionId,
         inode: &Inode,
         change: u64,
-    ) -> Option<Found> {
+    ) -> Option<CollectedSize> {
         let layout = inode.layout.as_ref()?;
-        let maker = *self.collector.maker(inode.file)?;
+        let maker = *self.collector.sole_writer(inode.file)?;
         let (open_id, generation, version) = (told.open_id, inode.size_generation, layout.version);
-        if maker != (Maker { session, open_id, generation, layout: version, since: maker.since }) {
+        if maker != (SoleWriter { session, open_id, generation, layout: version, since: maker.since }) {
             return None;
         }
-        if maker.since == Since::Recorded {
+        if maker.since == SoleWriterSince::Recorded {
             // It knows only what it wrote itself: the report counts while that is nothing.
-            return told.daemons.is_empty().then(|| recorded(inode));
+            return told.daemons.is_empty().then(|| size_on_record(inode));
         }
         let mut answers = Vec::new();
         for (iod, objects) in objects::by_daemon(inode.file, layout) {
@@ -248,30 +248,30 @@ impl SizeTable {
             let info = |part| {
                 let known =
                     said.and_then(|daemon| daemon.objects.iter().find(|info| info.part == part));
-                known.cloned().unwrap_or_else(|| absent(part))
+                known.cloned().unwrap_or_else(|| absent_object(part))
             };
             let verifier =
                 said.map_or_else(|| cluster.verifier(iod), |daemon| Some(daemon.verifier))?;
-            answers.push(Answer {
+            answers.push(IodReply {
                 iod,
                 verifier,
                 infos: objects.iter().map(|object| info(object.part)).collect(),
             });
         }
-        let found = objects::combine(inode, layout, &answers, &cluster.removed(), change).ok()?;
-        cluster.all_keep(&found.verifiers).then_some(found)
+        let found = objects::file_state(inode, layout, &answers, &cluster.removed(), change).ok()?;
+        cluster.verifiers_unchanged(&found.verifiers).then_some(found)
     }
 }
 
 /// The size on record.
-fn recorded(inode: &Inode) -> Found {
+fn size_on_record(inode: &Inode) -> CollectedSize {
     let (size, parts) = (inode.size, inode.parts.clone());
     let fetch = ObjectSummary { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
     let bytes_used = convert::attributes(inode).bytes_used.0;
-    Found { fetch, bytes_used, verifiers: Vec::new(), empty: Vec::new(), lost: false }
+    CollectedSize { fetch, allocated_bytes: bytes_used, verifiers: Vec::new(), empty: Vec::new(), is_part_lost: false }
 }
 
-fn absent(part: PartIndex) -> ObjectInfo {
+fn absent_object(part: PartIndex) -> ObjectInfo {
     let none = ByteCount(0);
     ObjectInfo { part, exists: false, bytes: none, bytes_used: none, mtime: Timestamp::default() }
 }
@@ -284,17 +284,17 @@ mod tests {
 
     fn noted(opens: impl IntoIterator<Item = FileIndex>) -> bool {
         let (session, layout) = (SessionId(1), LayoutVersion(1));
-        let maker = Maker {
+        let maker = SoleWriter {
             session,
             open_id: 1,
             generation: SizeGeneration(0),
             layout,
-            since: Since::Made,
+            since: SoleWriterSince::Made,
         };
-        let mut makers = Makers::default();
-        makers.disturb(FILE);
-        let since = makers.mark();
-        opens.into_iter().for_each(|file| makers.disturb(file));
+        let mut makers = SoleWriters::default();
+        makers.note_open(FILE);
+        let since = makers.create_start();
+        opens.into_iter().for_each(|file| makers.note_open(file));
         makers.insert(FILE, maker, since);
         makers.get(FILE).is_some()
     }
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn too_many_opens_since_then_leave_no_sole_writer() {
-        let others = (0..LATEST_MAX as u64).map(|number| FileIndex(100 + number));
+        let others = (0..LATEST_OPENS_MAX as u64).map(|number| FileIndex(100 + number));
         assert!(!noted(others.chain([FILE])));
     }
 }

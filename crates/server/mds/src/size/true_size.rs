@@ -20,28 +20,28 @@ use braid_wire::{
 
 use super::{SizeTable, gate::GATE_WAIT_MS_MAX};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     convert,
-    core::{MdsCore, State},
-    fan_out::Replies,
+    core::{MdsCore, MdsState},
+    iod_queries::Replies,
     lease::claimed,
-    objects::{self, Answer, Found},
+    objects::{self, IodReply, CollectedSize},
 };
 
 /// What each file's daemons said, in the order of the question.
-pub(crate) type Sizes = Vec<(Arc<Inode>, Result<Found, Failure>)>;
+pub(crate) type CollectedSizes = Vec<(Arc<Inode>, Result<CollectedSize, Failure>)>;
 
 impl MdsCore {
     /// Answers a call with a file's attributes, with the true size.
-    pub(crate) fn attributes_of<R: braid_wire::Wire>(
+    pub(crate) fn reply_with_attributes<R: braid_wire::Wire>(
         &self,
         call: Call,
         inode: Arc<Inode>,
         again: impl FnOnce() -> MdsRequest,
         reply: impl FnOnce(Attributes) -> R + Send + 'static,
-    ) -> Flow {
+    ) -> CallOutcome {
         self.with_true_size(call, inode, again, |_, call, attributes| {
-            Flow::Answer(call, encode_success(&reply(attributes)))
+            CallOutcome::Answer(call, encode_success(&reply(attributes)))
         })
     }
 
@@ -53,95 +53,95 @@ impl MdsCore {
         call: Call,
         inode: Arc<Inode>,
         again: impl FnOnce() -> MdsRequest,
-        then: impl FnOnce(&Self, Call, Attributes) -> Flow + Send + 'static,
-    ) -> Flow {
-        let call = claimed!(self.look(call, inode.file));
-        if self.is_gated(inode.file) {
-            return Flow::Gate(call, inode.file);
+        then: impl FnOnce(&Self, Call, Attributes) -> CallOutcome + Send + 'static,
+    ) -> CallOutcome {
+        let call = claimed!(self.claim_size_query(call, inode.file));
+        if self.is_size_changing(inode.file) {
+            return CallOutcome::Gate(call, inode.file);
         }
         let recorded = !inode.size_in_objects;
-        if !self.asks_for_size(&inode) {
-            let shared = self.is_shared(&call, &inode, true);
+        if !self.must_collect_size(&inode) {
+            let shared = self.is_uncacheable(&call, &inode, true);
             return then(self, call, Attributes { uncacheable: shared, ..convert::attributes(&inode) });
         }
-        if let Some(found) = self.told(&call, &inode) {
+        if let Some(found) = self.reported_size(&call, &inode) {
             let (shared, told) =
-                (self.is_shared(&call, &inode, true), self.state().sizes.merged(&inode, &found));
-            self.counters.told.fetch_add(1, Ordering::Relaxed);
+                (self.is_uncacheable(&call, &inode, true), self.state().sizes.attributes_from_objects(&inode, &found));
+            self.counters.answered_by_report.fetch_add(1, Ordering::Relaxed);
             return then(self, call, Attributes { uncacheable: shared, ..told });
         }
-        if let Some(attributes) = self.heard(&inode) {
-            let shared = self.is_shared(&call, &inode, true);
+        if let Some(attributes) = self.cached_attributes(&inode) {
+            let shared = self.is_uncacheable(&call, &inode, true);
             return then(self, call, Attributes { uncacheable: shared, ..attributes });
         }
-        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
         let request = again();
         let file = inode.file;
-        me.ask_sizes(vec![inode], HowAsked::FOR_A_CALL, move |core, mut sizes| {
+        me.collect_sizes_of(vec![inode], CollectMode::WHILE_CALLER_WAITS, move |core, mut sizes| {
             let flow = match sizes.pop() {
                 // A truncate began in the meantime: the daemons may have done half of it.
-                _ if core.is_gated(file) => Flow::Gate(call, file),
+                _ if core.is_size_changing(file) => CallOutcome::Gate(call, file),
                 Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
-                    match core.resolve_doubt(&inode, found) {
+                    match core.check_uncertain_record(&inode, found) {
                         Ok(attributes) => {
                             then(core, call, Attributes { uncacheable: true, ..attributes })
                         }
-                        Err(failure) => Flow::Fail(call, failure),
+                        Err(failure) => CallOutcome::Fail(call, failure),
                     }
                 }
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
-                    let alone = matches!(core.names.needs_size_collection(file), Ok(true));
+                    let alone = matches!(core.namespace.needs_size_collection(file), Ok(true));
                     let merged = {
                         let sizes = &mut core.state().sizes;
-                        if alone && !found.lost {
+                        if alone && !found.is_part_lost {
                             // A mark that a restart left behind ends with the next query.
-                            sizes.collector.add(file);
+                            sizes.collector.enqueue(file);
                         }
-                        sizes.merged(&inode, &found)
+                        sizes.attributes_from_objects(&inode, &found)
                     };
-                    let shared = core.is_shared(&call, &inode, false);
+                    let shared = core.is_uncacheable(&call, &inode, false);
                     then(core, call, Attributes { uncacheable: shared, ..merged })
                 }
                 Some((_, Ok(_))) => return core.run(call, request),
-                Some((_, Err(failure))) => Flow::Fail(call, failure),
-                None => Flow::Fail(call, Status::Internal.into()),
+                Some((_, Err(failure))) => CallOutcome::Fail(call, failure),
+                None => CallOutcome::Fail(call, Status::Internal.into()),
             };
             core.settle(flow, request);
         });
-        Flow::Later
+        CallOutcome::Pending
     }
 
     /// A file's attributes by its cached size, while that is valid.
-    pub(crate) fn heard(&self, inode: &Inode) -> Option<Attributes> {
-        let State { sizes, cluster, .. } = &*self.state();
+    pub(crate) fn cached_attributes(&self, inode: &Inode) -> Option<Attributes> {
+        let MdsState { sizes, cluster, .. } = &*self.state();
         let found = sizes.cached(inode.file)?;
         let holds =
-            found.fetch.generation == inode.size_generation && cluster.all_keep(&found.verifiers);
-        holds.then(|| sizes.merged(inode, found))
+            found.fetch.generation == inode.size_generation && cluster.verifiers_unchanged(&found.verifiers);
+        holds.then(|| sizes.attributes_from_objects(inode, found))
     }
 
     /// Whether a file's recorded size may be wrong: its mark stands, or the record is uncertain
     /// after a restart.
-    pub(crate) fn asks_for_size(&self, inode: &Inode) -> bool {
-        inode.size_in_objects || self.is_in_doubt() && inode.layout.is_some()
+    pub(crate) fn must_collect_size(&self, inode: &Inode) -> bool {
+        inode.size_in_objects || self.sizes_uncertain() && inode.layout.is_some()
     }
 
     /// Asks the daemons of several files together, each daemon once.
-    pub(crate) fn ask_sizes(
+    pub(crate) fn collect_sizes_of(
         self: &Arc<Self>,
         inodes: Vec<Arc<Inode>>,
-        how: HowAsked,
-        done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
+        how: CollectMode,
+        done: impl FnOnce(&Arc<Self>, CollectedSizes) + Send + 'static,
     ) {
-        self.ask_parts(inodes.into_iter().map(|inode| (inode, None)).collect(), how, done);
+        self.collect_parts_of(inodes.into_iter().map(|inode| (inode, None)).collect(), how, done);
     }
 
     /// As [`MdsCore::ask_sizes`], with these parts of each file only.
-    pub(crate) fn ask_parts(
+    pub(crate) fn collect_parts_of(
         self: &Arc<Self>,
         questions: Vec<(Arc<Inode>, Option<Parts>)>,
-        how: HowAsked,
-        done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
+        how: CollectMode,
+        done: impl FnOnce(&Arc<Self>, CollectedSizes) + Send + 'static,
     ) {
         let removed = self.state().cluster.removed();
         let mut wanted = BTreeMap::<IodId, CollectSizes>::new();
@@ -162,54 +162,54 @@ impl MdsCore {
             }
         }
         // A late answer changes nothing, so no query is waited for longer than its caller waits.
-        self.ask_within(wanted.into_iter().collect(), how.patience, move |core, replies| {
-            let said = Said::gather(&asked, replies, removed);
+        self.query_iods_within(wanted.into_iter().collect(), how.timeout, move |core, replies| {
+            let said = ObjectReplies::gather(&asked, replies, removed);
             let sizes = questions.into_iter().map(|(inode, _)| said.of(core, inode)).collect();
             done(core, sizes);
         });
     }
 
     /// Whether a truncate or punch of the file is in progress.
-    pub(crate) fn is_gated(&self, file: FileIndex) -> bool {
+    pub(crate) fn is_size_changing(&self, file: FileIndex) -> bool {
         self.closed_gates.load(Ordering::Acquire) > 0 && self.state().sizes.gates.is_closed(file)
     }
 
     /// Whether a file was truncated since its inode was read.
     fn is_superseded(&self, inode: &Inode) -> bool {
-        let now = self.names.getattr(inode.file);
+        let now = self.namespace.getattr(inode.file);
         now.is_ok_and(|now| now.size_generation != inode.size_generation)
     }
 }
 
 /// How daemons are asked for sizes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HowAsked {
+pub(crate) struct CollectMode {
     /// They flush the objects before they answer.
     flush: bool,
     /// How long each daemon is waited for. A daemon that goes down is not waited for any longer.
-    patience: Duration,
+    timeout: Duration,
 }
 
-impl HowAsked {
+impl CollectMode {
     /// A client waits. It is answered within its attempt, as at a gate: otherwise it would report
     /// the metadata server as the one that does not answer.
-    pub(crate) const FOR_A_CALL: Self =
-        Self { flush: false, patience: Duration::from_millis(GATE_WAIT_MS_MAX) };
+    pub(crate) const WHILE_CALLER_WAITS: Self =
+        Self { flush: false, timeout: Duration::from_millis(GATE_WAIT_MS_MAX) };
     /// Nobody waits.
-    pub(crate) const COLLECTING: Self = Self { flush: false, patience: Duration::MAX };
+    pub(crate) const IN_BACKGROUND: Self = Self { flush: false, timeout: Duration::MAX };
     /// For the record: a disk may take long.
-    pub(crate) const FLUSHED: Self = Self { flush: true, patience: Duration::MAX };
+    pub(crate) const WITH_FLUSH: Self = Self { flush: true, timeout: Duration::MAX };
 }
 
 /// The daemons' answers about objects, by file.
-struct Said {
-    answers: BTreeMap<FileIndex, Vec<Answer>>,
+struct ObjectReplies {
+    answers: BTreeMap<FileIndex, Vec<IodReply>>,
     failed: BTreeMap<FileIndex, Failure>,
     /// Daemons that were not asked: they are out of the cluster.
     removed: Arc<BTreeSet<IodId>>,
 }
 
-impl Said {
+impl ObjectReplies {
     /// `asked`: the files of each daemon's call in their order, with the number of objects of each.
     fn gather(
         asked: &BTreeMap<IodId, Vec<(FileIndex, usize)>>,
@@ -227,7 +227,7 @@ impl Said {
                     let mut infos = reply.objects.into_iter();
                     for (file, count) in files {
                         let infos = infos.by_ref().take(*count).collect();
-                        let answer = Answer { iod, verifier: reply.verifier, infos };
+                        let answer = IodReply { iod, verifier: reply.verifier, infos };
                         said.answers.entry(*file).or_default().push(answer);
                     }
                 }
@@ -250,13 +250,13 @@ impl Said {
         });
     }
 
-    fn of(&self, core: &MdsCore, inode: Arc<Inode>) -> (Arc<Inode>, Result<Found, Failure>) {
+    fn of(&self, core: &MdsCore, inode: Arc<Inode>) -> (Arc<Inode>, Result<CollectedSize, Failure>) {
         let answers = self.answers.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
         let found = match (self.failed.get(&inode.file), &inode.layout) {
             (Some(failure), _) => Err(failure.clone()),
             (None, Some(layout)) => {
-                let change = core.number_of_look(inode.file, answers);
-                objects::combine(&inode, layout, answers, &self.removed, change)
+                let change = core.change_number_of(inode.file, answers);
+                objects::file_state(&inode, layout, answers, &self.removed, change)
             }
             (None, None) => {
                 Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file)))
@@ -268,23 +268,23 @@ impl Said {
 
 impl SizeTable {
     /// Attributes by what the daemons said of the objects.
-    pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
-        let mtime = self.written_at(inode, found.fetch.mtime);
+    pub(crate) fn attributes_from_objects(&self, inode: &Inode, found: &CollectedSize) -> Attributes {
+        let mtime = self.effective_mtime(inode, found.fetch.mtime);
         // Cached in the meantime with the same size: that is recorded later with its own change
         // number, and a caller must not have been given a higher one.
-        let same = |heard: &&Found| {
+        let same = |heard: &&CollectedSize| {
             ObjectSummary { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch
         };
-        let heard = self.collector.heard(inode.file).filter(same);
+        let heard = self.collector.cached(inode.file).filter(same);
         let change = heard.map_or(found.fetch.change, |heard| heard.fetch.change);
         let mut attributes =
             convert::attributes(&inode.with_objects(&ObjectSummary { mtime, change, ..found.fetch.clone() }));
-        attributes.bytes_used = ByteCount(found.bytes_used);
+        attributes.bytes_used = ByteCount(found.allocated_bytes);
         attributes
     }
 
     /// When the objects were written, unless the time of the file was set after that.
-    pub(crate) fn written_at(&self, inode: &Inode, found: Option<Timestamp>) -> Option<Timestamp> {
+    pub(crate) fn effective_mtime(&self, inode: &Inode, found: Option<Timestamp>) -> Option<Timestamp> {
         let set = self.collector.mtime_set(inode);
         found.filter(|mtime| *mtime > inode.mtime && set.is_none_or(|set| *mtime > set))
     }

@@ -21,37 +21,37 @@ use braid_meta::{Call as Change, Identity, Inode};
 use braid_types::{Failure, Status};
 use braid_wire::message::types::Attributes;
 
-use crate::{convert, core::MdsCore, objects::Found};
+use crate::{convert, core::MdsCore, objects::CollectedSize};
 
 impl MdsCore {
     /// Whether recorded sizes are uncertain.
-    pub(crate) fn is_in_doubt(&self) -> bool {
+    pub(crate) fn sizes_uncertain(&self) -> bool {
         self.in_doubt.load(Ordering::Acquire)
     }
 
     /// Makes recorded sizes certain when no client is waited for any more.
-    pub(crate) fn look_at_doubt(&self) {
-        if self.is_in_doubt() && !self.state().sessions.awaits_reclaims() {
-            self.end_doubt();
+    pub(crate) fn end_uncertainty_if_reclaimed(&self) {
+        if self.sizes_uncertain() && !self.state().sessions.awaits_reclaims() {
+            self.end_uncertainty();
         }
     }
 
     /// Makes recorded sizes certain, and lets locks be granted.
-    pub(crate) fn end_doubt(&self) {
+    pub(crate) fn end_uncertainty(&self) {
         self.in_doubt.store(false, Ordering::Release);
         self.grant_locks();
     }
 
     /// The attributes of a file without a mark, by the answers of its daemons.
-    pub(super) fn resolve_doubt(
+    pub(super) fn check_uncertain_record(
         self: &Arc<Self>,
         inode: &Inode,
-        found: Result<Found, Failure>,
+        found: Result<CollectedSize, Failure>,
     ) -> Result<Attributes, Failure> {
         let found = match found {
             // A part went with a removed daemon: reads of it fail, and the record is as good as
             // before the restart.
-            Ok(found) if found.lost => return Ok(convert::attributes(inode)),
+            Ok(found) if found.is_part_lost => return Ok(convert::attributes(inode)),
             Ok(found) => found,
             // A daemon lost a part: as above (I11).
             Err(failure) if failure.status == Status::ObjectLost => {
@@ -66,9 +66,9 @@ impl MdsCore {
         }
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        self.names.set_size_mark(&change, inode.file, found.fetch.generation)?;
+        self.namespace.set_size_mark(&change, inode.file, found.fetch.generation)?;
         let mut state = self.state();
-        state.sizes.collector.add(inode.file);
-        Ok(state.sizes.merged(inode, &found))
+        state.sizes.collector.enqueue(inode.file);
+        Ok(state.sizes.attributes_from_objects(inode, &found))
     }
 }

@@ -28,7 +28,7 @@ fn free_space(world: &World) {
 
 /// Nobody has the file open, so its objects are deleted with its name.
 fn is_nobodys(world: &World, other: &Client, file: FileIndex) {
-    assert_eq!(world.core.names.opens_of(file), []);
+    assert_eq!(world.core.namespace.opens_of(file), []);
     other.call(Unlink { at: at("f") }).unwrap();
     world.pass(1000);
     assert_eq!(world.objects_of(file), 0);
@@ -69,13 +69,13 @@ fn a_session_whose_end_the_store_refuses_ends_as_soon_as_it_can() {
                 .unwrap();
         }
         let file = opened.attributes.file;
-        assert_eq!(world.core.names.writers(file), [client.session]);
+        assert_eq!(world.core.namespace.writers(file), [client.session]);
         free_space(&world);
         world.pass(1000);
-        assert_eq!(world.core.names.session(client.session).unwrap(), None);
+        assert_eq!(world.core.namespace.session(client.session).unwrap(), None);
         assert_eq!(other.stat("f").unwrap().bytes.0, 9000);
         world.settle();
-        assert!(!world.core.names.getattr(file).unwrap().size_in_objects, "its size is collected");
+        assert!(!world.core.namespace.getattr(file).unwrap().size_in_objects, "its size is collected");
         is_nobodys(&world, &other, file);
     }
 }
@@ -92,8 +92,8 @@ fn an_open_that_can_be_neither_given_nor_undone_is_closed_later() {
         let who = braid_meta::Identity::root();
         let call = braid_meta::Call { who: &who, now: Default::default(), replay: None };
         let args = braid_meta::OpenArgs::plain(session, braid_meta::Access::BOTH);
-        world.core.names.open_file(&call, file, args).unwrap();
-        world.core.state().sessions.close_later(session, open);
+        world.core.namespace.open_file(&call, file, args).unwrap();
+        world.core.state().sessions.close_handle_later(session, open);
     };
     count(client.session);
     client.call_as(braid_wire::message::mds::Envelope::PLAIN, CloseSession {}).unwrap();
@@ -101,7 +101,7 @@ fn an_open_that_can_be_neither_given_nor_undone_is_closed_later() {
     count(other.session);
     fill_disk(&world);
     world.pass(1000);
-    assert_eq!(world.core.names.writers(file).len(), 2);
+    assert_eq!(world.core.namespace.writers(file).len(), 2);
     free_space(&world);
     world.pass(1000);
     is_nobodys(&world, &other, file);
@@ -120,10 +120,10 @@ fn orphans_that_the_store_cannot_delete_after_the_grace_period_go_later() {
     world.pass(GRACE_MS - 1000);
     fill_disk(&world);
     world.pass(15_000);
-    assert_eq!(world.core.names.orphans().unwrap().len(), 3);
+    assert_eq!(world.core.namespace.orphans().unwrap().len(), 3);
     // One fails once more, and delays no other.
     world.store.set_faults(Faults { full_commits: vec![0], ..Faults::default() });
     world.pass(1000);
-    assert_eq!(world.core.names.orphans().unwrap(), []);
+    assert_eq!(world.core.namespace.orphans().unwrap(), []);
     opened.iter().for_each(|opened| assert_eq!(world.objects_of(opened.attributes.file), 0));
 }

@@ -24,8 +24,8 @@ fn plant_links(world: &World, client: &Client, path: &str, links: u32) {
     let found = client.stat(path).unwrap();
     let root = braid_meta::Identity::root();
     let call = braid_meta::Call { who: &root, now: Default::default(), replay: None };
-    let change = world.core.names.getattr(found.file).unwrap().change;
-    world.core.names.mend_links(&call, found.file, links, change).unwrap();
+    let change = world.core.namespace.getattr(found.file).unwrap().change;
+    world.core.namespace.mend_links(&call, found.file, links, change).unwrap();
 }
 
 /// Removes the name of a file from the store and leaves the file: both keys of the entry, as in

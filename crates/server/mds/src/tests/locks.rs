@@ -98,11 +98,11 @@ fn a_call_of_a_session_that_has_just_closed_leaves_neither_lock_nor_lease() {
     one.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
     // Left over from calls that were admitted before it closed.
     let wanted =
-        crate::lock::Wanted::of((one.session, one.connection.owner), &lock(file, 1, (0, 9)));
+        crate::lock::LockRequestOf::of((one.session, one.connection.owner), &lock(file, 1, (0, 9)));
     assert_eq!(world.core.ask_lock(&wanted, 0).unwrap_err().status, Status::NoSession);
     assert_eq!(other.try_lock(&lock(file, 1, (0, 9))).outcome, LockOutcome::Granted);
-    assert!(!world.core.note_user(one.session));
-    assert!(!world.core.uses_leases(one.session));
+    assert!(!world.core.note_lease_holder(one.session));
+    assert!(!world.core.is_lease_holder(one.session));
     assert_eq!(world.core.grant_shared(LeaseOf::Names(FileIndex::ROOT), one.session), None);
 }
 

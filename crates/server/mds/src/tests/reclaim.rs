@@ -77,12 +77,12 @@ fn the_end_of_grace_takes_nothing_from_a_session_that_is_reclaiming() {
     assert_eq!(again.tell(&[], false).unwrap(), [], "there is more to come");
     world.pass(5000);
     assert!(
-        world.core.names.session(absent.session).unwrap().is_some(),
+        world.core.namespace.session(absent.session).unwrap().is_some(),
         "the others' end waits, too"
     );
     assert_eq!(again.tell(&[&read], true).unwrap(), []);
     world.pass(1000);
-    assert_eq!(world.core.names.session(absent.session).unwrap(), None);
+    assert_eq!(world.core.namespace.session(absent.session).unwrap(), None);
     assert_eq!(world.objects_of(read.attributes.file), 2);
     again.close(&read);
     world.pass(1000);
@@ -96,12 +96,12 @@ fn an_incomplete_reclaim_is_waited_for_as_long_as_a_silent_session() {
     world.restart();
     let again = client.join(&mut world).unwrap();
     for _ in 0..(GRACE_MS + SESSION_SILENT_MS) / 5000 {
-        assert!(world.core.names.session(absent.session).unwrap().is_some());
+        assert!(world.core.namespace.session(absent.session).unwrap().is_some());
         again.tell(&[], false).unwrap();
         world.pass(5000);
     }
     world.pass(1000);
-    assert_eq!(world.core.names.session(absent.session).unwrap(), None);
+    assert_eq!(world.core.namespace.session(absent.session).unwrap(), None);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at, register};
-use crate::size::SETTLE_MS;
+use crate::size::RECORD_SIZE_MS;
 
 const LOST: IodId = IodId(2);
 
@@ -87,7 +87,7 @@ fn a_deletion_troubles_no_healthy_daemon_and_waits_for_no_removed_one() {
         "and are not asked again and again"
     );
     remove(&mut world, true).unwrap();
-    pass(&world, SETTLE_MS + 1500);
+    pass(&world, RECORD_SIZE_MS + 1500);
     assert_eq!(world.status().deletions_pending, 0);
 }
 
@@ -101,7 +101,7 @@ fn a_daemon_that_comes_back_deletes_what_waited_for_it() {
     client.call(Unlink { at: at("f") }).unwrap();
     pass(&world, 10_000);
     world.iods.state().dead.clear();
-    world.pass(SETTLE_MS + 1500);
+    world.pass(RECORD_SIZE_MS + 1500);
     assert_eq!(world.status().deletions_pending, 0);
     assert!(world.iods.state().objects.is_empty());
 }
@@ -199,7 +199,7 @@ fn a_file_whose_size_was_lost_with_its_daemon_is_shown_and_not_opened() {
     assert!(seen > 30_000 && seen <= 40_000, "{seen}");
     assert_eq!(open(&client, "f", Rights::READ).unwrap_err().status, Status::ObjectLost);
     client.close(&opened);
-    pass(&world, SETTLE_MS + 1500);
+    pass(&world, RECORD_SIZE_MS + 1500);
     assert_eq!(
         open(&client, "f", Rights::READ).unwrap_err().status,
         Status::ObjectLost,
@@ -224,7 +224,7 @@ fn files_that_had_nothing_on_a_removed_daemon_lose_nothing() {
         let opened = open(&client, path, Rights::READ_WRITE).unwrap();
         client.close(&opened);
     }
-    pass(&world, SETTLE_MS + 1500);
+    pass(&world, RECORD_SIZE_MS + 1500);
     assert_eq!(world.status().sizes_in_objects, 0, "all sizes are on record");
 }
 

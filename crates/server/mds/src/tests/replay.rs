@@ -110,7 +110,7 @@ fn attributes_xattrs_sizes_and_layouts_are_answered_from_their_records() {
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     let chmod = SetAttributes { at: at("d/f"), follow: true, changes };
     let recorded = |world: &World, attributes: &Attributes| {
-        world.core.names.getattr(attributes.file).unwrap().change
+        world.core.namespace.getattr(attributes.file).unwrap().change
     };
     let envelope = client.next();
     let a = client.call_as(envelope.clone(), chmod.clone()).unwrap();
@@ -250,7 +250,7 @@ fn a_retry_of_an_undone_open_is_counted() {
     );
     world.core.state().sessions.live.get_mut(client.session).unwrap().close(room);
     let file = client.call_as(envelope, open).unwrap().attributes.file;
-    assert_eq!(world.core.names.writers(file), [client.session]);
+    assert_eq!(world.core.namespace.writers(file), [client.session]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use braid_types::{
 use braid_wire::message::mds::{CloseSession, Envelope, KeyRevoke, OpenSession, Renew, Unlink};
 
 use super::world::{World, at};
-use crate::size::SETTLE_MS;
+use crate::size::RECORD_SIZE_MS;
 
 /// Time in which `who` renews and all other clients are silent.
 fn pass_renewing(world: &World, who: &super::world::Client, ms: u64, beats: impl Fn(u32) -> bool) {
@@ -81,7 +81,7 @@ fn an_unlinked_files_objects_are_deleted_after_its_last_close() {
         (world.objects_of(opened.attributes.file), world.status().deletions_pending),
         (0, 1)
     );
-    world.pass(SETTLE_MS);
+    world.pass(RECORD_SIZE_MS);
     assert_eq!(world.status().deletions_pending, 0);
 }
 
@@ -90,12 +90,12 @@ fn objects_that_a_loss_of_power_brings_back_are_deleted_again() {
     let mut world = World::new(2);
     let client = world.client();
     // Both daemons lose power before and after the durable deletion.
-    for (lost_after_ms, comes_back) in [(1000, true), (1000 + SETTLE_MS, false)] {
+    for (lost_after_ms, comes_back) in [(1000, true), (1000 + RECORD_SIZE_MS, false)] {
         let opened = client.create("f");
         let file = opened.attributes.file;
         world.write(&opened, 9000).unwrap();
         client.close(&opened);
-        world.pass(3 * SETTLE_MS);
+        world.pass(3 * RECORD_SIZE_MS);
         client.call(Unlink { at: at("f") }).unwrap();
         world.pass(lost_after_ms);
         assert_eq!(world.objects_of(file), 0);
@@ -103,13 +103,13 @@ fn objects_that_a_loss_of_power_brings_back_are_deleted_again() {
             world.iods.state().lose_power(iod);
         }
         assert_eq!(world.objects_of(file), if comes_back { 2 } else { 0 });
-        world.pass(2 * SETTLE_MS);
+        world.pass(2 * RECORD_SIZE_MS);
         assert_eq!((world.objects_of(file), world.status().deletions_pending), (0, 0));
     }
     let asked =
         |world: &World| world.iods.state().log.iter().filter(|(_, name)| *name == "Delete").count();
     let before = asked(&world);
-    world.pass(4 * SETTLE_MS);
+    world.pass(4 * RECORD_SIZE_MS);
     assert_eq!(asked(&world), before, "what is done is done");
 }
 
@@ -120,17 +120,17 @@ fn a_daemon_that_is_down_for_a_durable_deletion_is_asked_again() {
     let opened = client.create("f");
     world.write(&opened, 9000).unwrap();
     client.close(&opened);
-    world.pass(3 * SETTLE_MS);
+    world.pass(3 * RECORD_SIZE_MS);
     client.call(Unlink { at: at("f") }).unwrap();
     world.pass(1000);
     assert_eq!(world.objects_of(opened.attributes.file), 0);
     world.iods.state().dead.insert(IodId(2));
-    world.pass(3 * SETTLE_MS);
+    world.pass(3 * RECORD_SIZE_MS);
     assert_eq!(world.status().deletions_pending, 1);
     world.iods.state().lose_power(IodId(2));
     world.iods.state().dead.clear();
     assert_eq!(world.objects_of(opened.attributes.file), 1);
-    world.pass(3 * SETTLE_MS);
+    world.pass(3 * RECORD_SIZE_MS);
     assert_eq!(
         (world.objects_of(opened.attributes.file), world.status().deletions_pending),
         (0, 0)
@@ -155,7 +155,7 @@ fn deletions_wait_for_a_daemon_that_is_down_and_survive_a_restart() {
     world.iods.state().dead.clear();
     world.pass(1000);
     assert_eq!(world.objects_of(opened.attributes.file), 0);
-    world.pass(SETTLE_MS);
+    world.pass(RECORD_SIZE_MS);
     assert_eq!(world.status().deletions_pending, 0);
 }
 
@@ -216,5 +216,5 @@ fn a_connection_begins_one_session() {
     let again =
         client.call_as(Envelope::PLAIN, OpenSession { session: None, client: "again".into() });
     assert_eq!(again.unwrap_err().status, Status::Invalid);
-    assert_eq!(world.core.names.sessions().unwrap().len(), 1);
+    assert_eq!(world.core.namespace.sessions().unwrap().len(), 1);
 }

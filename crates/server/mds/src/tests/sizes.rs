@@ -16,7 +16,7 @@ use braid_wire::{
 use super::world::{World, at};
 use crate::{
     TICK_MS,
-    size::{GATE_WAIT_MS_MAX, SETTLE_MS},
+    size::{GATE_WAIT_MS_MAX, RECORD_SIZE_MS},
 };
 
 #[test]
@@ -131,7 +131,7 @@ fn a_verifier_that_changed_before_the_record_collects_again() {
     client.close(&opened);
     world.pass(1000);
     world.iods.hold();
-    world.pass(SETTLE_MS);
+    world.pass(RECORD_SIZE_MS);
     assert_eq!(world.iods.waiting(), 1, "the daemon is asked to flush");
     let parts = |client: &super::world::Client| {
         client.call(LayoutShow { at: at("f") }).unwrap().existing_parts
@@ -185,7 +185,7 @@ fn a_server_that_stops_records_closed_files_immediately() {
     world.write(&opened, 9000).unwrap();
     client.close(&opened);
     assert_eq!(world.status().sizes_in_objects, 1);
-    while !world.core.hurry_sizes() {}
+    while !world.core.record_all_sizes() {}
     assert_eq!(world.status().sizes_in_objects, 0);
     assert_eq!(client.call(LayoutShow { at: at("f") }).unwrap().existing_parts, [1]);
 }
@@ -199,7 +199,7 @@ fn a_writer_that_comes_and_goes_during_a_record_is_not_forgotten() {
     client.close(&opened);
     world.pass(1000);
     world.iods.hold();
-    world.pass(SETTLE_MS);
+    world.pass(RECORD_SIZE_MS);
     assert_eq!(world.iods.waiting(), 1, "the daemon is asked to flush");
     let reopened = client
         .call(Open {

@@ -16,7 +16,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at};
-use crate::size::{SETTLE_MS, TOLD_FILES_MAX};
+use crate::size::{RECORD_SIZE_MS, REPORTED_FILES_MAX};
 
 fn tells<M: WireCall>(client: &Client, told: SizeReport, message: M) -> M::Reply {
     client.call_as(Envelope { size_reports: vec![told], ..client.next() }, message).unwrap()
@@ -168,7 +168,7 @@ fn a_false_word_holds_until_the_daemons_are_asked_and_loses_nothing() {
     world.write(&opened, 9000).unwrap();
     close_telling(&client, &opened, some);
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100), "its own file, by its own word");
-    world.pass(SETTLE_MS + 2000);
+    world.pass(RECORD_SIZE_MS + 2000);
     world.settle();
     assert_eq!(
         (client.stat("f").unwrap().bytes, world.status().sizes_in_objects),
@@ -334,8 +334,8 @@ fn more_reports_than_a_client_sends_are_refused() {
             .map_err(|failure| failure.status)
     };
     let full = || told(vec![daemon(1, REPORTED_OBJECTS_MAX - 1), daemon(2, 1)]);
-    assert_eq!(tell(vec![full(); TOLD_FILES_MAX]), Ok(()));
-    assert_eq!(tell(vec![full(); TOLD_FILES_MAX + 1]), Err(Status::LimitExceeded));
+    assert_eq!(tell(vec![full(); REPORTED_FILES_MAX]), Ok(()));
+    assert_eq!(tell(vec![full(); REPORTED_FILES_MAX + 1]), Err(Status::LimitExceeded));
     assert_eq!(
         tell(vec![told(vec![daemon(1, REPORTED_OBJECTS_MAX), daemon(2, 1)])]),
         Err(Status::LimitExceeded)

@@ -223,7 +223,7 @@ fn a_daemon_that_is_down_is_named_and_its_truncate_ends_when_it_is_back() {
     assert!(failure.detail.contains("I/O daemon 2"), "{failure}");
     let waits = client.begin(1, Stat { at: at("f"), follow: true });
     assert!(!waits.has_come(), "it may be back with the next heartbeat");
-    world.pass(crate::size::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
+    world.pass(crate::size::GATE_WAIT_KNOWN_REASON_MS_MAX + 2 * crate::TICK_MS);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
     assert!(told.detail.contains("I/O daemon 2"), "{told}");
     world.iods.state().dead.clear();
@@ -275,7 +275,7 @@ fn a_call_at_a_gate_without_a_known_reason_fails_within_its_attempt() {
     world.iods.hold();
     let _truncate = client.begin(1, set_size("f", 100));
     let waits = client.begin(2, Stat { at: at("f"), follow: true });
-    world.pass(crate::size::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
+    world.pass(crate::size::GATE_WAIT_KNOWN_REASON_MS_MAX + 2 * crate::TICK_MS);
     assert!(!waits.has_come(), "a truncate that goes on is waited for");
     world.pass(crate::size::GATE_WAIT_MS_MAX);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();

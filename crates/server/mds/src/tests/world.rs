@@ -436,7 +436,7 @@ impl World {
 
     /// Time passes until every size that can be collected is recorded.
     pub fn settle(&self) {
-        self.pass(crate::size::SETTLE_MS + 1500);
+        self.pass(crate::size::RECORD_SIZE_MS + 1500);
     }
 
     /// Time passes; only the daemons that `beats` selects send heartbeats.

@@ -8,13 +8,13 @@ use braid_types::{FileIndex, ShardId};
 use crate::core::{MdsCore, report};
 
 /// Inodes counted in one tick: a page of the store.
-const PAGE: usize = 1024;
+const INODES_PER_TICK: usize = 1024;
 /// Time from the end of one count to the start of the next.
-const REST: Duration = Duration::from_secs(60);
+const RECOUNT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The count in progress, and the last complete one.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct FileCount {
     files: u64,
     counted: u64,
     shard: u16,
@@ -22,7 +22,7 @@ pub(crate) struct Census {
     next: Duration,
 }
 
-impl Census {
+impl FileCount {
     /// The last complete count; during the first count, the files counted so far.
     pub(crate) fn files(&self) -> u64 {
         self.files.max(self.counted)
@@ -31,26 +31,26 @@ impl Census {
 
 impl MdsCore {
     /// Counts one more page.
-    pub(crate) fn count_files(self: &Arc<Self>, now: Duration) {
+    pub(crate) fn count_files_step(self: &Arc<Self>, now: Duration) {
         let (shard, after) = {
-            let census = &self.state().census;
+            let census = &self.state().file_count;
             if now < census.next {
                 return;
             }
             (census.shard, census.after)
         };
-        let page = self.names.files(ShardId(shard), after, PAGE).unwrap_or_else(|failure| {
+        let page = self.namespace.files(ShardId(shard), after, INODES_PER_TICK).unwrap_or_else(|failure| {
             report("counting files", &failure);
             Vec::new()
         });
-        let census = &mut self.state().census;
+        let census = &mut self.state().file_count;
         census.counted += page.len() as u64;
         census.after = page.last().map(|(file, _)| *file);
         if census.after.is_none() {
             census.shard += 1;
         }
-        if census.shard >= self.names.shards() {
-            *census = Census { files: census.counted, next: now + REST, ..Census::default() };
+        if census.shard >= self.namespace.shards() {
+            *census = FileCount { files: census.counted, next: now + RECOUNT_INTERVAL, ..FileCount::default() };
         }
     }
 }

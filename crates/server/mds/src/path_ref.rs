@@ -20,30 +20,30 @@ impl MdsCore {
         at: &PathRef,
         follow: bool,
     ) -> Result<Arc<Inode>, Failure> {
-        let (from, path) = start(call, at)?;
+        let (from, path) = split_path(call, at)?;
         self.check_start(call, from)?;
-        let inode = self.names.resolve(&call.who, from, path, follow)?;
+        let inode = self.namespace.resolve(&call.who, from, path, follow)?;
         self.check_below(call, &inode)?;
         if !path.is_empty() {
-            note_reached(call, &inode);
+            note_reached_file(call, &inode);
         }
         Ok(inode)
     }
 
     /// The directory and name of a path reference, whether the name exists or not.
     pub(crate) fn slot_at(&self, call: &Call, at: &PathRef, follow: bool) -> Result<NameSlot, Failure> {
-        let (from, path) = start(call, at)?;
+        let (from, path) = split_path(call, at)?;
         self.check_start(call, from)?;
-        let slot = self.names.resolve_slot(&call.who, from, path, follow)?;
+        let slot = self.namespace.resolve_slot(&call.who, from, path, follow)?;
         if call.connection.root != FileIndex::ROOT {
-            self.check_below(call, &*self.names.getattr(slot.directory)?)?;
+            self.check_below(call, &*self.namespace.getattr(slot.directory)?)?;
         }
         Ok(slot)
     }
 
     /// The file of an index.
     pub(crate) fn file_named(&self, call: &Call, file: FileIndex) -> Result<Arc<Inode>, Failure> {
-        let inode = self.names.getattr(if file == FileIndex::ROOT {
+        let inode = self.namespace.getattr(if file == FileIndex::ROOT {
             call.connection.root
         } else {
             file
@@ -54,17 +54,17 @@ impl MdsCore {
     }
 
     fn check_start(&self, call: &Call, from: FileIndex) -> Result<(), Failure> {
-        if from == call.connection.root || !is_searching(call) {
+        if from == call.connection.root || !must_search_directories(call) {
             return Ok(());
         }
-        self.check_reach(call, &*self.names.getattr(from)?)
+        self.check_reach(call, &*self.namespace.getattr(from)?)
     }
 
     /// An index is no secret. A user who names a file by index must be able to search every
     /// directory above it, as with a path, or have it open. For a mount that vouches for its users,
     /// the kernel has checked that.
     fn check_reach(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
-        if !is_searching(call) || self.is_searchable(call, inode) || self.is_known(call, inode) {
+        if !must_search_directories(call) || self.is_searchable(call, inode) || self.is_open_or_reached(call, inode) {
             return Ok(());
         }
         Err(Failure::new(
@@ -80,7 +80,7 @@ impl MdsCore {
         }
         // A file without a name is below no directory.
         for _ in 0..if inode.nlink > 0 { DEPTH_MAX } else { 0 } {
-            let Ok(directory) = self.names.getattr(at) else { return false };
+            let Ok(directory) = self.namespace.getattr(at) else { return false };
             if permit(&call.who, &directory, Want::EXECUTE).is_err() {
                 return false;
             }
@@ -94,20 +94,20 @@ impl MdsCore {
 
     /// Whether the session has the file open, or reached it by another of its names. Until all
     /// sessions have reclaimed after a restart, any of them may have a file without a name open.
-    fn is_known(&self, call: &Call, inode: &Inode) -> bool {
+    fn is_open_or_reached(&self, call: &Call, inode: &Inode) -> bool {
         call.connection.has_reached(inode.file)
-            || inode.nlink == 0 && self.is_in_doubt()
-            || self.has_open(call, inode, |open| !open.is_none())
+            || inode.nlink == 0 && self.sizes_uncertain()
+            || self.session_has_open(call, inode, |open| !open.is_none())
     }
 
     /// Whether the session of a call has a file open, in a way that satisfies `so`.
-    pub(crate) fn has_open(
+    pub(crate) fn session_has_open(
         &self,
         call: &Call,
         inode: &Inode,
         so: impl Fn(&OpenFile) -> bool,
     ) -> bool {
-        self.names.opens_of(inode.file).iter().any(|open| open.session == call.asker() && so(open))
+        self.namespace.opens_of(inode.file).iter().any(|open| open.session == call.caller_session() && so(open))
     }
 
     /// Checks that the file is below the subtree of the key, however a path or an index led to it.
@@ -124,7 +124,7 @@ impl MdsCore {
             if at == FileIndex::ROOT {
                 break;
             }
-            at = self.names.getattr(at)?.parent;
+            at = self.namespace.getattr(at)?.parent;
         }
         Err(Failure::new(
             Status::PermissionDenied,
@@ -134,18 +134,18 @@ impl MdsCore {
 }
 
 /// Records that a file was reached by one of its names, in a directory that may be searched.
-pub(crate) fn note_reached(call: &Call, inode: &Inode) {
-    if inode.linked && is_searching(call) {
+pub(crate) fn note_reached_file(call: &Call, inode: &Inode) {
+    if inode.linked && must_search_directories(call) {
         call.connection.note_reached(inode.file);
     }
 }
 
 /// Whether the server checks search permission of directories for the caller: it has a ticket.
-fn is_searching(call: &Call) -> bool {
+fn must_search_directories(call: &Call) -> bool {
     !call.connection.vouches() && !call.who.bypasses_permissions()
 }
 
-fn start<'a>(call: &Call, at: &'a PathRef) -> Result<(FileIndex, &'a [u8]), Failure> {
+fn split_path<'a>(call: &Call, at: &'a PathRef) -> Result<(FileIndex, &'a [u8]), Failure> {
     if at.path.len() > PATH_BYTES_MAX {
         return Err(Status::NameTooLong.into());
     }

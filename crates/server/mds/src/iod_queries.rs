@@ -18,34 +18,34 @@ use crate::core::MdsCore;
 
 /// Each daemon's reply, in the order of the calls.
 pub(crate) type Replies<R> = Vec<(IodId, Result<R, Failure>)>;
-type GiveUp = Box<dyn FnOnce(&Arc<MdsCore>, Failure) + Send>;
-type Done<R> = Box<dyn FnOnce(&Arc<MdsCore>, Replies<R>) + Send>;
+type OnGiveUp = Box<dyn FnOnce(&Arc<MdsCore>, Failure) + Send>;
+type QueryGroupDone<R> = Box<dyn FnOnce(&Arc<MdsCore>, Replies<R>) + Send>;
 
 /// Queries that are given up when their daemon goes down, or when they are too old. At most as many
 /// as the daemons' queues hold (I9).
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct PendingQueries {
     next: u64,
-    waiting: BTreeMap<u64, Question>,
+    waiting: BTreeMap<u64, IodQuery>,
 }
 
-struct Question {
+struct IodQuery {
     iod: IodId,
-    since: Duration,
+    asked_at: Duration,
     patience: Duration,
-    give_up: GiveUp,
+    give_up: OnGiveUp,
 }
 
-struct Gather<R> {
+struct QueryGroup<R> {
     left: usize,
     replies: Vec<(IodId, Option<Result<R, Failure>>)>,
-    done: Option<Done<R>>,
+    done: Option<QueryGroupDone<R>>,
 }
 
 impl MdsCore {
     /// Queries each daemon; `done` gets every reply. A daemon that is down is not asked: its reply
     /// is an error that names it, without delay (I8). No lock may be held here.
-    pub(crate) fn ask_all<M>(
+    pub(crate) fn query_iods<M>(
         self: &Arc<Self>,
         calls: Vec<(IodId, M)>,
         done: impl FnOnce(&Arc<Self>, Replies<M::Reply>) + Send + 'static,
@@ -53,13 +53,13 @@ impl MdsCore {
         M: WireCall + 'static,
         M::Reply: Send + 'static,
     {
-        self.ask_each(calls, None, done);
+        self.query_each(calls, None, done);
     }
 
     /// As [`MdsCore::ask_all`], for queries that may be carried out after they were given up. A
     /// daemon that goes down in the meantime is not waited for, nor any daemon for longer than
     /// `patience`, whatever its link does (I8).
-    pub(crate) fn ask_within<M>(
+    pub(crate) fn query_iods_within<M>(
         self: &Arc<Self>,
         calls: Vec<(IodId, M)>,
         patience: Duration,
@@ -68,10 +68,10 @@ impl MdsCore {
         M: WireCall + 'static,
         M::Reply: Send + 'static,
     {
-        self.ask_each(calls, Some(patience), done);
+        self.query_each(calls, Some(patience), done);
     }
 
-    fn ask_each<M>(
+    fn query_each<M>(
         self: &Arc<Self>,
         calls: Vec<(IodId, M)>,
         patience: Option<Duration>,
@@ -85,37 +85,37 @@ impl MdsCore {
         }
         let replies = calls.iter().map(|(iod, _)| (*iod, None)).collect();
         let gather =
-            Arc::new(Mutex::new(Gather { left: calls.len(), replies, done: Some(Box::new(done)) }));
+            Arc::new(Mutex::new(QueryGroup { left: calls.len(), replies, done: Some(Box::new(done)) }));
         for (at, (iod, message)) in calls.into_iter().enumerate() {
             let (me, gather) = (self.clone(), gather.clone());
-            if let Some(down) = self.down(iod) {
-                me.gathered(&gather, at, Err(down));
+            if let Some(down) = self.unreachable_reason(iod) {
+                me.add_reply(&gather, at, Err(down));
                 continue;
             }
             let number = patience.map(|patience| {
                 let gather = gather.clone();
-                let give_up = move |core: &Arc<Self>, why| core.gathered(&gather, at, Err(why));
-                self.asked().insert(Question {
+                let give_up = move |core: &Arc<Self>, why| core.add_reply(&gather, at, Err(why));
+                self.queries().insert(IodQuery {
                     iod,
-                    since: self.now(),
+                    asked_at: self.now(),
                     patience,
                     give_up: Box::new(give_up),
                 })
             });
             let answered = move |answer| {
-                if number.is_some_and(|number| me.asked().waiting.remove(&number).is_none()) {
+                if number.is_some_and(|number| me.queries().waiting.remove(&number).is_none()) {
                     return;
                 }
                 let reply = me.read_reply::<M>(iod, answer);
-                me.gathered(&gather, at, reply);
+                me.add_reply(&gather, at, reply);
             };
             self.env.link.call(iod, M::OP, message.to_bytes(), Box::new(answered));
         }
     }
 
-    fn gathered<R: Send>(
+    fn add_reply<R: Send>(
         self: &Arc<Self>,
-        gather: &Mutex<Gather<R>>,
+        gather: &Mutex<QueryGroup<R>>,
         at: usize,
         reply: Result<R, Failure>,
     ) {
@@ -136,22 +136,22 @@ impl MdsCore {
     }
 
     /// Gives up queries of daemons that are down, and queries that are too old.
-    pub(crate) fn give_up_asked(self: &Arc<Self>, now: Duration) {
+    pub(crate) fn expire_queries(self: &Arc<Self>, now: Duration) {
         let asked: Vec<IodId> =
-            self.asked().waiting.values().map(|question| question.iod).collect();
+            self.queries().waiting.values().map(|question| question.iod).collect();
         let down: HashMap<IodId, Failure> =
-            asked.into_iter().filter_map(|iod| Some((iod, self.down(iod)?))).collect();
-        let late = |question: &mut Question| now.saturating_sub(question.since) > question.patience;
+            asked.into_iter().filter_map(|iod| Some((iod, self.unreachable_reason(iod)?))).collect();
+        let late = |question: &mut IodQuery| now.saturating_sub(question.asked_at) > question.patience;
         let is_given_up =
-            |_: &u64, question: &mut Question| down.contains_key(&question.iod) || late(question);
-        let given_up: Vec<Question> =
-            self.asked().waiting.extract_if(.., is_given_up).map(|(_, it)| it).collect();
-        for Question { iod, since, give_up, .. } in given_up {
+            |_: &u64, question: &mut IodQuery| down.contains_key(&question.iod) || late(question);
+        let given_up: Vec<IodQuery> =
+            self.queries().waiting.extract_if(.., is_given_up).map(|(_, it)| it).collect();
+        for IodQuery { iod, asked_at: since, give_up, .. } in given_up {
             let waited = now.saturating_sub(since).as_secs_f64();
             let late = || {
                 Failure::blaming(
                     Status::TryAgain,
-                    &self.name(iod),
+                    &self.iod_name(iod),
                     format!("it did not answer in {waited:.1} s"),
                 )
             };
@@ -159,7 +159,7 @@ impl MdsCore {
         }
     }
 
-    fn down(&self, iod: IodId) -> Option<Failure> {
+    fn unreachable_reason(&self, iod: IodId) -> Option<Failure> {
         let state = self.state();
         let name = || state.cluster.name(iod);
         if state.cluster.is_removed(iod) {
@@ -169,16 +169,16 @@ impl MdsCore {
                 "it was removed from the cluster",
             ));
         }
-        (!state.cluster.is_heard(iod))
+        (!state.cluster.is_reachable(iod))
             .then(|| Failure::blaming(Status::TryAgain, &name(), "it is down"))
     }
 
-    fn name(&self, iod: IodId) -> String {
+    fn iod_name(&self, iod: IodId) -> String {
         self.state().cluster.name(iod)
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queries(&self) -> MutexGuard<'_, PendingQueries> {
+        self.iod_queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_reply<M: WireCall>(
@@ -186,7 +186,7 @@ impl MdsCore {
         iod: IodId,
         answer: Result<Answer, NetError>,
     ) -> Result<M::Reply, Failure> {
-        let name = || self.name(iod);
+        let name = || self.iod_name(iod);
         let unanswered = |error: NetError| {
             let name = name();
             // The reason follows the name, which the error's text contains too.
@@ -211,15 +211,15 @@ impl MdsCore {
     }
 }
 
-impl Asked {
-    fn insert(&mut self, question: Question) -> u64 {
+impl PendingQueries {
+    fn insert(&mut self, question: IodQuery) -> u64 {
         self.next += 1;
         self.waiting.insert(self.next, question);
         self.next
     }
 }
 
-impl std::fmt::Debug for Asked {
+impl std::fmt::Debug for PendingQueries {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Asked({} waiting)", self.waiting.len())
     }

@@ -27,7 +27,7 @@ use braid_wire::{
 
 use super::fsck::{FILES_BYTES_MAX, FILES_MAX};
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
     objects,
 };
@@ -36,9 +36,9 @@ use crate::{
 const LOOKED_AT_MAX: usize = 32_768;
 
 impl MdsCore {
-    pub(super) fn iod_remove(&self, call: Call, r: &IodRemove) -> Flow {
+    pub(super) fn iod_remove(&self, call: Call, r: &IodRemove) -> CallOutcome {
         let removed = self.remove_iod(r.iod, r.lost);
-        Flow::from(call, removed)
+        CallOutcome::from(call, removed)
     }
 
     fn remove_iod(&self, id: IodId, lost: bool) -> Result<(), Failure> {
@@ -55,12 +55,12 @@ impl MdsCore {
                 return Err(Failure::new(Status::TryAgain, why));
             }
         }
-        let outcome = self.take_out(id, lost);
+        let outcome = self.remove_checked(id, lost);
         self.state().removing.remove(&id);
         outcome
     }
 
-    fn take_out(&self, id: IodId, lost: bool) -> Result<(), Failure> {
+    fn remove_checked(&self, id: IodId, lost: bool) -> Result<(), Failure> {
         let heard = self.state().cluster.check_removal(id, lost)?;
         if lost {
             self.assume_parts_on(id)?;
@@ -73,15 +73,15 @@ impl MdsCore {
                 return Err(Failure::new(Status::Busy, why));
             }
         }
-        self.names.remove_iod(id)?;
+        self.namespace.remove_iod(id)?;
         {
             let mut state = self.state();
             state.cluster.remove(id);
             // Deletions, truncates and sizes that waited for it continue with the next tick.
-            state.deleter.queued();
-            state.daemon_back = true;
+            state.deletions.note_queued();
+            state.iod_returned = true;
         }
-        self.any_removed.store(true, Ordering::Release);
+        self.any_iod_removed.store(true, Ordering::Release);
         tracing::warn!(%id, lost, "an I/O daemon was removed from the cluster");
         // Again, for files that were first written in the meantime, if it was up.
         if lost { self.assume_parts_on(id) } else { Ok(()) }
@@ -90,7 +90,7 @@ impl MdsCore {
     /// Fails if a file has a part on the daemon, or may have one.
     fn check_unused(&self, id: IodId) -> Result<(), Failure> {
         self.each_file_on(id, |inode, parts| {
-            if self.may_exist(inode, &parts).is_empty() {
+            if self.possible_parts(inode, &parts).is_empty() {
                 return Ok(());
             }
             let path = String::from_utf8_lossy(&self.path_of(inode)?).into_owned();
@@ -106,12 +106,12 @@ impl MdsCore {
     fn assume_parts_on(&self, id: IodId) -> Result<(), Failure> {
         let who = Identity::root();
         self.each_file_on(id, |inode, parts| {
-            let parts = self.may_exist(inode, &parts);
+            let parts = self.possible_parts(inode, &parts);
             if parts.iter().all(|part| inode.parts.contains(part)) {
                 return Ok(());
             }
             let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-            match self.names.assume_parts(&change, inode.file, &parts) {
+            match self.namespace.assume_parts(&change, inode.file, &parts) {
                 Err(failure) if failure.status == Status::StaleHandle => Ok(()),
                 outcome => outcome,
             }
@@ -120,7 +120,7 @@ impl MdsCore {
 
     /// Which of these parts of a file exist, or may exist. While its size is in its objects, every
     /// part may exist, unless its daemons have said otherwise since its last writer.
-    fn may_exist(&self, inode: &Inode, parts: &Parts) -> Parts {
+    fn possible_parts(&self, inode: &Inode, parts: &Parts) -> Parts {
         let state = self.state();
         let heard = state.sizes.cached(inode.file);
         let heard = heard.filter(|found| found.fetch.generation == inode.size_generation);
@@ -140,10 +140,10 @@ impl MdsCore {
         mut seen: impl FnMut(&Inode, Parts) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let alone = BTreeSet::from([id]);
-        for shard in (0..self.names.shards()).map(ShardId) {
+        for shard in (0..self.namespace.shards()).map(ShardId) {
             let mut after = None;
             loop {
-                let page = self.names.files(shard, after, FILES_MAX)?;
+                let page = self.namespace.files(shard, after, FILES_MAX)?;
                 let Some((last, _)) = page.last() else { break };
                 after = Some(*last);
                 for inode in page.into_iter().filter_map(|(_, inode)| inode.ok()) {
@@ -158,9 +158,9 @@ impl MdsCore {
         Ok(())
     }
 
-    pub(super) fn fsck_affected(&self, call: Call, r: &FsckAffected) -> Flow {
+    pub(super) fn fsck_affected(&self, call: Call, r: &FsckAffected) -> CallOutcome {
         let affected = self.affected(r);
-        Flow::from(call, affected)
+        CallOutcome::from(call, affected)
     }
 
     fn affected(&self, r: &FsckAffected) -> Result<FsckAffectedReply, Failure> {
@@ -168,7 +168,7 @@ impl MdsCore {
         let (mut files, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
         let mut after = (r.after != FileIndex(0)).then_some(r.after);
         while looked_at < LOOKED_AT_MAX {
-            let page = self.names.files(r.shard, after, FILES_MAX)?;
+            let page = self.namespace.files(r.shard, after, FILES_MAX)?;
             if page.is_empty() {
                 return Ok(FsckAffectedReply { files, next: None });
             }
@@ -180,7 +180,7 @@ impl MdsCore {
                         .layout
                         .as_deref()
                         .map(|layout| objects::parts_on_only(layout, &alone));
-                    parts.is_some_and(|parts| !self.may_exist(inode, &parts).is_empty())
+                    parts.is_some_and(|parts| !self.possible_parts(inode, &parts).is_empty())
                 });
                 if let Some(inode) = affected {
                     let found = self.check_file(&inode)?;
@@ -197,12 +197,12 @@ impl MdsCore {
     }
 
     /// Refuses opens of a file that lost a part with its daemon: see invariant 3.
-    pub(super) fn may_open_damaged(&self, inode: &Inode, rights: Rights) -> Result<(), Failure> {
-        if !self.any_removed.load(Ordering::Acquire) {
+    pub(super) fn check_lost_parts(&self, inode: &Inode, rights: Rights) -> Result<(), Failure> {
+        if !self.any_iod_removed.load(Ordering::Acquire) {
             return Ok(());
         }
         let Some(lost) = self.lost_part(inode) else { return Ok(()) };
-        let is_size_known = !inode.size_in_objects || self.heard(inode).is_some();
+        let is_size_known = !inode.size_in_objects || self.cached_attributes(inode).is_some();
         if is_size_known && !rights.allow(Rights::WRITE) { Ok(()) } else { Err(lost) }
     }
 

@@ -22,51 +22,51 @@ impl MdsCore {
             let mut state = me.state();
             state.ticks += 1;
             state.cluster.age(now);
-            let back = std::mem::take(&mut state.daemon_back);
+            let back = std::mem::take(&mut state.iod_returned);
             if back {
-                state.deleter.let_go();
+                state.deletions.retry_blocked();
             }
             (state.ticks, back)
         };
         me.free_unanswered_slots();
-        me.give_up_asked(now);
+        me.expire_queries(now);
         me.end_silent(now);
-        me.look_at_doubt();
+        me.end_uncertainty_if_reclaimed();
         me.end_grace(now);
-        me.finish_endings();
-        me.end_again();
+        me.finish_session_ends();
+        me.retry_cleanup();
         if back || tick.is_multiple_of(RETRY_TICKS) {
             me.retry_intents();
-            me.collect_again();
+            me.collect_retries();
         } else {
             me.collect();
         }
-        me.settle_sizes();
-        me.settle_deletions();
+        me.record_due_sizes();
+        me.confirm_deletions();
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
-        me.expire_waiting(now);
+        me.expire_gate_waits(now);
         me.expire_lock_waits(now);
         me.age_leases(now);
-        me.count_files(now);
+        me.count_files_step(now);
         me.reserve_indexes();
     }
 
     /// Reserves file indexes before they are needed, on a thread where waiting for the disk delays
     /// no call.
     fn reserve_indexes(self: &Arc<Self>) {
-        if !self.names.is_low_on_indexes() || self.reserving.swap(true, Ordering::AcqRel) {
+        if !self.namespace.is_low_on_indexes() || self.reserving_indexes.swap(true, Ordering::AcqRel) {
             return;
         }
         let me = self.clone();
         self.env.spawner.spawn(Box::new(move || {
-            if let Err(failure) = me.names.reserve_ahead() {
+            if let Err(failure) = me.namespace.reserve_ahead() {
                 report("reserving file indexes", &failure);
             }
-            me.reserving.store(false, Ordering::Release);
+            me.reserving_indexes.store(false, Ordering::Release);
         }));
     }
 
-    fn expire_waiting(self: &Arc<Self>, now: std::time::Duration) {
+    fn expire_gate_waits(self: &Arc<Self>, now: std::time::Duration) {
         let expired = self.state().sizes.expire_gates(now);
         expired.into_iter().for_each(|((call, _), failure)| self.fail(call, &failure));
     }

@@ -8,30 +8,30 @@ use braid_wire::message::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, CallOutcome},
     core::MdsCore,
 };
 
 impl MdsCore {
-    pub(super) fn stat(&self, call: Call, r: &Stat) -> Flow {
+    pub(super) fn stat(&self, call: Call, r: &Stat) -> CallOutcome {
         match self.file_at(&call, &r.at, r.follow) {
-            Ok(inode) => self.attributes_of(
+            Ok(inode) => self.reply_with_attributes(
                 call,
                 inode,
                 || MdsRequest::Stat(r.clone()),
                 |attributes: Attributes| attributes,
             ),
-            Err(failure) => Flow::Fail(call, failure),
+            Err(failure) => CallOutcome::Fail(call, failure),
         }
     }
 
-    pub(super) fn read_link(&self, call: Call, r: &ReadLink) -> Flow {
+    pub(super) fn read_link(&self, call: Call, r: &ReadLink) -> CallOutcome {
         let target =
-            self.file_at(&call, &r.at, false).and_then(|inode| self.names.readlink(inode.file));
-        Flow::from(call, target)
+            self.file_at(&call, &r.at, false).and_then(|inode| self.namespace.readlink(inode.file));
+        CallOutcome::from(call, target)
     }
 
-    pub(super) fn access(&self, call: Call, r: &Access) -> Flow {
+    pub(super) fn access(&self, call: Call, r: &Access) -> CallOutcome {
         let allowed = self.file_at(&call, &r.at, true).and_then(|inode| {
             if r.mask > 7 {
                 return Err(Failure::new(Status::Invalid, "the access bits are 4, 2 and 1"));
@@ -41,6 +41,6 @@ impl MdsCore {
             }
             braid_meta::permit(&call.who, &inode, Want(r.mask))
         });
-        Flow::from(call, allowed)
+        CallOutcome::from(call, allowed)
     }
 }
