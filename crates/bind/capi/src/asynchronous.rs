@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use braid_client::Started;
+use braid_client::PendingOperation;
 use libc::{iovec, ssize_t};
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 /// A nonblocking call that was started.
 #[allow(non_camel_case_types)]
 pub struct braid_request {
-    started: Started<Outcome<ssize_t>>,
+    started: PendingOperation<Outcome<ssize_t>>,
     /// The process whose threads run it.
     process: u32,
 }
@@ -209,6 +209,6 @@ fn start(
     Ok(hand_out(open.cluster.client.start(move |_| work())))
 }
 
-pub(crate) fn hand_out(started: Started<Outcome<ssize_t>>) -> *mut braid_request {
+pub(crate) fn hand_out(started: PendingOperation<Outcome<ssize_t>>) -> *mut braid_request {
     ptr::from_mut(Box::leak(Box::new(braid_request { started, process: process::mark() })))
 }

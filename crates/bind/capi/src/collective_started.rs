@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use braid_client::{File, Group, Started};
+use braid_client::{File, Group, PendingOperation};
 use libc::ssize_t;
 
 use crate::{
@@ -88,8 +88,8 @@ where
     hand_out(match ready {
         // The work holds the handle itself. If braid_close comes first, the work closes the file,
         // as for calls that are not collective.
-        Ok((file, work)) => Started::apart(move || work(&file, &*group)),
-        Err(failure) => Started::apart(move || {
+        Ok((file, work)) => PendingOperation::on_own_thread(move || work(&file, &*group)),
+        Err(failure) => PendingOperation::on_own_thread(move || {
             refuse(&*group, &failure);
             Err(failure)
         }),

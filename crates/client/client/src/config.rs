@@ -87,7 +87,7 @@ pub enum Credential {
         secret: Secret,
     },
     /// Any other source of a proof, called for every new session.
-    Source(SourceBox),
+    Source(SharedCredentialSource),
 }
 
 impl Credential {
@@ -116,7 +116,7 @@ pub struct Proof {
 }
 
 /// Supplies the identity of the program, each time a session is opened.
-pub trait Source: Send + Sync {
+pub trait CredentialSource: Send + Sync {
     /// The proof for a new connection to the metadata server.
     ///
     /// # Errors
@@ -126,15 +126,15 @@ pub trait Source: Send + Sync {
 
 /// A [`Source`] that can be cloned and printed.
 #[derive(Clone)]
-pub struct SourceBox(pub Arc<dyn Source>);
+pub struct SharedCredentialSource(pub Arc<dyn CredentialSource>);
 
-impl fmt::Debug for SourceBox {
+impl fmt::Debug for SharedCredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Source(..)")
     }
 }
 
-impl Source for Credential {
+impl CredentialSource for Credential {
     fn proof(&self) -> Result<Proof> {
         let proof = |role, credential, secret: &Secret| {
             Ok(Proof { role, credential, secret: secret.clone(), mds: Vec::new(), cluster: None })

@@ -185,7 +185,7 @@ impl Error {
         self
     }
 
-    pub(crate) fn broken(server: impl fmt::Display, error: WireError) -> Self {
+    pub(crate) fn malformed_reply(server: impl fmt::Display, error: WireError) -> Self {
         let error =
             NetError::PeerMisbehaved { server: server.to_string(), what: error.to_string() };
         Self::from(error)

@@ -13,11 +13,11 @@ mod fork;
 pub mod group;
 mod keyfile;
 pub mod lease;
-mod place;
+mod path_ref;
 pub mod plan;
 pub mod settings;
 
-pub use blocking::{Client, File, Leases, Listing, Started, refuse_all};
+pub use blocking::{Client, File, Leases, Listing, PendingOperation, refuse_all};
 pub use braid_layout::{BlockCyclicDimension, Distribution, Extent, Extents, Layout, Pattern, View};
 pub use braid_net::{CallDeadline, CallDeadlineHandle, Pipe, TlsPolicy};
 pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};
@@ -32,13 +32,13 @@ pub use braid_wire::{
         },
     },
 };
-pub use config::{Config, Credential, Proof, Source, SourceBox};
+pub use config::{Config, Credential, Proof, CredentialSource, SharedCredentialSource};
 pub use engine::{
-    CollectiveMode, CollectiveOptions, FileView, HeldRoom, LockCancelHandle, OpenOptions, Overlap,
+    CollectiveMode, CollectiveOptions, FileView, Reservation, LockCancelHandle, OpenOptions, Overlap,
     ReadPiece, WritePiece,
 };
 pub use error::{Error, Result};
 pub use group::{Group, TcpGroup, ThreadGroup};
 pub use keyfile::KeyFile;
 pub use lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket};
-pub use place::ToAt;
+pub use path_ref::ToAt;

@@ -116,7 +116,7 @@ impl Holder {
         // A thread that opens the file meanwhile begins under a lease that is asked for afterwards.
         self.drain_and(&data, || {
             // If this call fails, the server recalls the lease when it needs it.
-            let _ = self.leases.give_back(LeaseOf::Data(data.file()));
+            let _ = self.leases.return_lease(LeaseOf::Data(data.file()));
         });
         self.data.forget(data, |_| false);
     }

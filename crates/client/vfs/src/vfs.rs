@@ -111,7 +111,7 @@ impl Vfs {
     /// are unresponsive. A gateway sets it for each request, except those that may wait without
     /// limit (a lock) and those that no program waits for (write-back of pages).
     pub fn bound(&self) -> CallDeadline {
-        self.client().bound()
+        self.client().begin_deadline()
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -150,7 +150,7 @@ impl Vfs {
 
     /// Ends the session and its leases, for a gateway that has ended. No call may follow.
     pub fn leave(&self) {
-        self.client().leave();
+        self.client().end_session();
     }
 
     /// Attributes of a reply that are not cacheable.

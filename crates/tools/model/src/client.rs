@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use braid_client::lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled, Run};
+use braid_client::lease::{LeaseRequest, RequiredAction, LeaseState, LeaseOf, LeaseTicket, Recalled, ServerEpoch};
 use braid_types::{MdsEpoch, SessionId};
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
@@ -16,7 +16,7 @@ use crate::{
 pub struct PendingCall {
     pub number: u32,
     pub want: Want,
-    ask: Option<Ask>,
+    ask: Option<LeaseRequest>,
     /// The names lease at the time when the call was sent.
     ticket: Option<LeaseTicket>,
 }
@@ -29,7 +29,7 @@ pub struct Client {
     pub clock: Duration,
     pub session: u64,
     pub epoch: u64,
-    pub holding: Holding,
+    pub holding: LeaseState,
     pub calling: Vec<PendingCall>,
     /// How many calls it may have pending at a time.
     pub at_once: usize,
@@ -58,7 +58,7 @@ impl Client {
             clock: START,
             session: number as u64 + 1,
             epoch: 1,
-            holding: Holding::new(),
+            holding: LeaseState::new(),
             calling: Vec::new(),
             at_once,
             wants: VecDeque::new(),
@@ -70,12 +70,12 @@ impl Client {
             dirty: None,
             uses: 2,
         };
-        client.holding.met(client.run());
+        client.holding.set_epoch(client.run());
         client
     }
 
-    pub fn run(&self) -> Run {
-        Run { session: SessionId(self.session), epoch: MdsEpoch(self.epoch) }
+    pub fn run(&self) -> ServerEpoch {
+        ServerEpoch { session: SessionId(self.session), epoch: MdsEpoch(self.epoch) }
     }
 
     pub fn ticket(&self, of: LeaseOf) -> Option<LeaseTicket> {
@@ -89,7 +89,7 @@ impl Client {
 
     /// Whether it has lost leases whose caches it must drop.
     pub fn must_drop(&self) -> bool {
-        !self.dead && matches!(self.holding.clone().duty(self.clock), Duty::Drop(_))
+        !self.dead && matches!(self.holding.clone().required_action(self.clock), RequiredAction::Invalidate(_))
     }
 
     /// Whether it has something to do that takes no time: no clock advances before it is done.
@@ -111,7 +111,7 @@ impl World {
         let client = &mut self.clients[who];
         let Some(want) = client.wants.pop_front() else { return };
         let asks = matches!(want, Want::Shared | Want::Data(_));
-        let ask = asks.then(|| client.holding.ask(client.clock));
+        let ask = asks.then(|| client.holding.begin_request(client.clock));
         let ticket = client.ticket(of);
         if want == Want::Change {
             // Its own change: the kernel drops what it cached of it.
@@ -137,7 +137,7 @@ impl World {
         if client.dead || client.awaits {
             return;
         }
-        if let Duty::Await(seen, _) = client.holding.duty(client.clock) {
+        if let RequiredAction::AwaitRecalls(seen, _) = client.holding.required_action(client.clock) {
             client.awaits = true;
             let (session, epoch, sent) = (client.session, client.epoch, client.clock);
             self.send(Message::Await { client: who, session, epoch, seen, sent });
@@ -147,11 +147,11 @@ impl World {
     /// All leases were lost: drops all caches.
     pub fn drop_all(&mut self, who: usize) {
         let clock = self.clients[who].clock;
-        if let Duty::Drop(lost) = self.clients[who].holding.duty(clock) {
+        if let RequiredAction::Invalidate(lost) = self.clients[who].holding.required_action(clock) {
             self.clients[who].cached = None;
             self.clients[who].page = None;
             self.flush(who);
-            self.clients[who].holding.all_dropped(lost);
+            self.clients[who].holding.all_invalidated(lost);
         }
     }
 
@@ -193,7 +193,7 @@ impl World {
                 self.clients[who].page = None;
             }
         }
-        if let Some(lease) = self.clients[who].holding.give_back(of) {
+        if let Some(lease) = self.clients[who].holding.return_lease(of) {
             let session = self.clients[who].session;
             self.send(Message::Return { session, lease });
         }
@@ -274,7 +274,7 @@ impl World {
                 client.calling.retain(|calling| calling.want != Want::Change);
                 client.recalled.clear();
                 client.unreturned.clear();
-                client.holding.met(client.run());
+                client.holding.set_epoch(client.run());
             }
             _ => {}
         }
@@ -290,7 +290,7 @@ impl World {
         if epoch > client.epoch {
             (client.epoch, client.awaits) = (epoch, false);
             client.recalled.clear();
-            client.holding.met(client.run());
+            client.holding.set_epoch(client.run());
         }
         true
     }
@@ -321,7 +321,7 @@ impl World {
                 // is taken in.
                 let held = calling
                     .ticket
-                    .is_some_and(|ticket| client.holding.still(&ticket, client.clock));
+                    .is_some_and(|ticket| client.holding.is_valid(&ticket, client.clock));
                 let careless = variant == Variant::NoContinuity && client.ticket(kept_of).is_some();
                 if held || careless {
                     client.cached = Some(value);

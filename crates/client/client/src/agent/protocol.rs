@@ -29,12 +29,12 @@ const VERSION: u16 = 1;
 /// The kernel's maximum of groups (65,536) takes 512 KiB (I9).
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 /// How long to wait for the agent, which gives up its call of the metadata server before this.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Ticket, its key, addresses of the metadata server, cluster.
-pub(super) type Given = ((Ticket, [u8; KEY_BYTES]), (Vec<String>, Option<ClusterUuid>));
+pub(super) type TicketReply = ((Ticket, [u8; KEY_BYTES]), (Vec<String>, Option<ClusterUuid>));
 
-pub(super) fn message(outcome: &Result<Given, Failure>) -> Vec<u8> {
+pub(super) fn message(outcome: &Result<TicketReply, Failure>) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     VERSION.encode(&mut out);
     out.extend(match outcome {
@@ -48,7 +48,7 @@ pub(super) fn ask(socket: &Path) -> Result<Proof> {
     let mut message = Vec::new();
     UnixStream::connect(socket)
         .and_then(|stream| {
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
             stream.take(MESSAGE_BYTES_MAX).read_to_end(&mut message)
         })
         .map_err(|error| from_io(error).at(format!("agent at {}", socket.display())))?;
@@ -57,7 +57,7 @@ pub(super) fn ask(socket: &Path) -> Result<Proof> {
     Ok(Proof { role: Role::Client, credential, secret: Secret::from_bytes(secret), mds, cluster })
 }
 
-fn parse(message: &[u8]) -> Result<Given> {
+fn parse(message: &[u8]) -> Result<TicketReply> {
     let strange = |what: &str| Error::new(Status::Malformed, format!("not an agent: {what}"));
     let mut from = Decoder::new(message);
     if from.array() != Ok(MAGIC) {
@@ -73,7 +73,7 @@ fn parse(message: &[u8]) -> Result<Given> {
         Err(_) => return Err(strange("its reply ends early")),
     }
     let body = from.take(from.remaining()).unwrap_or_default();
-    match decode_outcome::<Given>(body) {
+    match decode_outcome::<TicketReply>(body) {
         Ok(Ok(given)) => Ok(given),
         Ok(Err(failure)) => Err(Error::new(failure.status, failure.to_string())),
         Err(error) => Err(strange(&error.to_string())),

@@ -44,11 +44,11 @@ type Check = Box<dyn Fn() -> Result<AgentCheckReply> + Send + Sync>;
 pub struct Agent {
     listener: UnixListener,
     socket: PathBuf,
-    vouch: Arc<Voucher>,
+    issuer: Arc<TicketIssuer>,
     stopping: Arc<AtomicBool>,
 }
 
-struct Voucher {
+struct TicketIssuer {
     secret: Secret,
     mds: Vec<String>,
     cluster: Option<ClusterUuid>,
@@ -113,8 +113,8 @@ impl Agent {
             Error::new(status, error.to_string())
                 .with_hint("another --socket, in a directory that exists")
         })?;
-        let vouch = Arc::new(Voucher { secret, mds, cluster, check, busy: AtomicUsize::new(0) });
-        Ok(Self { listener, socket: socket.to_owned(), vouch, stopping: Arc::default() })
+        let vouch = Arc::new(TicketIssuer { secret, mds, cluster, check, busy: AtomicUsize::new(0) });
+        Ok(Self { listener, socket: socket.to_owned(), issuer: vouch, stopping: Arc::default() })
     }
 
     /// A handle that ends [`Agent::run`].
@@ -146,7 +146,7 @@ impl Agent {
     }
 
     fn answer(&self, stream: UnixStream) {
-        let vouch = Arc::clone(&self.vouch);
+        let vouch = Arc::clone(&self.issuer);
         if vouch.busy.fetch_add(1, Ordering::AcqRel) >= PROGRAMS_MAX {
             send(stream, &Err(Failure::new(Status::TryAgain, "the agent is busy")));
             vouch.busy.fetch_sub(1, Ordering::AcqRel);
@@ -159,7 +159,7 @@ impl Agent {
         };
         // Without a thread, the connection ends, and the program reports that no agent answers.
         if thread::Builder::new().name("braid-agent".into()).spawn(work).is_err() {
-            self.vouch.busy.fetch_sub(1, Ordering::AcqRel);
+            self.issuer.busy.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -180,8 +180,8 @@ impl Stopper {
     }
 }
 
-impl Voucher {
-    fn outcome(&self, stream: &UnixStream) -> Result<protocol::Given, Failure> {
+impl TicketIssuer {
+    fn outcome(&self, stream: &UnixStream) -> Result<protocol::TicketReply, Failure> {
         let identity = peer::identity(stream).map_err(|error| {
             Failure::new(Status::Internal, format!("the kernel does not report the user: {error}"))
         })?;
@@ -205,7 +205,7 @@ fn ticket(identity: Identity, check: &AgentCheckReply, nonce: [u8; 16]) -> Ticke
     }
 }
 
-fn send(mut stream: UnixStream, outcome: &Result<protocol::Given, Failure>) {
+fn send(mut stream: UnixStream, outcome: &Result<protocol::TicketReply, Failure>) {
     // A program that has disconnected needs no reply.
     let _ = stream
         .set_write_timeout(Some(WRITE_TIMEOUT))

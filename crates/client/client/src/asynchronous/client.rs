@@ -145,13 +145,13 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub async fn create_told(
+    pub async fn create_with_parent(
         &self,
         at: impl ToAt + Send,
         options: &OpenOptions,
     ) -> Result<(File<D>, Option<Attributes>)> {
         let at = at.to_at();
-        let (file, _, directory) = self.caller.create_told(&at, options).await?;
+        let (file, _, directory) = self.caller.create_with_parent(&at, options).await?;
         Ok((File::new(file)?, directory))
     }
 

@@ -14,7 +14,7 @@ use braid_wire::{Deny, Rights, message::types::Attributes};
 use super::Cursor;
 use crate::{
     calls::file_calls,
-    engine::{FileView, HeldRoom, OpenFile, ReadPiece, WritePiece},
+    engine::{FileView, Reservation, OpenFile, ReadPiece, WritePiece},
     error::Result,
     lease::LeaseTicket,
 };
@@ -125,8 +125,8 @@ impl<D: Driver> File<D> {
     /// Positions are those of the file, whatever the view. Never waits. `false`: too little space
     /// is reserved now; write the bytes through, which requests more. `held` belongs to this file
     /// and to one contiguous range.
-    pub fn hold_room(&self, offset: u64, bytes: u64, held: &mut HeldRoom) -> bool {
-        self.file.hold_room(offset, bytes, held)
+    pub fn reserve_space(&self, offset: u64, bytes: u64, held: &mut Reservation) -> bool {
+        self.file.reserve_space(offset, bytes, held)
     }
 
     /// Writes bytes with the space reserved in `held`, at an offset of the file. As
@@ -135,13 +135,13 @@ impl<D: Driver> File<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn write_held(
+    pub async fn write_reserved(
         &self,
-        held: &mut HeldRoom,
+        held: &mut Reservation,
         buffer: &[u8],
         offset: u64,
     ) -> Result<usize> {
-        self.file.write_held(held, offset, &[IoSlice::new(buffer)], None).await
+        self.file.write_reserved(held, offset, &[IoSlice::new(buffer)], None).await
     }
 
     /// Reads pieces of the file, whatever the view. They may come in any order and overlap. This

@@ -11,7 +11,7 @@ use braid_types::FileIndex;
 
 use super::Client;
 use crate::{
-    engine::{Engine, Notice, gate::lock},
+    engine::{Engine, RecallNotice, semaphore::lock},
     error::Result,
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
 };
@@ -25,8 +25,8 @@ impl<D: Driver> Client<D> {
     }
 
     /// Whether the lease was held, and allowed the same, from the moment of the ticket until now.
-    pub fn still(&self, ticket: &LeaseTicket) -> bool {
-        self.caller().engine().still(ticket)
+    pub fn is_lease_valid(&self, ticket: &LeaseTicket) -> bool {
+        self.caller().engine().is_valid(ticket)
     }
 
     /// Requests the names lease of a directory; `None` if something conflicts.
@@ -63,8 +63,8 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     /// As any call; the lease is lost in any case.
-    pub async fn give_back(&self, of: LeaseOf) -> Result<()> {
-        self.caller().give_back(of).await
+    pub async fn return_lease(&self, of: LeaseOf) -> Result<()> {
+        self.caller().return_lease(of).await
     }
 }
 
@@ -80,25 +80,25 @@ impl<D: Driver> Client<D> {
         async move {
             while let Some(engine) = weak.upgrade() {
                 match engine.next_notice().await {
-                    Notice::LostAll(lost) => {
+                    RecallNotice::AllLost(lost) => {
                         if let Some(holder) = holder.upgrade() {
                             holder.lost_all();
                         }
-                        engine.all_dropped(lost);
+                        engine.all_invalidated(lost);
                     }
-                    Notice::Recalled(recalled) => {
+                    RecallNotice::Recalled(recalled) => {
                         for one in &recalled {
                             let keep = holder
                                 .upgrade()
                                 .filter(|_| one.held)
-                                .map_or(LeaseMode::None, |holder| tell(&*holder, one));
+                                .map_or(LeaseMode::None, |holder| notify_holder(&*holder, one));
                             // If the server does not receive this, it ends the session, and the
                             // next notice reports that.
                             let _ = engine.carried_out(one, keep).await;
                         }
                     }
-                    Notice::Quiet => {}
-                    Notice::Ended => return,
+                    RecallNotice::Quiet => {}
+                    RecallNotice::Ended => return,
                 }
             }
         }
@@ -106,7 +106,7 @@ impl<D: Driver> Client<D> {
 }
 
 /// Lets the holder carry out a recall. Returns the mode that it keeps.
-fn tell(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
+fn notify_holder(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
     match recalled.of {
         LeaseOf::Names(dir) => {
             holder.recall_names(dir);
@@ -129,15 +129,15 @@ impl Client<Tokio> {
     ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
         self.caller().engine().serve_recalls();
-        let turns = Arc::new(Turns::default());
+        let turns = Arc::new(RecallQueues::default());
         async move {
             while let Some(engine) = weak.upgrade() {
                 match engine.next_notice().await {
-                    Notice::LostAll(lost) => {
+                    RecallNotice::AllLost(lost) => {
                         blocking(&holder, |holder| holder.lost_all()).await;
-                        engine.all_dropped(lost);
+                        engine.all_invalidated(lost);
                     }
-                    Notice::Recalled(recalled) => {
+                    RecallNotice::Recalled(recalled) => {
                         for one in recalled {
                             // Later recalls of the same lease are carried out by the task of the
                             // first one.
@@ -152,8 +152,8 @@ impl Client<Tokio> {
                             }
                         }
                     }
-                    Notice::Quiet => {}
-                    Notice::Ended => return,
+                    RecallNotice::Quiet => {}
+                    RecallNotice::Ended => return,
                 }
             }
         }
@@ -165,9 +165,9 @@ impl Client<Tokio> {
 /// recalls each lease once at a time; a second one waits here only if the server has repeated a
 /// recall (I9).
 #[derive(Debug, Default)]
-struct Turns(Mutex<HashMap<LeaseOf, VecDeque<Recalled>>>);
+struct RecallQueues(Mutex<HashMap<LeaseOf, VecDeque<Recalled>>>);
 
-impl Turns {
+impl RecallQueues {
     /// Whether the caller carries out this recall and those after it. If not, another task does.
     fn begin(&self, recalled: Recalled) -> bool {
         match lock(&self.0).entry(recalled.of) {
@@ -196,7 +196,7 @@ impl Turns {
 async fn carry_out_all(
     engine: Arc<Engine<Tokio>>,
     holder: Weak<dyn LeaseHolder>,
-    turns: Arc<Turns>,
+    turns: Arc<RecallQueues>,
     mut recalled: Recalled,
 ) {
     loop {
@@ -210,7 +210,7 @@ async fn carry_out_all(
 
 async fn carry_out(engine: Arc<Engine<Tokio>>, holder: Weak<dyn LeaseHolder>, recalled: Recalled) {
     let keep = if recalled.held {
-        blocking(&holder, move |holder| tell(&*holder, &recalled)).await.unwrap_or(LeaseMode::None)
+        blocking(&holder, move |holder| notify_holder(&*holder, &recalled)).await.unwrap_or(LeaseMode::None)
     } else {
         LeaseMode::None
     };
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn recalls_of_one_lease_have_their_turns_and_others_do_not_wait() {
-        let turns = Turns::default();
+        let turns = RecallQueues::default();
         assert!(turns.begin(recall(1, 1)));
         assert!(
             !turns.begin(recall(1, 2)) && !turns.begin(recall(1, 3)),

@@ -47,24 +47,24 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Client {
     caller: Caller<Blocking>,
-    pub(super) session: Arc<Farewell>,
+    pub(super) session: Arc<SessionGuard>,
 }
 
 /// Ends the session when the last client and the last file are dropped.
 #[derive(Debug)]
-pub(super) struct Farewell {
+pub(super) struct SessionGuard {
     caller: Caller<Blocking>,
     workers: Arc<Workers>,
 }
 
-impl Farewell {
+impl SessionGuard {
     /// The threads that run started operations.
     pub(super) fn workers(&self) -> &Arc<Workers> {
         &self.workers
     }
 }
 
-impl Drop for Farewell {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.workers.close();
         block_on(self.caller.engine().shut_down());
@@ -87,14 +87,14 @@ impl Client {
         let engine = Engine::new(Blocking::new(), config);
         service::watch(&engine);
         let caller = engine.caller();
-        let farewell = Farewell { caller: caller.clone(), workers: Workers::new() };
+        let farewell = SessionGuard { caller: caller.clone(), workers: Workers::new() };
         Self { session: Arc::new(farewell), caller }
     }
 
     /// Ends the session now, for all clients and files that share it. When this returns, everything
     /// that the session held is free for others. For a process that ends while some of its threads
     /// still hold clients or files. The next call opens a new session.
-    pub fn leave(&self) {
+    pub fn end_session(&self) {
         block_on(self.caller.engine().shut_down());
     }
 
@@ -106,7 +106,7 @@ impl Client {
     /// client until the returned value is dropped. A gateway uses it when one call of a program
     /// needs several calls (I8). If these wait for a server in vain, calls under another deadline
     /// in the next seconds fail quickly, unless the server is back.
-    pub fn bound(&self) -> CallDeadline {
+    pub fn begin_deadline(&self) -> CallDeadline {
         CallDeadline::begin(self.caller.engine().timeout())
     }
 
@@ -151,12 +151,12 @@ impl Client {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub fn create_told(
+    pub fn create_with_parent(
         &self,
         at: impl ToAt,
         options: &OpenOptions,
     ) -> Result<(File, Option<Attributes>)> {
-        let (file, _, directory) = block_on(self.caller.create_told(&at.to_at(), options))?;
+        let (file, _, directory) = block_on(self.caller.create_with_parent(&at.to_at(), options))?;
         Ok((File::new(file, Arc::clone(&self.session))?, directory))
     }
 
@@ -196,8 +196,8 @@ impl Client {
 
     /// Notes that an owner has closed a file, before [`Client::unlock_owners`] removes its locks. A
     /// later owner of the same number waits until these locks are removed. Sends nothing.
-    pub fn owe_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
-        self.caller.owe_unlock(file, space, owner);
+    pub fn defer_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
+        self.caller.defer_unlock(file, space, owner);
     }
 
     /// Sends the pending closes to the metadata server now.

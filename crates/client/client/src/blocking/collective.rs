@@ -11,7 +11,7 @@ use super::{File, block_on};
 use crate::{
     engine::{
         Collective, CollectiveOptions, Next, announce_part, announce_refusal, parts_overlap,
-        refused_by,
+        first_refusal,
     },
     error::{Error, Result},
     group::Group,
@@ -25,7 +25,7 @@ use crate::{
 /// # Errors
 /// The group failed before all tasks came.
 pub fn refuse_all(group: &dyn Group, error: &Error, time_max: Duration) -> Result<Error> {
-    Ok(refused_by(&group.all_gather(&announce_refusal(error), time_max)?))
+    Ok(first_refusal(&group.all_gather(&announce_refusal(error), time_max)?))
 }
 
 impl File {

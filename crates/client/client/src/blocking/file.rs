@@ -10,10 +10,10 @@ use braid_net::{Blocking, Pipe};
 use braid_types::{FileIndex, Timestamp};
 use braid_wire::{Deny, Rights, message::types::Attributes};
 
-use super::{block_on, client::Farewell};
+use super::{block_on, client::SessionGuard};
 use crate::{
     calls::file_calls,
-    engine::{FileView, HeldRoom, OpenFile, ReadPiece, WritePiece, gate::lock},
+    engine::{FileView, Reservation, OpenFile, ReadPiece, WritePiece, semaphore::lock},
     error::Result,
     lease::LeaseTicket,
 };
@@ -40,11 +40,11 @@ pub struct File {
     pub(super) view: FileView,
     /// Locked during a call that moves it, so that two threads never read the same bytes.
     pub(super) cursor: Mutex<u64>,
-    pub(super) session: Arc<Farewell>,
+    pub(super) session: Arc<SessionGuard>,
 }
 
 impl File {
-    pub(super) fn new(file: Arc<OpenFile<Blocking>>, session: Arc<Farewell>) -> Result<Self> {
+    pub(super) fn new(file: Arc<OpenFile<Blocking>>, session: Arc<SessionGuard>) -> Result<Self> {
         Ok(Self { file, view: FileView::whole()?, cursor: Mutex::new(0), session })
     }
 
@@ -154,8 +154,8 @@ impl File {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn hold_room(&self, offset: u64, bytes: u64, held: &mut HeldRoom) -> bool {
-        self.file.hold_room(offset, bytes, held)
+    pub fn reserve_space(&self, offset: u64, bytes: u64, held: &mut Reservation) -> bool {
+        self.file.reserve_space(offset, bytes, held)
     }
 
     /// Writes bytes with the space reserved in `held`, at an offset of the file. As
@@ -164,8 +164,8 @@ impl File {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub fn write_held(&self, held: &mut HeldRoom, buffer: &[u8], offset: u64) -> Result<usize> {
-        block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)], None))
+    pub fn write_reserved(&self, held: &mut Reservation, buffer: &[u8], offset: u64) -> Result<usize> {
+        block_on(self.file.write_reserved(held, offset, &[IoSlice::new(buffer)], None))
     }
 
     /// As [`File::write_held`], for bytes that the program wrote at `modified`, a time of the
@@ -174,14 +174,14 @@ impl File {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub fn write_held_of(
+    pub fn write_reserved_modified(
         &self,
-        held: &mut HeldRoom,
+        held: &mut Reservation,
         buffer: &[u8],
         offset: u64,
         modified: Option<Timestamp>,
     ) -> Result<usize> {
-        block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)], modified))
+        block_on(self.file.write_reserved(held, offset, &[IoSlice::new(buffer)], modified))
     }
 
     /// Reads pieces of the file, whatever the view. They may come in any order and overlap. This

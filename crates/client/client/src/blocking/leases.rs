@@ -14,7 +14,7 @@ use braid_wire::message::types::Attributes;
 
 use super::{Client, block_on};
 use crate::{
-    engine::{Caller, Engine, Notice, gate::lock},
+    engine::{Caller, Engine, RecallNotice, semaphore::lock},
     error::{Error, Result},
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
 };
@@ -22,10 +22,10 @@ use crate::{
 /// Threads that carry out recalls of data and layout leases at the same time; they start and end on
 /// demand. Each may wait for I/O daemons to accept buffered bytes. Files on unresponsive daemons
 /// must not delay the recalls of other files.
-const DATA_LANES_MAX: usize = 64;
+const DATA_WORKERS_MAX: usize = 64;
 /// The same for names leases. Each may wait for the metadata server to process lazy opens, and for
 /// its reply to the returned lease.
-const NAMES_LANES_MAX: usize = 16;
+const NAMES_WORKERS_MAX: usize = 16;
 /// An idle thread ends after this time. Recalls come in bursts, and starting a thread costs more
 /// than a recall.
 const IDLE_TIME: Duration = Duration::from_secs(10);
@@ -80,7 +80,7 @@ impl Leases {
         }
         let (state, names, data) = (Mutex::default(), Condvar::new(), Condvar::new());
         let workers =
-            Arc::new(Lanes { engine: Arc::downgrade(engine), holder, state, names, data });
+            Arc::new(RecallWorkers { engine: Arc::downgrade(engine), holder, state, names, data });
         let started =
             thread::Builder::new().name("braid-recall".into()).spawn(move || workers.serve());
         started.map(drop).map_err(|error| {
@@ -104,8 +104,8 @@ impl Leases {
     }
 
     /// Whether the lease was held, and allowed the same, from the moment of the ticket until now.
-    pub fn still(&self, ticket: &LeaseTicket) -> bool {
-        self.caller.engine().still(ticket)
+    pub fn is_valid(&self, ticket: &LeaseTicket) -> bool {
+        self.caller.engine().is_valid(ticket)
     }
 
     /// Requests the names lease of a directory; `None` if something conflicts.
@@ -121,8 +121,8 @@ impl Leases {
     ///
     /// # Errors
     /// As any call.
-    pub fn ask_names_told(&self, dir: FileIndex) -> Result<Option<(LeaseTicket, Attributes)>> {
-        block_on(self.caller.ask_names_told(dir))
+    pub fn ask_names_with_attributes(&self, dir: FileIndex) -> Result<Option<(LeaseTicket, Attributes)>> {
+        block_on(self.caller.ask_names_with_attributes(dir))
     }
 
     /// Requests the data lease of a file, and waits while it is recalled from other clients. Unless
@@ -158,16 +158,16 @@ impl Leases {
 
     /// As [`Leases::give_back`], but the server learns of it a little later, together with the
     /// closes.
-    pub fn give_back_later(&self, of: LeaseOf) {
-        self.caller.engine().give_back_later(of);
+    pub fn return_lease_later(&self, of: LeaseOf) {
+        self.caller.engine().return_lease_later(of);
     }
 
     /// Returns a lease that is not needed any more. First drop what is cached under it.
     ///
     /// # Errors
     /// As any call; the lease is lost in any case.
-    pub fn give_back(&self, of: LeaseOf) -> Result<()> {
-        block_on(self.caller.give_back(of))
+    pub fn return_lease(&self, of: LeaseOf) -> Result<()> {
+        block_on(self.caller.return_lease(of))
     }
 }
 
@@ -186,24 +186,24 @@ impl Leases {
 /// 3. A recall of names never waits behind a recall of data.
 /// 4. At most `RECALLS_MAX` recalls wait, the number that the server sends at a time, and each
 ///    lease occurs once (I9).
-struct Lanes {
+struct RecallWorkers {
     engine: Weak<Engine<Blocking>>,
     holder: Weak<dyn LeaseHolder>,
-    state: Mutex<State>,
+    state: Mutex<RecallQueues>,
     names: Condvar,
     data: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    names: Queue,
-    data: Queue,
+struct RecallQueues {
+    names: RecallQueue,
+    data: RecallQueue,
     /// Leases with a recall that is being carried out.
     busy: HashSet<LeaseOf>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct RecallQueue {
     waiting: VecDeque<Recalled>,
     threads: usize,
     /// The idle threads among them.
@@ -212,12 +212,12 @@ struct Queue {
 
 /// One of the two queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum QueueKind {
     Names,
     Data,
 }
 
-impl Kind {
+impl QueueKind {
     fn of(recalled: &Recalled) -> Self {
         match recalled.of {
             LeaseOf::Data(_) | LeaseOf::Layout(_) if recalled.held => Self::Data,
@@ -227,24 +227,24 @@ impl Kind {
 
     const fn threads_max(self) -> usize {
         match self {
-            Self::Names => NAMES_LANES_MAX,
-            Self::Data => DATA_LANES_MAX,
+            Self::Names => NAMES_WORKERS_MAX,
+            Self::Data => DATA_WORKERS_MAX,
         }
     }
 }
 
-impl State {
-    fn queue(&mut self, kind: Kind) -> &mut Queue {
+impl RecallQueues {
+    fn queue(&mut self, kind: QueueKind) -> &mut RecallQueue {
         match kind {
-            Kind::Names => &mut self.names,
-            Kind::Data => &mut self.data,
+            QueueKind::Names => &mut self.names,
+            QueueKind::Data => &mut self.data,
         }
     }
 
     /// The next recall that may be carried out now.
-    fn next(&mut self, kind: Kind) -> Option<Recalled> {
+    fn next(&mut self, kind: QueueKind) -> Option<Recalled> {
         let Self { names, data, busy } = self;
-        let queue = if kind == Kind::Names { names } else { data };
+        let queue = if kind == QueueKind::Names { names } else { data };
         let at = queue.waiting.iter().position(|recalled| !busy.contains(&recalled.of))?;
         let recalled = queue.waiting.remove(at)?;
         busy.insert(recalled.of);
@@ -252,32 +252,32 @@ impl State {
     }
 }
 
-impl Lanes {
+impl RecallWorkers {
     fn serve(self: Arc<Self>) {
         while let Some(engine) = self.engine.upgrade() {
             match block_on(engine.next_notice()) {
-                Notice::LostAll(lost) => {
+                RecallNotice::AllLost(lost) => {
                     if let Some(holder) = self.holder.upgrade() {
                         holder.lost_all();
                     }
-                    engine.all_dropped(lost);
+                    engine.all_invalidated(lost);
                 }
-                Notice::Recalled(recalled) => recalled.into_iter().for_each(|one| self.queue(one)),
-                Notice::Quiet => {}
-                Notice::Ended => return,
+                RecallNotice::Recalled(recalled) => recalled.into_iter().for_each(|one| self.queue(one)),
+                RecallNotice::Quiet => {}
+                RecallNotice::Ended => return,
             }
         }
     }
 
-    fn changed(&self, kind: Kind) -> &Condvar {
+    fn changed(&self, kind: QueueKind) -> &Condvar {
         match kind {
-            Kind::Names => &self.names,
-            Kind::Data => &self.data,
+            QueueKind::Names => &self.names,
+            QueueKind::Data => &self.data,
         }
     }
 
     fn queue(self: &Arc<Self>, recalled: Recalled) {
-        let kind = Kind::of(&recalled);
+        let kind = QueueKind::of(&recalled);
         let more = {
             let mut state = lock(&self.state);
             let queue = state.queue(kind);
@@ -288,20 +288,20 @@ impl Lanes {
         };
         self.changed(kind).notify_one();
         let workers = Arc::clone(self);
-        let name = if kind == Kind::Names { "braid-recall-names" } else { "braid-recall-data" };
+        let name = if kind == QueueKind::Names { "braid-recall-names" } else { "braid-recall-data" };
         if more
             && thread::Builder::new()
                 .name(name.into())
-                .spawn(move || workers.drain(kind, IDLE_TIME))
+                .spawn(move || workers.work(kind, IDLE_TIME))
                 .is_err()
         {
             // No thread could be started: this thread carries it out, late but not lost.
-            self.drain(kind, Duration::ZERO);
+            self.work(kind, Duration::ZERO);
         }
     }
 
     /// Carries out recalls until none came for `idle_time`.
-    fn drain(&self, kind: Kind, idle_time: Duration) {
+    fn work(&self, kind: QueueKind, idle_time: Duration) {
         while let Some(recalled) = self.next(kind, idle_time) {
             if let Some(engine) = self.engine.upgrade() {
                 self.carry_out(&engine, &recalled);
@@ -315,7 +315,7 @@ impl Lanes {
 
     /// The next recall. Waits for it; `None` if none came for `idle_time`, and then the thread is
     /// not counted any more.
-    fn next(&self, kind: Kind, idle_time: Duration) -> Option<Recalled> {
+    fn next(&self, kind: QueueKind, idle_time: Duration) -> Option<Recalled> {
         let mut state = lock(&self.state);
         let mut waited = false;
         loop {

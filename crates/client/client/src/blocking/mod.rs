@@ -8,7 +8,7 @@ mod leases;
 mod listing;
 mod service;
 mod start;
-mod started;
+mod pending_operation;
 mod workers;
 
 pub(crate) use block_on::block_on;
@@ -17,4 +17,4 @@ pub use collective::refuse_all;
 pub use file::File;
 pub use leases::Leases;
 pub use listing::Listing;
-pub use started::Started;
+pub use pending_operation::PendingOperation;

@@ -30,30 +30,30 @@ use braid_net::Blocking;
 
 use super::{block_on, workers::Workers};
 use crate::{
-    engine::{Engine, TICK, gate::lock},
+    engine::{Engine, TICK, semaphore::lock},
     fork,
 };
 
 /// How long a client's tick may delay the next client: longer than a server that answers takes.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TICK_WAIT: Duration = Duration::from_millis(100);
 
 /// One for each process in a line of forks. A child finds those of its ancestors before its own.
 struct Service {
     /// The process that it belongs to.
-    mark: u64,
-    state: Mutex<State>,
-    lanes: Arc<Workers>,
-    childs: OnceLock<Box<Service>>,
+    process: u64,
+    state: Mutex<WatchedClients>,
+    workers: Arc<Workers>,
+    child: OnceLock<Box<Service>>,
 }
 
 #[derive(Default)]
-struct State {
-    runs: bool,
-    clients: Vec<Watched>,
+struct WatchedClients {
+    is_running: bool,
+    clients: Vec<WatchedClient>,
 }
 
 #[derive(Clone)]
-struct Watched {
+struct WatchedClient {
     engine: Weak<Engine<Blocking>>,
     /// Whether a worker runs its tick (invariant 5).
     is_ticking: Arc<AtomicBool>,
@@ -69,35 +69,35 @@ fn service() -> &'static Service {
     let mut place = &FIRST;
     loop {
         let new = || Service {
-            mark,
+            process: mark,
             state: Mutex::default(),
-            lanes: Workers::new(),
-            childs: OnceLock::new(),
+            workers: Workers::new(),
+            child: OnceLock::new(),
         };
         let found = place.get_or_init(|| Box::new(new()));
-        if found.mark == mark {
+        if found.process == mark {
             return found;
         }
-        place = &found.childs;
+        place = &found.child;
     }
 }
 
 /// Renews the session and sends the closes of a client as long as it exists.
 pub(super) fn watch(engine: &Arc<Engine<Blocking>>) {
     let mut state = lock(&service().state);
-    if !state.runs {
+    if !state.is_running {
         // If no thread can be started, the session is valid as long as the program makes calls.
         // That is better than to fail here.
-        state.runs = thread::Builder::new().name("braid-service".into()).spawn(serve).is_ok();
+        state.is_running = thread::Builder::new().name("braid-service".into()).spawn(serve).is_ok();
     }
-    state.clients.push(Watched::new(engine));
+    state.clients.push(WatchedClient::new(engine));
 }
 
 fn serve() {
-    let workers = &service().lanes;
+    let workers = &service().workers;
     loop {
         thread::sleep(TICK);
-        let Some(clients) = living() else { return };
+        let Some(clients) = live_clients() else { return };
         // The next tick tries an unresponsive server again. Calls that wait for it report the
         // error.
         clients
@@ -106,7 +106,7 @@ fn serve() {
     }
 }
 
-impl Watched {
+impl WatchedClient {
     fn new(engine: &Arc<Engine<Blocking>>) -> Self {
         Self { engine: Arc::downgrade(engine), is_ticking: Arc::default() }
     }
@@ -125,17 +125,17 @@ impl Watched {
             drop(done);
         }));
         // The tick has ended when the sender is dropped.
-        let _ = ended.recv_timeout(PATIENCE);
+        let _ = ended.recv_timeout(TICK_WAIT);
     }
 }
 
 /// The clients that still exist; `None` if there are none, and then the thread does not count any
 /// more.
-fn living() -> Option<Vec<Watched>> {
+fn live_clients() -> Option<Vec<WatchedClient>> {
     let mut state = lock(&service().state);
     state.clients.retain(|client| client.engine.strong_count() > 0);
     if state.clients.is_empty() {
-        state.runs = false;
+        state.is_running = false;
         return None;
     }
     Some(state.clients.clone())
@@ -163,7 +163,7 @@ mod tests {
         static TICKS: AtomicUsize = AtomicUsize::new(0);
         let workers = Workers::new();
         let engines: Vec<_> = (0..5).map(|_| engine()).collect();
-        let clients: Vec<_> = engines.iter().map(Watched::new).collect();
+        let clients: Vec<_> = engines.iter().map(WatchedClient::new).collect();
         let (last, silent) = clients.split_last().unwrap();
         let held = lock(&HELD);
         for round in 1..=3 {
@@ -197,7 +197,7 @@ mod tests {
             let mine = engine();
             watch(&mine);
             let state = lock(&service().state);
-            state.runs
+            state.is_running
                 && state.clients.len() == 1
                 && state.clients[0].engine.ptr_eq(&Arc::downgrade(&mine))
         });

@@ -9,7 +9,7 @@ use std::{
 use braid_layout::Extent;
 use braid_wire::message::types::Attributes;
 
-use super::{Client, File, Started};
+use super::{Client, File, PendingOperation};
 use crate::{engine::CollectiveOptions, error::Result, group::Group};
 
 impl Client {
@@ -31,9 +31,9 @@ impl Client {
     pub fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Started<T> {
+    ) -> PendingOperation<T> {
         let client = self.clone();
-        Started::new(self.session.workers(), move || work(&client))
+        PendingOperation::new(self.session.workers(), move || work(&client))
     }
 }
 
@@ -55,13 +55,13 @@ impl File {
     pub fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Started<T> {
+    ) -> PendingOperation<T> {
         let file = self.again();
-        Started::new(self.session.workers(), move || work(&file))
+        PendingOperation::new(self.session.workers(), move || work(&file))
     }
 
     /// Starts [`File::read_at`] into `buffer`, which is returned with the result.
-    pub fn start_read_at<B>(&self, mut buffer: B, position: u64) -> Started<(Result<usize>, B)>
+    pub fn start_read_at<B>(&self, mut buffer: B, position: u64) -> PendingOperation<(Result<usize>, B)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
@@ -69,7 +69,7 @@ impl File {
     }
 
     /// Starts [`File::write_at`] of `buffer`, which is returned with the result.
-    pub fn start_write_at<B>(&self, buffer: B, position: u64) -> Started<(Result<usize>, B)>
+    pub fn start_write_at<B>(&self, buffer: B, position: u64) -> PendingOperation<(Result<usize>, B)>
     where
         B: AsRef<[u8]> + Send + 'static,
     {
@@ -81,7 +81,7 @@ impl File {
         &self,
         extents: Vec<Extent>,
         mut buffers: Vec<B>,
-    ) -> Started<(Result<usize>, Vec<B>)>
+    ) -> PendingOperation<(Result<usize>, Vec<B>)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
@@ -97,7 +97,7 @@ impl File {
         &self,
         extents: Vec<Extent>,
         buffers: Vec<B>,
-    ) -> Started<(Result<usize>, Vec<B>)>
+    ) -> PendingOperation<(Result<usize>, Vec<B>)>
     where
         B: AsRef<[u8]> + Send + 'static,
     {
@@ -127,9 +127,9 @@ impl File {
     pub fn start_together<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Started<T> {
+    ) -> PendingOperation<T> {
         let file = self.again();
-        Started::apart(move || work(&file))
+        PendingOperation::on_own_thread(move || work(&file))
     }
 
     /// Starts [`File::read_all_at`] into `buffer`, which is returned with the result; see
@@ -140,7 +140,7 @@ impl File {
         mut buffer: B,
         position: u64,
         options: CollectiveOptions,
-    ) -> Started<(Result<usize>, B)>
+    ) -> PendingOperation<(Result<usize>, B)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
@@ -158,7 +158,7 @@ impl File {
         buffer: B,
         position: u64,
         options: CollectiveOptions,
-    ) -> Started<(Result<usize>, B)>
+    ) -> PendingOperation<(Result<usize>, B)>
     where
         B: AsRef<[u8]> + Send + 'static,
     {
@@ -169,7 +169,7 @@ impl File {
     }
 
     /// Starts [`File::sync`].
-    pub fn start_sync(&self) -> Started<Result<Attributes>> {
+    pub fn start_sync(&self) -> PendingOperation<Result<Attributes>> {
         self.start(Self::sync)
     }
 

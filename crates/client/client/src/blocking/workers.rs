@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{engine::gate::lock, fork};
+use crate::{engine::semaphore::lock, fork};
 
 /// Operations that run at a time: as many as a program has connections to one I/O daemon.
 const THREADS_MAX: usize = 16;
@@ -29,19 +29,19 @@ pub(super) type Work = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(super) struct Workers {
     process: u64,
-    state: Mutex<State>,
+    state: Mutex<WorkQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkQueue {
     queue: VecDeque<Work>,
     threads: usize,
     idle: usize,
     closing: bool,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for WorkQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
             .field("queued", &self.queue.len())
@@ -57,7 +57,7 @@ impl Workers {
 
     /// Lets a thread run the operation, or runs it immediately if no thread can.
     pub(super) fn run(self: &Arc<Self>, work: Work) {
-        if let Some(mine) = self.hand_over(work) {
+        if let Some(mine) = self.enqueue(work) {
             mine();
         }
     }
@@ -72,7 +72,7 @@ impl Workers {
     }
 
     /// Queues the operation; returns it if no thread will run it.
-    fn hand_over(self: &Arc<Self>, work: Work) -> Option<Work> {
+    fn enqueue(self: &Arc<Self>, work: Work) -> Option<Work> {
         if fork::mark() != self.process {
             return Some(work);
         }
@@ -132,7 +132,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::blocking::Started;
+    use crate::blocking::PendingOperation;
 
     #[test]
     fn started_operations_run_at_the_same_time() {
@@ -142,14 +142,14 @@ mod tests {
         let started: Vec<_> = (0..THREADS_MAX)
             .map(|at| {
                 let barrier = Arc::clone(&barrier);
-                Started::new(&workers, move || {
+                PendingOperation::new(&workers, move || {
                     barrier.wait();
                     at
                 })
             })
             .collect();
         assert_eq!(
-            started.into_iter().map(Started::wait).collect::<Vec<_>>(),
+            started.into_iter().map(PendingOperation::wait).collect::<Vec<_>>(),
             (0..THREADS_MAX).collect::<Vec<_>>()
         );
         assert_eq!(lock(&workers.state).threads, THREADS_MAX);
@@ -167,7 +167,7 @@ mod tests {
         let begun = Arc::new(AtomicUsize::new(0));
         let start = || {
             let (opened, begun) = (Arc::clone(&opened), Arc::clone(&begun));
-            Started::new(&workers, move || {
+            PendingOperation::new(&workers, move || {
                 begun.fetch_add(1, Ordering::Relaxed);
                 // Waits until the other end is dropped.
                 let _ = lock(&opened).recv();
@@ -181,28 +181,28 @@ mod tests {
             let is_full = lock(&workers.state).queue.len() == QUEUE_MAX;
             if is_full { thread::yield_now() } else { started.push(start()) }
         }
-        let mine = Started::new(&workers, || thread::current().id());
+        let mine = PendingOperation::new(&workers, || thread::current().id());
         assert!(mine.is_done(), "it was done here");
         assert_eq!(mine.wait(), thread::current().id());
         assert_eq!(begun.load(Ordering::Relaxed), THREADS_MAX);
         drop(open);
-        started.into_iter().for_each(Started::wait);
+        started.into_iter().for_each(PendingOperation::wait);
     }
 
     #[test]
     fn a_panic_is_the_waiters() {
         let workers = Workers::new();
-        let started = Started::new(&workers, || std::panic::resume_unwind(Box::new("planted")));
+        let started = PendingOperation::new(&workers, || std::panic::resume_unwind(Box::new("planted")));
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| started.wait()));
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"planted"));
-        assert_eq!(Started::new(&workers, || 7).wait(), 7, "the thread goes on");
+        assert_eq!(PendingOperation::new(&workers, || 7).wait(), 7, "the thread goes on");
     }
 
     #[test]
     fn an_operation_in_progress_is_not_waited_for() {
         let workers = Workers::new();
         let (open, opened) = mpsc::channel::<()>();
-        let started = Started::new(&workers, move || opened.recv().is_err());
+        let started = PendingOperation::new(&workers, move || opened.recv().is_err());
         let started = started.test().unwrap_err();
         assert!(!started.is_done());
         drop(open);
@@ -213,9 +213,9 @@ mod tests {
     #[test]
     fn a_child_does_its_own() {
         let workers = Workers::new();
-        Started::new(&workers, || ()).wait();
+        PendingOperation::new(&workers, || ()).wait();
         let held = lock(&workers.state);
-        assert!(fork::tests::holds_in_child(|| Started::new(&workers, || 5)
+        assert!(fork::tests::holds_in_child(|| PendingOperation::new(&workers, || 5)
             .test()
             .is_ok_and(|five| five == 5)));
         drop(held);

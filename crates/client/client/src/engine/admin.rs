@@ -20,21 +20,21 @@ impl<D: Driver> Caller<D> {
     /// The identity that the metadata server assigns to this client.
     pub async fn whoami(&self) -> Result<Identity> {
         self.engine.check_process()?;
-        Ok(self.engine.link(self.engine.deadline()).await?.session.identity.clone())
+        Ok(self.engine.mds_connection(self.engine.deadline()).await?.session.identity.clone())
     }
 
     /// Whether this client may act as other identities: true for the holder of a client key, false
     /// for a ticket.
     pub async fn vouches(&self) -> Result<bool> {
         self.engine.check_process()?;
-        Ok(self.engine.link(self.engine.deadline()).await?.session.vouches)
+        Ok(self.engine.mds_connection(self.engine.deadline()).await?.session.vouches)
     }
 
     /// The cluster map. The engine uses its I/O daemon addresses from now on.
     pub async fn cluster_map(&self) -> Result<ClusterMap> {
         let map =
             self.repeatable("get the cluster map of", &cluster(), GetClusterMap {}).send().await?;
-        self.engine.take_map(&map);
+        self.engine.apply_map(&map);
         Ok(map)
     }
 

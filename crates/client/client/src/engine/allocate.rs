@@ -13,7 +13,7 @@ use braid_wire::{
     },
 };
 
-use super::{OpenFile, iod_body::Body, read::REPLANS_MAX, transfer::Stop};
+use super::{OpenFile, iod_body::Body, read::REPLANS_MAX, transfer::TransferEnd};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {
@@ -34,8 +34,8 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// As any call of the metadata server.
     pub async fn set_len(&self, bytes: u64) -> Result<Attributes> {
-        self.allow(Rights::WRITE).map_err(|error| error.during("truncate", self.path()))?;
-        self.settle_owed().await.map_err(|error| error.during("truncate", self.path()))?;
+        self.check_rights(Rights::WRITE).map_err(|error| error.during("truncate", self.path()))?;
+        self.wait_for_abandons().await.map_err(|error| error.during("truncate", self.path()))?;
         let changes =
             AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
         let result = self.caller.set_attributes(&PathRef::file(self.file()), false, changes).await;
@@ -49,8 +49,8 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// As any call of the metadata server.
     pub async fn punch_hole(&self, offset: u64, bytes: u64) -> Result<Attributes> {
-        self.allow(Rights::WRITE).map_err(|error| error.during("punch a hole in", self.path()))?;
-        self.settle_owed().await.map_err(|error| error.during("punch a hole in", self.path()))?;
+        self.check_rights(Rights::WRITE).map_err(|error| error.during("punch a hole in", self.path()))?;
+        self.wait_for_abandons().await.map_err(|error| error.during("punch a hole in", self.path()))?;
         let call =
             PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
         let result = self.caller.once("punch a hole in", &PathRef::file(self.file()), call).send().await;
@@ -70,7 +70,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     async fn allocate_named(&self, offset: u64, bytes: u64, keep_size: bool) -> Result<()> {
-        self.allow(Rights::WRITE)?;
+        self.check_rights(Rights::WRITE)?;
         if offset.checked_add(bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
             return Err(Error::new(Status::TooLarge, "the range ends past the largest file"));
         }
@@ -78,21 +78,21 @@ impl<D: Driver> OpenFile<D> {
             Body::Allocate { offset: FileOffset(offset), bytes: ByteCount(bytes), keep_size };
         let mut deadline = self.engine().deadline();
         for _ in 0..REPLANS_MAX {
-            let grant = self.grant();
+            let grant = self.state();
             let all: Vec<usize> = (0..grant.map.targets().len()).collect();
-            let replies: Result<Vec<FlushReply>, Stop> =
+            let replies: Result<Vec<FlushReply>, TransferEnd> =
                 self.ask_targets(&grant, &all, body, &mut deadline).await;
             match replies {
                 Ok(replies) => {
                     for (target, reply) in all.into_iter().zip(replies) {
                         let iod = grant.map.targets()[target].iod;
-                        grant.pools[target].said(reply.verifier);
-                        self.unsynced.wrote(iod, reply.verifier, || grant.pools[target].server());
+                        grant.pools[target].set_verifier(reply.verifier);
+                        self.unflushed.record_write(iod, reply.verifier, || grant.pools[target].server_name());
                     }
                     return Ok(());
                 }
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) => {}
+                Err(TransferEnd::Failed(error)) => return Err(error),
+                Err(TransferEnd::Replan) => {}
             }
         }
         Err(Error::new(
@@ -130,12 +130,12 @@ impl<D: Driver> OpenFile<D> {
         what: SeekWhat,
         mut deadline: Duration,
     ) -> Result<Vec<Option<u64>>> {
-        self.allow(Rights::READ)?;
+        self.check_rights(Rights::READ)?;
         let body = Body::Seek { offset: FileOffset(offset), what };
         for _ in 0..REPLANS_MAX {
-            let grant = self.grant();
+            let grant = self.state();
             let all: Vec<usize> = (0..grant.map.targets().len()).collect();
-            let replies: Result<Vec<Option<FileOffset>>, Stop> =
+            let replies: Result<Vec<Option<FileOffset>>, TransferEnd> =
                 self.ask_targets(&grant, &all, body, &mut deadline).await;
             match replies {
                 Ok(replies) => {
@@ -144,8 +144,8 @@ impl<D: Driver> OpenFile<D> {
                         .map(|found| found.map(|offset| offset.0))
                         .collect());
                 }
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) => {}
+                Err(TransferEnd::Failed(error)) => return Err(error),
+                Err(TransferEnd::Replan) => {}
             }
         }
         Err(Error::new(

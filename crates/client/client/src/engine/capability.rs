@@ -6,20 +6,20 @@ use std::{sync::Arc, time::Duration};
 use braid_net::Driver;
 use braid_wire::message::mds::{GetClusterMap, RenewCapability};
 
-use super::{Engine, OpenFile, gate::lock, open_file::Grant, transfer::Stop};
+use super::{Engine, OpenFile, semaphore::lock, open_file::FileState, transfer::TransferEnd};
 use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
     /// A new capability in place of `old`'s, unless another call has renewed it meanwhile.
-    pub(crate) async fn renew(
+    pub(crate) async fn renew_capability(
         &self,
-        old: &Arc<Grant<D>>,
+        old: &Arc<FileState<D>>,
         deadline: Duration,
-    ) -> Result<Arc<Grant<D>>, Stop> {
+    ) -> Result<Arc<FileState<D>>, TransferEnd> {
         let engine = self.engine();
-        let refused = |refused| engine.crowded(refused);
+        let refused = |refused| engine.queue_error(refused);
         let _one = self.renewing.acquire(engine.driver(), deadline).await.map_err(refused)?;
-        let current = self.grant();
+        let current = self.state();
         let fresh = if current.handle != old.handle && !self.is_stale() {
             current
         } else {
@@ -39,27 +39,27 @@ impl<D: Driver> OpenFile<D> {
                 .await;
             // If the server does not have the file open, the handle knows the reason.
             let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
-            self.set_grant(opened)?
+            self.set_state(opened)?
         };
-        if fresh.layout_version == old.layout_version { Ok(fresh) } else { Err(Stop::Replan) }
+        if fresh.layout_version == old.layout_version { Ok(fresh) } else { Err(TransferEnd::Replan) }
     }
 }
 
 impl<D: Driver> Engine<D> {
     /// Reconnects to the metadata server and reclaims the session, since its proof for I/O daemons
     /// is old.
-    pub(crate) async fn relink(self: &Arc<Self>, deadline: Duration) -> Result<()> {
-        let link = lock(&self.link).clone();
+    pub(crate) async fn reconnect_mds(self: &Arc<Self>, deadline: Duration) -> Result<()> {
+        let link = lock(&self.mds_connection).clone();
         if let Some(link) = link {
-            self.unlink(&link);
+            self.drop_mds_connection(&link);
         }
-        self.link(deadline).await.map(|_| ())
+        self.mds_connection(deadline).await.map(|_| ())
     }
 
     /// Fetches the cluster map.
     pub(crate) async fn refresh_map(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         let map = self.repeatable(GetClusterMap {}).until(deadline).send().await?;
-        self.take_map(&map);
+        self.apply_map(&map);
         Ok(())
     }
 }

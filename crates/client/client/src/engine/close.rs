@@ -11,7 +11,7 @@ use super::{Engine, OpenFile};
 use crate::error::{Error, Result};
 
 /// The largest number of closes in one message. The call that makes the queue this long sends it.
-const BATCH: usize = 64;
+const CLOSE_BATCH: usize = 64;
 
 impl<D: Driver> Engine<D> {
     /// Sends the pending closes.
@@ -21,9 +21,9 @@ impl<D: Driver> Engine<D> {
 
     pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         self.flush_returns().await;
-        while let Some((session, handles)) = self.handles.take_closes(BATCH) {
+        while let Some((session, handles)) = self.open_table.take_closes(CLOSE_BATCH) {
             let reports =
-                handles.iter().filter_map(|handle| handle.told.tell(handle.open_id)).collect();
+                handles.iter().filter_map(|handle| handle.size_report.report(handle.open_id)).collect();
             let call = Close { open_ids: handles.iter().map(|handle| handle.open_id).collect() };
             match self
                 .repeatable(call)
@@ -35,10 +35,10 @@ impl<D: Driver> Engine<D> {
             {
                 // The end of the session has closed everything.
                 Err(error) if error.status() != Status::NoSession => {
-                    self.handles.put_back(session, handles);
+                    self.open_table.put_back(session, handles);
                     return Err(error.during("close", "files"));
                 }
-                _ => self.handles.closed(&handles),
+                _ => self.open_table.closes_sent(&handles),
             }
         }
         Ok(())
@@ -46,7 +46,7 @@ impl<D: Driver> Engine<D> {
 
     /// Sends the pending closes if there are many.
     pub(crate) async fn flush_closes_when_due(self: &Arc<Self>) {
-        if self.handles.closes() >= BATCH || self.returns() >= BATCH {
+        if self.open_table.pending_closes() >= CLOSE_BATCH || self.pending_returns() >= CLOSE_BATCH {
             // On failure they stay in the queue, for the service thread or the next call.
             let _ = self.flush_closes().await;
         }
@@ -66,9 +66,9 @@ impl<D: Driver> OpenFile<D> {
             return Ok(());
         }
         // Flushing needs the open handle.
-        self.clear_doubts().await;
+        self.check_verifiers().await;
         if self.handle.mark_closed() {
-            self.engine().handles.close(&self.handle);
+            self.engine().open_table.close(&self.handle);
             if self.rights().allow(Rights::WRITE) {
                 self.handle.check().map_err(|error| error.during("close", self.path()))?;
             }
@@ -79,7 +79,7 @@ impl<D: Driver> OpenFile<D> {
                 let _ = self.engine().flush_closes().await;
             }
         }
-        self.told_loss()
+        self.report_loss()
     }
 
     /// Reports whether writes that were never synced are known to be lost (I6). Sends nothing,
@@ -89,18 +89,18 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// [`Status::UnsyncedDataLost`], once.
     pub async fn check_loss(&self) -> Result<()> {
-        self.clear_doubts().await;
-        self.told_loss()
+        self.check_verifiers().await;
+        self.report_loss()
     }
 
-    fn told_loss(&self) -> Result<()> {
-        match self.unsynced.take_lost() {
-            Some(server) => Err(lost(&server).during("close", self.path())),
+    fn report_loss(&self) -> Result<()> {
+        match self.unflushed.take_lost() {
+            Some(server) => Err(unsynced_data_lost(&server).during("close", self.path())),
             None => Ok(()),
         }
     }
 }
 
-pub(crate) fn lost(server: &str) -> Error {
+pub(crate) fn unsynced_data_lost(server: &str) -> Error {
     Error::new(Status::UnsyncedDataLost, Status::UnsyncedDataLost.text()).at(server)
 }

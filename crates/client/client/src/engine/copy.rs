@@ -10,7 +10,7 @@ use braid_types::{
 };
 use braid_wire::{Rights, message::iod::WriteReply};
 
-use super::{FileView, OpenFile, iod_body::Body, transfer::Stop};
+use super::{FileView, OpenFile, iod_body::Body, transfer::TransferEnd};
 use crate::{
     error::{Error, Result},
     plan::FileMap,
@@ -35,8 +35,8 @@ impl<D: Driver> OpenFile<D> {
     }
 
     async fn copy_range_named(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
-        source.allow(Rights::READ)?;
-        self.allow(Rights::WRITE)?;
+        source.check_rights(Rights::READ)?;
+        self.check_rights(Rights::WRITE)?;
         if to > FILE_BYTES_MAX {
             return Err(Error::new(Status::TooLarge, "the range begins past the largest file"));
         }
@@ -56,7 +56,7 @@ impl<D: Driver> OpenFile<D> {
         if source.is_stale() || !std::sync::Arc::ptr_eq(source.engine(), self.engine()) {
             return Ok(false);
         }
-        let (mine, theirs) = (self.grant(), source.grant());
+        let (mine, theirs) = (self.state(), source.state());
         if !theirs.map.layout().has_identical_placement(from, mine.map.layout(), to) {
             return Ok(false);
         }
@@ -64,14 +64,14 @@ impl<D: Driver> OpenFile<D> {
         let (from, to, bytes) = (FileOffset(from), FileOffset(to), ByteCount(bytes));
         let body = Body::CopyRange { source: &theirs.capability, from, to, bytes };
         let mut deadline = self.engine().deadline();
-        let replies: Result<Vec<WriteReply>, Stop> =
+        let replies: Result<Vec<WriteReply>, TransferEnd> =
             self.ask_targets(&mine, &targets, body, &mut deadline).await;
         // One of the capabilities may be old: reading and writing find that out.
         let Ok(replies) = replies else { return Ok(false) };
         for (target, reply) in targets.into_iter().zip(&replies) {
             let iod = mine.map.targets()[target].iod;
-            mine.pools[target].said(reply.verifier);
-            self.unsynced.wrote(iod, reply.verifier, || mine.pools[target].server());
+            mine.pools[target].set_verifier(reply.verifier);
+            self.unflushed.record_write(iod, reply.verifier, || mine.pools[target].server_name());
         }
         Ok(replies.iter().map(|reply| reply.bytes.0).sum::<u64>() == bytes.0)
     }
@@ -106,8 +106,8 @@ fn touched(map: &FileMap, start: u64, bytes: u64) -> Result<Vec<usize>> {
     let mut touched = Vec::new();
     for (target, on) in map.targets().iter().enumerate() {
         for part in on.parts.iter() {
-            if map.ready().object_bytes(start, part)?
-                < map.ready().object_bytes(start + bytes, part)?
+            if map.layout_map().object_bytes(start, part)?
+                < map.layout_map().object_bytes(start + bytes, part)?
             {
                 touched.push(target);
                 break;

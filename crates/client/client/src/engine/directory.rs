@@ -17,7 +17,7 @@ use crate::error::Result;
 
 /// The approximate size of one reply. 64 KiB are some thousand names: one round trip for most
 /// directories, and bounded memory for the others (I9).
-const STRETCH_BYTES: u32 = 64 * 1024;
+const LISTING_REPLY_BYTES: u32 = 64 * 1024;
 
 /// A listing in progress.
 pub struct Listing<D: Driver> {
@@ -36,7 +36,7 @@ impl<D: Driver> Caller<D> {
     /// Lists a directory.
     pub async fn read_dir(&self, at: &PathRef, with_attributes: bool) -> Result<Listing<D>> {
         let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
-        Ok(self.read_dir_from(dir, &super::show(at), 0, with_attributes))
+        Ok(self.read_dir_from(dir, &super::shown_path(at), 0, with_attributes))
     }
 
     /// Lists a directory from the entry after this cookie of an earlier listing; 0 for the
@@ -98,7 +98,7 @@ impl<D: Driver> Listing<D> {
         let call = ReadDirectory {
             dir: self.dir,
             cookie: self.cookie,
-            bytes_max: STRETCH_BYTES,
+            bytes_max: LISTING_REPLY_BYTES,
             with_attributes: self.with_attributes,
         };
         let (engine, identity) = (&self.caller.engine, self.caller.identity.number());

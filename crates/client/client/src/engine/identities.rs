@@ -19,9 +19,9 @@ const NUMBERS_MAX: usize = 4_000;
 
 /// The identity of the connection, or another one by its number.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Named(Option<Arc<u32>>);
+pub(crate) struct IdentityNumber(Option<Arc<u32>>);
 
-impl Named {
+impl IdentityNumber {
     /// 0: the identity of the connection; else a number of
     /// [`braid_wire::message::mds::DefineIdentity`].
     pub(crate) fn number(&self) -> u32 {
@@ -31,7 +31,7 @@ impl Named {
 
 /// The meaning of a number at one time. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Meaning(u64);
+pub(crate) struct NumberVersion(u64);
 
 /// An identity as a map key.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -43,7 +43,7 @@ struct Key {
 }
 
 #[derive(Debug)]
-struct Known {
+struct NumberedIdentity {
     named: Arc<u32>,
     /// When it was last requested.
     used: u64,
@@ -51,24 +51,24 @@ struct Known {
 
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
-    known: HashMap<Key, Known>,
+    known: HashMap<Key, NumberedIdentity>,
     /// From number 1.
-    numbers: Vec<(Key, Meaning)>,
+    numbers: Vec<(Key, NumberVersion)>,
     /// Counts requests for numbers.
     asked: u64,
 }
 
 impl Identities {
     /// The number of an identity. The server learns it with the first call.
-    pub(crate) fn name(&mut self, identity: Identity) -> Result<Named> {
+    pub(crate) fn number_for(&mut self, identity: Identity) -> Result<IdentityNumber> {
         let Identity { uid, gid, groups, checked } = identity;
         let key = Key { uid, gid, groups, checked };
         self.asked += 1;
         if let Some(known) = self.known.get_mut(&key) {
             known.used = self.asked;
-            return Ok(Named(Some(Arc::clone(&known.named))));
+            return Ok(IdentityNumber(Some(Arc::clone(&known.named))));
         }
-        let meaning = (key.clone(), Meaning(self.asked));
+        let meaning = (key.clone(), NumberVersion(self.asked));
         let number = if self.numbers.len() < NUMBERS_MAX {
             self.numbers.push(meaning);
             self.numbers.len() as u32
@@ -78,12 +78,12 @@ impl Identities {
             number
         };
         let named = Arc::new(number);
-        self.known.insert(key, Known { named: Arc::clone(&named), used: self.asked });
-        Ok(Named(Some(named)))
+        self.known.insert(key, NumberedIdentity { named: Arc::clone(&named), used: self.asked });
+        Ok(IdentityNumber(Some(named)))
     }
 
     /// The identity of a number, if any.
-    pub(crate) fn meaning(&self, number: u32) -> Option<(Meaning, Identity)> {
+    pub(crate) fn identity_of(&self, number: u32) -> Option<(NumberVersion, Identity)> {
         let (key, meaning) = self.numbers.get((number as usize).checked_sub(1)?)?;
         let Key { uid, gid, groups, checked } = key.clone();
         Some((*meaning, Identity { uid, gid, groups, checked }))
@@ -108,35 +108,35 @@ mod tests {
         Identity { uid, gid: 0, groups: Vec::new(), checked: true }
     }
 
-    fn who(identities: &Identities, named: &Named) -> u64 {
-        identities.meaning(named.number()).unwrap().1.uid
+    fn who(identities: &Identities, named: &IdentityNumber) -> u64 {
+        identities.identity_of(named.number()).unwrap().1.uid
     }
 
     #[test]
     fn a_number_is_reused_only_when_nobody_holds_it() {
         let mut identities = Identities::default();
-        let held: Vec<Named> =
-            (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.name(user(uid)).unwrap()).collect();
+        let held: Vec<IdentityNumber> =
+            (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.number_for(user(uid)).unwrap()).collect();
         for uid in 10_000..20_000 {
-            let named = identities.name(user(uid)).unwrap();
+            let named = identities.number_for(user(uid)).unwrap();
             assert_eq!(who(&identities, &named), uid);
             assert!(named.number() as usize > held.len() && named.number() as usize <= NUMBERS_MAX);
         }
         assert!((0..).zip(&held).all(|(uid, named)| who(&identities, named) == uid));
-        assert_eq!(identities.name(user(0)).unwrap().number(), held[0].number());
+        assert_eq!(identities.number_for(user(0)).unwrap().number(), held[0].number());
     }
 
     #[test]
     fn the_longest_unused_number_is_reused_and_none_while_all_are_held() {
         let mut identities = Identities::default();
-        (0..NUMBERS_MAX as u64).for_each(|uid| _ = identities.name(user(uid)).unwrap());
-        let first = identities.name(user(0)).unwrap().number();
-        let second = identities.name(user(1)).unwrap().number();
-        assert_eq!(identities.name(user(10_000)).unwrap().number(), second + 1);
-        let before = identities.meaning(first).unwrap().0;
-        let _held: Vec<Named> =
-            (20_000..).map_while(|uid| identities.name(user(uid)).ok()).take(NUMBERS_MAX).collect();
-        assert_ne!(identities.meaning(first).unwrap().0, before);
-        assert_eq!(identities.name(user(5)).unwrap_err().status(), Status::LimitExceeded);
+        (0..NUMBERS_MAX as u64).for_each(|uid| _ = identities.number_for(user(uid)).unwrap());
+        let first = identities.number_for(user(0)).unwrap().number();
+        let second = identities.number_for(user(1)).unwrap().number();
+        assert_eq!(identities.number_for(user(10_000)).unwrap().number(), second + 1);
+        let before = identities.identity_of(first).unwrap().0;
+        let _held: Vec<IdentityNumber> =
+            (20_000..).map_while(|uid| identities.number_for(user(uid)).ok()).take(NUMBERS_MAX).collect();
+        assert_ne!(identities.identity_of(first).unwrap().0, before);
+        assert_eq!(identities.number_for(user(5)).unwrap_err().status(), Status::LimitExceeded);
     }
 }

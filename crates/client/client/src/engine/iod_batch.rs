@@ -14,9 +14,9 @@ use braid_wire::{Call, Decoder, Wire, WireError, decode_outcome, message::iod::A
 use super::{
     Engine, OpenFile,
     iod_body::Body,
-    iod_error::Remedy,
-    open_file::Grant,
-    pool::{Lease, Meta, Pooled},
+    iod_error::RetryAction,
+    open_file::FileState,
+    pool::{PoolPermit, ConnectionMeta, PooledConnection},
 };
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ pub(crate) struct IodCall<'a> {
 
 impl<'a> IodCall<'a> {
     /// A call without payload.
-    pub(crate) fn plain(target: usize, body: Body<'a>) -> Self {
+    pub(crate) fn without_payload(target: usize, body: Body<'a>) -> Self {
         Self { target, body, send: Vec::new(), recv: Vec::new() }
     }
 }
@@ -43,9 +43,9 @@ impl<'a> IodCall<'a> {
 /// round and daemon. So no cycle of waits is possible.
 struct Connections<'p, D: Driver> {
     targets: Vec<usize>,
-    leases: Vec<Lease<'p, D>>,
+    permits: Vec<PoolPermit<'p, D>>,
     connections: Vec<D::Connection>,
-    metas: Vec<Meta>,
+    metas: Vec<ConnectionMeta>,
 }
 
 impl<D: Driver> OpenFile<D> {
@@ -53,12 +53,12 @@ impl<D: Driver> OpenFile<D> {
     /// active ([`Engine::moved`]). Fails if a connection could not be made.
     pub(crate) async fn batch(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         calls: Vec<IodCall<'_>>,
         deadline: Duration,
-    ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
+    ) -> Result<(Vec<Result<Answer, RetryAction>>, Duration), RetryAction> {
         if grant.has_removed() {
-            return self.batch_of_rest(grant, calls, deadline).await;
+            return self.batch_with_removed(grant, calls, deadline).await;
         }
         self.exchange_batch(grant, calls, deadline).await
     }
@@ -66,26 +66,26 @@ impl<D: Driver> OpenFile<D> {
     /// As [`OpenFile::batch`], if no daemon is known to be removed.
     pub(crate) async fn exchange_batch(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         calls: Vec<IodCall<'_>>,
         deadline: Duration,
-    ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
+    ) -> Result<(Vec<Result<Answer, RetryAction>>, Duration), RetryAction> {
         let mut used = self.connections(grant, &calls, deadline).await?;
         used.make_ready(self.engine(), grant, &calls, deadline).await?;
         let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
         let mut batch = used.exchanges(grant, calls);
-        let (begun, silence_max) = (self.engine().driver().now(), self.engine().silence(deadline));
+        let (begun, silence_max) = (self.engine().driver().now(), self.engine().attempt_timeout(deadline));
         debug_assert!(
             used.targets.is_sorted_by(|one, next| one < next),
             "one order of the daemons for all tasks"
         );
         self.engine().driver().exchange(&mut used.connections, &mut batch, silence_max).await;
-        let moved = self.engine().moved(begun, silence_max);
+        let moved = self.engine().active_time(begun, silence_max);
         let mut broken = vec![false; used.connections.len()];
         let outcomes = batch.into_iter().zip(targets).map(|(exchange, target)| {
             let at = exchange.connection;
             let outcome = outcome_of(exchange, grant, target);
-            if matches!(outcome, Err((_, Lost(true)))) {
+            if matches!(outcome, Err((_, ConnectionBroken(true)))) {
                 broken[at] = true;
             } else if outcome.is_err() {
                 used.metas[at].presented.remove(&grant.handle);
@@ -101,16 +101,16 @@ impl<D: Driver> OpenFile<D> {
     /// that two calls never wait for each other.
     async fn connections<'p>(
         &'p self,
-        grant: &'p Arc<Grant<D>>,
+        grant: &'p Arc<FileState<D>>,
         calls: &[IodCall<'_>],
         deadline: Duration,
-    ) -> Result<Connections<'p, D>, Remedy> {
+    ) -> Result<Connections<'p, D>, RetryAction> {
         let mut targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
         targets.sort_unstable();
         targets.dedup();
         let count = targets.len();
         let mut used = Connections {
-            leases: Vec::with_capacity(count),
+            permits: Vec::with_capacity(count),
             connections: Vec::with_capacity(count),
             metas: Vec::with_capacity(count),
             targets,
@@ -119,19 +119,19 @@ impl<D: Driver> OpenFile<D> {
         for at in 0..count {
             let pool = &grant.pools[used.targets[at]];
             let taken = match apart {
-                true => pool.checkout_apart(self.engine(), deadline).await,
+                true => pool.checkout_extra(self.engine(), deadline).await,
                 false => pool.checkout(self.engine(), deadline).await,
             };
             match taken {
                 Ok((lease, pooled)) => {
-                    let Pooled { connection, meta } = *pooled;
-                    used.leases.push(lease);
+                    let PooledConnection { connection, meta } = *pooled;
+                    used.permits.push(lease);
                     used.connections.push(connection);
                     used.metas.push(meta);
                 }
                 Err(error) => {
                     used.end(|_| false);
-                    return Err(Remedy::of_connect(error));
+                    return Err(RetryAction::of_connect(error));
                 }
             }
         }
@@ -140,7 +140,7 @@ impl<D: Driver> OpenFile<D> {
 }
 
 impl<D: Driver> Connections<'_, D> {
-    fn exchanges<'a>(&mut self, grant: &Grant<D>, calls: Vec<IodCall<'a>>) -> Vec<Exchange<'a>> {
+    fn exchanges<'a>(&mut self, grant: &FileState<D>, calls: Vec<IodCall<'a>>) -> Vec<Exchange<'a>> {
         let exchange = |call: IodCall<'a>| {
             let connection = self.targets.binary_search(&call.target).unwrap_or_default();
             // The first exchange on a connection presents the capability; the daemon executes them
@@ -166,15 +166,15 @@ impl<D: Driver> Connections<'_, D> {
     async fn make_ready(
         &mut self,
         engine: &Arc<Engine<D>>,
-        grant: &Grant<D>,
+        grant: &FileState<D>,
         calls: &[IodCall<'_>],
         deadline: Duration,
-    ) -> Result<(), Remedy> {
-        while self.changing(calls).any(|at| !self.leases[at].pool().owed.is_empty()) {
-            self.abandon_owed(engine, grant, calls, engine.silence(deadline)).await?;
+    ) -> Result<(), RetryAction> {
+        while self.changing(calls).any(|at| !self.permits[at].pool().abandoned.is_empty()) {
+            self.send_abandons(engine, grant, calls, engine.attempt_timeout(deadline)).await?;
         }
         for at in 0..self.metas.len() {
-            self.metas[at].unsettled = changes(calls, self.targets[at]);
+            self.metas[at].has_unanswered_change = changes(calls, self.targets[at]);
         }
         Ok(())
     }
@@ -185,14 +185,14 @@ impl<D: Driver> Connections<'_, D> {
         targets.filter(|(_, target)| changes(calls, **target)).map(|(at, _)| at)
     }
 
-    async fn abandon_owed(
+    async fn send_abandons(
         &mut self,
         engine: &Arc<Engine<D>>,
-        grant: &Grant<D>,
+        grant: &FileState<D>,
         calls: &[IodCall<'_>],
         silence_max: Duration,
-    ) -> Result<(), Remedy> {
-        let owed = |at: usize| (at, self.leases[at].pool().owed.of(self.metas[at].session));
+    ) -> Result<(), RetryAction> {
+        let owed = |at: usize| (at, self.permits[at].pool().abandoned.in_session(self.metas[at].session));
         let owed: Vec<_> =
             self.changing(calls).map(owed).filter(|(_, ids)| !ids.is_empty()).collect();
         let exchange = |(connection, connections): &(usize, Vec<ConnectionId>)| {
@@ -205,16 +205,16 @@ impl<D: Driver> Connections<'_, D> {
         let (mut broken, mut failed) = (vec![false; self.connections.len()], None);
         for (exchange, (at, ids)) in batch.into_iter().zip(owed) {
             match outcome_of(exchange, grant, self.targets[at]) {
-                Ok(_) => self.leases[at].pool().owed.settle(&ids),
-                Err((remedy, Lost(lost))) => {
+                Ok(_) => self.permits[at].pool().abandoned.remove(&ids),
+                Err((remedy, ConnectionBroken(lost))) => {
                     broken[at] = lost;
-                    failed = Some(remedy.graver(failed));
+                    failed = Some(remedy.more_severe(failed));
                 }
             }
         }
         match failed {
             Some(remedy) => {
-                self.part(|at| broken[at]);
+                self.put_back_all(|at| broken[at]);
                 Err(remedy)
             }
             None => Ok(()),
@@ -223,18 +223,18 @@ impl<D: Driver> Connections<'_, D> {
 
     /// Puts the connections back into their pools, except the broken ones.
     fn end(mut self, broken: impl Fn(usize) -> bool) {
-        self.part(broken);
+        self.put_back_all(broken);
     }
 
-    fn part(&mut self, broken: impl Fn(usize) -> bool) {
+    fn put_back_all(&mut self, broken: impl Fn(usize) -> bool) {
         let pooled = self.connections.drain(..).zip(self.metas.drain(..));
-        for (at, (lease, (connection, meta))) in self.leases.drain(..).zip(pooled).enumerate() {
+        for (at, (lease, (connection, meta))) in self.permits.drain(..).zip(pooled).enumerate() {
             if broken(at) {
-                lease.give_up(connection, &meta);
+                lease.drop_connection(connection, &meta);
             } else {
-                lease.give_back(Box::new(Pooled {
+                lease.put_back(Box::new(PooledConnection {
                     connection,
-                    meta: Meta { unsettled: false, ..meta },
+                    meta: ConnectionMeta { has_unanswered_change: false, ..meta },
                 }));
             }
         }
@@ -244,38 +244,38 @@ impl<D: Driver> Connections<'_, D> {
 impl<D: Driver> Drop for Connections<'_, D> {
     /// A future dropped in the middle leaves connections with calls in an unknown state.
     fn drop(&mut self) {
-        self.part(|_| true);
+        self.put_back_all(|_| true);
     }
 }
 
 /// Whether one of the calls changes objects of this daemon.
 fn changes(calls: &[IodCall<'_>], target: usize) -> bool {
-    calls.iter().any(|call| call.target == target && call.body.changes())
+    calls.iter().any(|call| call.target == target && call.body.changes_objects())
 }
 
 /// Whether the connection must not be used again.
-struct Lost(bool);
+struct ConnectionBroken(bool);
 
 fn outcome_of<D: Driver>(
     exchange: Exchange<'_>,
-    grant: &Grant<D>,
+    grant: &FileState<D>,
     target: usize,
-) -> Result<Answer, (Remedy, Lost)> {
-    let server = || grant.pools[target].server();
+) -> Result<Answer, (RetryAction, ConnectionBroken)> {
+    let server = || grant.pools[target].server_name();
     match exchange.outcome {
         Some(Ok(answer)) => match failure_of(&answer.body) {
             Ok(None) => Ok(answer),
-            Ok(Some(failure)) => Err((Remedy::of_refusal(&server(), failure), Lost(false))),
-            Err(error) => Err((Remedy::Fail(Error::broken(server(), error)), Lost(true))),
+            Ok(Some(failure)) => Err((RetryAction::of_refusal(&server(), failure), ConnectionBroken(false))),
+            Err(error) => Err((RetryAction::Fail(Error::malformed_reply(server(), error)), ConnectionBroken(true))),
         },
         Some(Err(error)) => {
-            let lost = Lost(!matches!(error, NetError::NotSent { .. }));
-            Err((Remedy::of_loss(Error::from(error).at(server())), lost))
+            let lost = ConnectionBroken(!matches!(error, NetError::NotSent { .. }));
+            Err((RetryAction::of_loss(Error::from(error).at(server())), lost))
         }
         None => {
             let error =
                 Error::new(Status::ConnectionLost, "the exchange was not made").at(server());
-            Err((Remedy::Wait(error), Lost(true)))
+            Err((RetryAction::Wait(error), ConnectionBroken(true)))
         }
     }
 }

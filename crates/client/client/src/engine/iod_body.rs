@@ -15,26 +15,26 @@ use braid_wire::{
     },
 };
 
-use super::room::RoomAsk;
+use super::reservation::ReservationRequest;
 
 /// The call, without the capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Body<'a> {
     Read(&'a Request),
     Write(&'a Request),
-    WriteWithRoom(&'a Request, RoomAsk, Option<Timestamp>),
+    WriteWithRoom(&'a Request, ReservationRequest, Option<Timestamp>),
     Flush,
     ObjectSizes,
     Allocate { offset: FileOffset, bytes: ByteCount, keep_size: bool },
     Seek { offset: FileOffset, what: SeekWhat },
     CopyRange { source: &'a [u8], from: FileOffset, to: FileOffset, bytes: ByteCount },
-    Collect(&'a CollectAsk),
-    Join(JoinAsk),
+    BeginCollective(&'a CollectiveSpec),
+    Join(JoinSpec),
 }
 
 /// A collective request, sent by the leader task for all tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct CollectAsk {
+pub(crate) struct CollectiveSpec {
     pub(crate) collective: [u8; 16],
     pub(crate) kind: CollectiveKind,
     pub(crate) tasks: Vec<StridedRequests>,
@@ -43,7 +43,7 @@ pub(crate) struct CollectAsk {
 
 /// One task's part in a collective request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct JoinAsk {
+pub(crate) struct JoinSpec {
     pub(crate) writes: bool,
     pub(crate) collective: [u8; 16],
     pub(crate) rank: u32,
@@ -63,8 +63,8 @@ impl Body<'_> {
             Self::Allocate { .. } => Allocate::OP,
             Self::Seek { .. } => Seek::OP,
             Self::CopyRange { .. } => CopyRange::OP,
-            Self::Collect(_) => BeginCollective::OP,
-            Self::Join(JoinAsk { writes: true, .. }) => JoinWrite::OP,
+            Self::BeginCollective(_) => BeginCollective::OP,
+            Self::Join(JoinSpec { writes: true, .. }) => JoinWrite::OP,
             Self::Join(_) => JoinRead::OP,
         }
     }
@@ -72,19 +72,19 @@ impl Body<'_> {
     /// Whether the call changes objects, or makes changes durable. If an abandoned write were
     /// executed late, it could overwrite a later write, or extend the file beyond the size recorded
     /// after a flush.
-    pub(crate) fn changes(&self) -> bool {
+    pub(crate) fn changes_objects(&self) -> bool {
         let writes =
             matches!(self, Self::Write(_) | Self::WriteWithRoom(..) | Self::CopyRange { .. });
         writes
             || matches!(
                 self,
-                Self::Allocate { .. } | Self::Flush | Self::Join(JoinAsk { writes: true, .. })
+                Self::Allocate { .. } | Self::Flush | Self::Join(JoinSpec { writes: true, .. })
             )
     }
 
     /// Whether other tasks wait for the call, so that it must not wait for them.
     pub(crate) fn is_collective(&self) -> bool {
-        matches!(self, Self::Collect(_) | Self::Join(_))
+        matches!(self, Self::BeginCollective(_) | Self::Join(_))
     }
 
     /// How far the call may extend the file. For a write, the planner knows it. Space allocated
@@ -98,7 +98,7 @@ impl Body<'_> {
     }
 
     /// Whether the reply describes the state of the file.
-    pub(crate) fn looks(&self) -> bool {
+    pub(crate) fn is_query(&self) -> bool {
         matches!(self, Self::Read(_) | Self::ObjectSizes | Self::Seek { .. })
     }
 
@@ -134,13 +134,13 @@ impl Body<'_> {
                 to.encode(&mut out);
                 bytes.encode(&mut out);
             }
-            Self::Collect(CollectAsk { collective, kind, tasks, sessions }) => {
+            Self::BeginCollective(CollectiveSpec { collective, kind, tasks, sessions }) => {
                 collective.encode(&mut out);
                 kind.encode(&mut out);
                 tasks.encode(&mut out);
                 sessions.encode(&mut out);
             }
-            Self::Join(JoinAsk { writes, collective, rank, skip, bytes, wait_ms }) => {
+            Self::Join(JoinSpec { writes, collective, rank, skip, bytes, wait_ms }) => {
                 collective.encode(&mut out);
                 rank.encode(&mut out);
                 skip.encode(&mut out);
@@ -167,7 +167,7 @@ mod tests {
         let write = Write { handle: 9, present: Vec::new(), request: request.clone() };
         assert_eq!(Body::Write(&request).encode(9, &[]), write.to_bytes());
         let ask =
-            RoomAsk { term: 1, released: 2, wanted: 3, uses: 4, sent: std::time::Duration::ZERO };
+            ReservationRequest { term: 1, released: 2, wanted: 3, uses: 4, sent: std::time::Duration::ZERO };
         let with_room = WriteWithReservation {
             handle: 9,
             present: Vec::new(),

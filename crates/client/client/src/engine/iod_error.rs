@@ -17,7 +17,7 @@ use crate::error::Error;
 
 /// The action after a failure; the most severe last.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Remedy {
+pub(crate) enum RetryAction {
     Present,
     Wait(Error),
     Renew(Error),
@@ -25,7 +25,7 @@ pub(crate) enum Remedy {
     Fail(Error),
 }
 
-impl Remedy {
+impl RetryAction {
     /// For a daemon's refusal.
     pub(crate) fn of_refusal(server: &str, failure: Failure) -> Self {
         let status = failure.status;
@@ -65,7 +65,7 @@ impl Remedy {
 
     /// How long the server had been silent when the call gave up, and how long it was not asked
     /// before; zero for other failures.
-    pub(crate) fn silent(&self) -> (Duration, Duration) {
+    pub(crate) fn idle_times(&self) -> (Duration, Duration) {
         match self {
             Self::Present => (Duration::ZERO, Duration::ZERO),
             Self::Wait(error) | Self::Renew(error) | Self::Reclaim(error) | Self::Fail(error) => {
@@ -87,14 +87,14 @@ impl Remedy {
     }
 
     /// The more severe of two.
-    pub(crate) fn graver(self, other: Option<Self>) -> Self {
+    pub(crate) fn more_severe(self, other: Option<Self>) -> Self {
         match other {
-            Some(other) if other.weight() > self.weight() => other,
+            Some(other) if other.severity() > self.severity() => other,
             _ => self,
         }
     }
 
-    fn weight(&self) -> u8 {
+    fn severity(&self) -> u8 {
         match self {
             Self::Present => 0,
             Self::Wait(_) => 1,

@@ -23,7 +23,7 @@ use braid_types::{
 use super::{FileView, OpenFile};
 use crate::{
     error::{Error, Result},
-    plan::{Laid, formula, laid_extents, lay},
+    plan::{PlacedExtent, strided_view, laid_extents, place_extents},
 };
 
 /// One piece of a list to read.
@@ -71,7 +71,7 @@ impl<D: Driver> OpenFile<D> {
         let list = pieces
             .iter()
             .map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
-        let laid = lay(&list.collect::<Vec<_>>());
+        let laid = place_extents(&list.collect::<Vec<_>>());
         let got =
             self.read_ascending(&laid_extents(&laid), &mut own_memory(&laid, pieces)).await? as u64;
         share(&laid, end_of(&laid, got), pieces);
@@ -90,8 +90,8 @@ impl<D: Driver> OpenFile<D> {
             .map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
         let list: Vec<Extent> = list.collect();
         self.check_end(&list)?;
-        let laid = lay(&list);
-        let own = |run: &Laid| {
+        let laid = place_extents(&list);
+        let own = |run: &PlacedExtent| {
             IoSlice::new(&pieces[run.piece].memory[run.at as usize..(run.at + run.bytes) as usize])
         };
         let memory: Vec<IoSlice<'_>> = laid.iter().map(own).collect();
@@ -195,12 +195,12 @@ impl<D: Driver> OpenFile<D> {
     /// The calls for an ascending list: view, position, bytes.
     fn calls_of(&self, extents: &[Extent]) -> Result<Vec<(FileView, u64, u64)>> {
         let call = |list: &[Extent]| {
-            let (view, start) = formula(list).unwrap_or_else(|| (View::extents(list), 0));
+            let (view, start) = strided_view(list).unwrap_or_else(|| (View::extents(list), 0));
             let view =
                 FileView::new(view).map_err(|error| error.during("read or write", self.path()))?;
             Ok((view, start, list.iter().map(|extent| extent.bytes).sum()))
         };
-        match formula(extents) {
+        match strided_view(extents) {
             Some(_) => Ok(vec![call(extents)?]),
             None => extents.chunks(LIST_EXTENTS_MAX).map(call).collect(),
         }
@@ -245,11 +245,11 @@ fn below_the_largest(extents: &[Extent]) -> std::borrow::Cow<'_, [Extent]> {
 }
 
 /// The memory of each extent, in order.
-fn own_memory<'p>(laid: &[Laid], pieces: &'p mut [ReadPiece<'_>]) -> Vec<IoSliceMut<'p>> {
+fn own_memory<'p>(laid: &[PlacedExtent], pieces: &'p mut [ReadPiece<'_>]) -> Vec<IoSliceMut<'p>> {
     // The unused rest of each piece's memory, and where it begins: the extents of a piece ascend.
     let mut rest: Vec<(u64, &mut [u8])> =
         pieces.iter_mut().map(|piece| (0, &mut *piece.memory)).collect();
-    let own = |run: &Laid| {
+    let own = |run: &PlacedExtent| {
         let (from, memory) = &mut rest[run.piece];
         let (_, left) = std::mem::take(memory).split_at_mut((run.at - *from) as usize);
         let (own, left) = left.split_at_mut(run.bytes as usize);
@@ -260,7 +260,7 @@ fn own_memory<'p>(laid: &[Laid], pieces: &'p mut [ReadPiece<'_>]) -> Vec<IoSlice
 }
 
 /// The end of the file if `got` bytes of the extents came; past everything if all came.
-fn end_of(laid: &[Laid], mut got: u64) -> u64 {
+fn end_of(laid: &[PlacedExtent], mut got: u64) -> u64 {
     for run in laid {
         if got < run.bytes {
             return run.offset + got;
@@ -271,7 +271,7 @@ fn end_of(laid: &[Laid], mut got: u64) -> u64 {
 }
 
 /// Copies bytes to every piece that were read for another piece, and counts the bytes of each.
-fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
+fn share(laid: &[PlacedExtent], end: u64, pieces: &mut [ReadPiece<'_>]) {
     let mut runs_bytes = vec![0; pieces.len()];
     laid.iter().for_each(|run| runs_bytes[run.piece] += run.bytes);
     for at in 0..pieces.len() {
@@ -285,7 +285,7 @@ fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
 }
 
 /// Copies those of the first `mine` bytes of a piece that were read for others.
-fn share_with(at: usize, laid: &[Laid], mine: u64, pieces: &mut [ReadPiece<'_>]) {
+fn share_with(at: usize, laid: &[PlacedExtent], mine: u64, pieces: &mut [ReadPiece<'_>]) {
     let offset = pieces[at].offset;
     let first = laid.partition_point(|run| run.offset + run.bytes <= offset);
     for run in laid[first..]

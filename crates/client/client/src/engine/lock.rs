@@ -31,9 +31,9 @@ use braid_wire::message::{
 
 use super::{
     Caller, Engine,
-    gate::Gate,
-    handles::Run,
-    held_locks::{Key, all, key},
+    semaphore::Semaphore,
+    open_table::ServerEpoch,
+    lock_table::{LockOwner, whole_range, owner_of},
 };
 use crate::error::{Error, Result};
 
@@ -45,7 +45,7 @@ const POLL: Duration = Duration::from_millis(200);
 const LOCK: &str = "lock";
 const UNLOCK: &str = "unlock";
 /// Unlocks of closed owners that may be in flight at the same time.
-const UNLOCKING: usize = 64;
+const UNLOCK_QUEUES: usize = 64;
 
 /// Ends a lock wait from another thread. Use one for each wait.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ impl<D: Driver> Caller<D> {
     /// Requests a lock without waiting. `None`: the owner has the lock now. Otherwise the holder of
     /// the conflicting lock.
     pub async fn try_lock_range(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
-        let reply = self.ask_for(lock, 0).await?;
+        let reply = self.request_lock(lock, 0).await?;
         match (reply.outcome, reply.holder) {
             (LockOutcome::Granted, _) => Ok(None),
             (_, Some(holder)) => Ok(Some(holder)),
@@ -91,7 +91,7 @@ impl<D: Driver> Caller<D> {
             }
             let ticket = self.engine().next_ticket.fetch_add(1, Ordering::Relaxed);
             cancel.0.ticket.store(ticket, Ordering::Release);
-            let first = self.ask_for(lock, ticket).await;
+            let first = self.request_lock(lock, ticket).await;
             let outcome = match first {
                 Ok(LockReply { outcome: LockOutcome::Waiting, .. }) => {
                     self.wait(lock, ticket, cancel).await
@@ -138,9 +138,9 @@ impl<D: Driver> Caller<D> {
 
     /// Notes that an owner has closed a file. Its locks are not reclaimed from a restarted server,
     /// and are removed by [`Caller::unlock_owners`] or a little later. Sends nothing.
-    pub fn owe_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
+    pub fn defer_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
         if self.engine().is_ours() {
-            self.engine().locks.owe((file, owner, space));
+            self.engine().locks.set_unlock_pending((file, owner, space));
         }
     }
 
@@ -152,9 +152,9 @@ impl<D: Driver> Caller<D> {
     pub async fn unlock_owners(&self, file: FileIndex, owners: &[(LockSpace, u64)]) -> Result<()> {
         let engine = self.engine();
         engine.check_process()?;
-        owners.iter().for_each(|(space, owner)| engine.locks.owe((file, *owner, *space)));
+        owners.iter().for_each(|(space, owner)| engine.locks.set_unlock_pending((file, *owner, *space)));
         for (space, owner) in owners {
-            let settled = engine.settle_unlock((file, *owner, *space), engine.deadline()).await;
+            let settled = engine.send_pending_unlock((file, *owner, *space), engine.deadline()).await;
             settled.map_err(|error| error.during(UNLOCK, format!("file {file}")))?;
         }
         Ok(())
@@ -165,9 +165,9 @@ impl<D: Driver> Caller<D> {
         self.engine().locks.has(file, owner)
     }
 
-    async fn ask_for(&self, lock: &LockRequest, ticket: u64) -> Result<LockReply> {
+    async fn request_lock(&self, lock: &LockRequest, ticket: u64) -> Result<LockReply> {
         let (engine, at) = (self.engine(), PathRef::file(lock.file));
-        let settled = engine.settle_unlock(key(lock), engine.deadline()).await;
+        let settled = engine.send_pending_unlock(owner_of(lock), engine.deadline()).await;
         settled.map_err(|error| error.during(LOCK, format!("file {}", lock.file)))?;
         let locks = &engine.locks;
         locks.begin(lock);
@@ -192,7 +192,7 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Records a granted lock. False if it is already lost again.
-    fn take(&self, lock: &LockRequest, reply: &LockReply, run: Run) -> bool {
+    fn take(&self, lock: &LockRequest, reply: &LockReply, run: ServerEpoch) -> bool {
         reply.outcome != LockOutcome::Granted || self.engine().locks.add(run, lock)
     }
 
@@ -204,7 +204,7 @@ impl<D: Driver> Caller<D> {
         ticket: u64,
         cancel: &LockCancelHandle,
     ) -> Result<LockOutcome> {
-        let _waits = Waits::one_more(&self.engine().lock_waits);
+        let _waits = WaitCount::one_more(&self.engine().lock_waits);
         let locks = &self.engine().locks;
         locks.begin(lock);
         let outcome = self.wait_slices(lock, ticket, cancel).await;
@@ -248,24 +248,24 @@ impl<D: Driver> Caller<D> {
 
 impl<D: Driver> Engine<D> {
     /// Sends the pending unlocks of closed owners, until one fails.
-    pub(super) async fn settle_unlocks(self: &Arc<Self>, deadline: Duration) -> Result<()> {
-        for owner in self.locks.owed() {
-            self.settle_unlock(owner, deadline).await?;
+    pub(super) async fn send_pending_unlocks(self: &Arc<Self>, deadline: Duration) -> Result<()> {
+        for owner in self.locks.pending_unlocks() {
+            self.send_pending_unlock(owner, deadline).await?;
         }
         Ok(())
     }
 
     /// Sends the pending unlock of one owner, if any. After success no older unlock of the owner is
     /// in flight.
-    async fn settle_unlock(self: &Arc<Self>, owner: Key, deadline: Duration) -> Result<()> {
-        if !self.locks.is_owed(owner) {
+    async fn send_pending_unlock(self: &Arc<Self>, owner: LockOwner, deadline: Duration) -> Result<()> {
+        if !self.locks.is_unlock_pending(owner) {
             return Ok(());
         }
-        let one_at_a_time = self.unlocking.of(owner).acquire(&self.driver, deadline).await;
-        let _one = one_at_a_time.map_err(|refused| self.crowded(refused))?;
-        if self.locks.is_owed(owner) {
-            self.once(Unlock { range: all(owner) }).until(deadline).send().await?;
-            self.locks.remove(&all(owner));
+        let one_at_a_time = self.unlock_queues.of(owner).acquire(&self.driver, deadline).await;
+        let _one = one_at_a_time.map_err(|refused| self.queue_error(refused))?;
+        if self.locks.is_unlock_pending(owner) {
+            self.once(Unlock { range: whole_range(owner) }).until(deadline).send().await?;
+            self.locks.remove(&whole_range(owner));
         }
         Ok(())
     }
@@ -273,37 +273,37 @@ impl<D: Driver> Engine<D> {
 
 /// Allows one unlock in flight for each owner.
 #[derive(Debug)]
-pub(super) struct Unlocking([Gate; UNLOCKING]);
+pub(super) struct UnlockQueues([Semaphore; UNLOCK_QUEUES]);
 
-impl Default for Unlocking {
+impl Default for UnlockQueues {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| Gate::new(1)))
+        Self(std::array::from_fn(|_| Semaphore::new(1)))
     }
 }
 
-impl Unlocking {
-    fn of(&self, (file, owner, _): Key) -> &Gate {
+impl UnlockQueues {
+    fn of(&self, (file, owner, _): LockOwner) -> &Semaphore {
         let mixed = (file.0 ^ owner.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.0[(mixed >> 32) as usize % UNLOCKING]
+        &self.0[(mixed >> 32) as usize % UNLOCK_QUEUES]
     }
 
     /// See [`Gate::nudge`].
-    pub(super) fn nudge(&self) {
-        self.0.iter().for_each(Gate::nudge);
+    pub(super) fn wake_expired(&self) {
+        self.0.iter().for_each(Semaphore::wake_expired);
     }
 }
 
 /// Counts a lock wait while it exists.
-struct Waits<'a>(&'a AtomicU64);
+struct WaitCount<'a>(&'a AtomicU64);
 
-impl<'a> Waits<'a> {
+impl<'a> WaitCount<'a> {
     fn one_more(count: &'a AtomicU64) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -32,12 +32,12 @@ use braid_wire::{
 
 use super::{
     Caller, Engine,
-    handles::Run,
-    link::{Attempt, Link, is_passing},
+    open_table::ServerEpoch,
+    mds_connection::{CallFailure, MdsConnection, is_transient},
     mds_retry::{CallRetry, FailedAttempt},
     session::Session,
-    show,
-    slots::Held,
+    shown_path,
+    slots::HeldSlot,
 };
 use crate::error::{Error, Result};
 
@@ -94,7 +94,7 @@ impl<D: Driver> Caller<D> {
         // After a fork another thread may have held the table's lock; the call fails when it is
         // sent.
         let report = if returns_size && at.path.is_empty() && engine.is_ours() {
-            engine.handles.tell(at.dir)
+            engine.open_table.size_report(at.dir)
         } else {
             None
         };
@@ -155,7 +155,7 @@ impl<D: Driver, C: Call> MdsCall<'_, D, C> {
             Some(deadline) => deadline,
             // A shortened call that changes something would end with an unknown outcome.
             None if self.once => engine.deadline(),
-            None => engine.cut_short([&engine.mds_away], engine.deadline()),
+            None => engine.shorten_deadline([&engine.mds_status], engine.deadline()),
         }
     }
 
@@ -175,15 +175,15 @@ where
 
     /// As [`MdsCall::send`]; returns also the epoch of the server that answered: a handle, lock or
     /// lease is valid in that epoch only, until it is reclaimed.
-    pub(crate) async fn send_with_epoch(self) -> Result<(C::Reply, Run)> {
+    pub(crate) async fn send_with_epoch(self) -> Result<(C::Reply, ServerEpoch)> {
         let answer = self.answer().await;
         answer.map_err(|error| match self.context {
-            Some((what, at)) => error.during(what, show(at)),
+            Some((what, at)) => error.during(what, shown_path(at)),
             None => error,
         })
     }
 
-    async fn answer(&self) -> Result<(C::Reply, Run)> {
+    async fn answer(&self) -> Result<(C::Reply, ServerEpoch)> {
         let engine = self.engine;
         engine.check_process()?;
         let deadline = self.deadline();
@@ -195,25 +195,25 @@ where
         }
     }
 
-    async fn answer_repeatable(&self, retry: &mut CallRetry) -> Result<(C::Reply, Run)> {
+    async fn answer_repeatable(&self, retry: &mut CallRetry) -> Result<(C::Reply, ServerEpoch)> {
         loop {
             let link = self.link(retry).await?;
-            if self.session.is_some_and(|only| only != link.run.session) {
+            if self.session.is_some_and(|only| only != link.epoch.session) {
                 return Err(Error::refused(&link.server, Status::NoSession.into()));
             }
             match self.attempt(&link, self.envelope(0, 0), retry.deadline()).await {
-                Ok(reply) => return Ok((reply, link.run)),
+                Ok(reply) => return Ok((reply, link.epoch)),
                 Err(failure) => self.prepare_retry(retry, &link, failure).await?,
             }
         }
     }
 
-    async fn answer_once(&self, retry: &mut CallRetry) -> Result<(C::Reply, Run)> {
+    async fn answer_once(&self, retry: &mut CallRetry) -> Result<(C::Reply, ServerEpoch)> {
         let engine = self.engine;
         loop {
             let session = Arc::clone(&self.link(retry).await?.session);
             let slot = session.slots.take(&engine.driver, retry.deadline()).await;
-            let mut slot = slot.map_err(|refused| engine.waited(refused))?;
+            let mut slot = slot.map_err(|refused| engine.wait_error(refused))?;
             if let Some(answer) = self.answer_in_session(&session, &mut slot, retry).await? {
                 return Ok(answer);
             }
@@ -229,9 +229,9 @@ where
     async fn answer_in_session(
         &self,
         session: &Arc<Session>,
-        slot: &mut Held<'_>,
+        slot: &mut HeldSlot<'_>,
         retry: &mut CallRetry,
-    ) -> Result<Option<(C::Reply, Run)>> {
+    ) -> Result<Option<(C::Reply, ServerEpoch)>> {
         // Invariant 1: one envelope for all attempts.
         debug_assert!(slot.sequence > 0, "1: a call that runs once has a sequence number");
         let envelope = self.envelope(slot.number, slot.sequence);
@@ -243,9 +243,9 @@ where
             match self.attempt(&link, envelope.clone(), retry.deadline()).await {
                 Ok(reply) => {
                     slot.answered();
-                    return Ok(Some((reply, link.run)));
+                    return Ok(Some((reply, link.epoch)));
                 }
-                Err(Attempt::Refused(failure)) if is_answer(failure.status) => {
+                Err(CallFailure::Refused(failure)) if is_answer(failure.status) => {
                     slot.answered();
                     return Err(Error::refused(&link.server, failure));
                 }
@@ -255,20 +255,20 @@ where
     }
 
     /// The connection for the next attempt, with the session that belongs to it.
-    async fn link(&self, retry: &CallRetry) -> Result<Arc<Link<D>>> {
-        let link = self.engine.link(retry.deadline()).await;
+    async fn link(&self, retry: &CallRetry) -> Result<Arc<MdsConnection<D>>> {
+        let link = self.engine.mds_connection(retry.deadline()).await;
         link.map_err(|error| retry.with_total_time(self.engine, error))
     }
 
     async fn attempt(
         &self,
-        link: &Link<D>,
+        link: &MdsConnection<D>,
         envelope: Envelope,
         deadline: Duration,
-    ) -> Result<C::Reply, Attempt> {
+    ) -> Result<C::Reply, CallFailure> {
         let engine = self.engine;
-        let deadline = engine.attempt(deadline);
-        engine.ensure_identity(link, envelope.identity, deadline).await?;
+        let deadline = engine.attempt_deadline(deadline);
+        engine.define_identity(link, envelope.identity, deadline).await?;
         engine.exchange(&link.shared, Some(&envelope), &self.call, deadline).await
     }
 
@@ -276,13 +276,13 @@ where
     async fn prepare_retry(
         &self,
         retry: &mut CallRetry,
-        link: &Arc<Link<D>>,
-        failure: Attempt,
+        link: &Arc<MdsConnection<D>>,
+        failure: CallFailure,
     ) -> Result<()> {
         let failed = FailedAttempt::new(&link.server, failure);
         // The session is reclaimed, or a new one opened, when the next attempt connects.
         if failed.needs_new_connection() {
-            self.engine.unlink(link);
+            self.engine.drop_mds_connection(link);
         }
         retry.wait_after(self.engine, link, failed).await
     }
@@ -290,7 +290,7 @@ where
 
 /// Whether a refusal answers the call: other refusals are retried.
 fn is_answer(status: Status) -> bool {
-    status != Status::NoSession && !is_passing(status)
+    status != Status::NoSession && !is_transient(status)
 }
 
 fn outcome_unknown() -> Error {

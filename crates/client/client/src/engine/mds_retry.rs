@@ -21,7 +21,7 @@ use braid_types::Status;
 use super::{
     Engine,
     backoff::Backoff,
-    link::{Attempt, Link, is_passing},
+    mds_connection::{CallFailure, MdsConnection, is_transient},
 };
 use crate::error::{Error, Result};
 
@@ -58,20 +58,20 @@ enum FailureKind {
 }
 
 impl FailedAttempt {
-    pub(super) fn new(server: &str, failure: Attempt) -> Self {
+    pub(super) fn new(server: &str, failure: CallFailure) -> Self {
         let (kind, may_be_done) = match &failure {
-            Attempt::Refused(refusal) if refusal.status == Status::NoSession => {
+            CallFailure::Refused(refusal) if refusal.status == Status::NoSession => {
                 let error = Error::refused(server, Status::NoSession.into());
                 return Self { error, kind: FailureKind::SessionEnded, may_be_done: false };
             }
-            Attempt::Refused(refusal) => {
+            CallFailure::Refused(refusal) => {
                 (FailureKind::Refused { names_daemon: refusal.blamed().is_some() }, false)
             }
-            Attempt::Net(NetError::TimedOut { .. }) => (FailureKind::TimedOut, true),
-            Attempt::Net(NetError::ConnectionLost { .. }) | Attempt::Broken(_) => {
+            CallFailure::Net(NetError::TimedOut { .. }) => (FailureKind::TimedOut, true),
+            CallFailure::Net(NetError::ConnectionLost { .. }) | CallFailure::Malformed(_) => {
                 (FailureKind::Other, true)
             }
-            Attempt::Net(_) => (FailureKind::Other, false),
+            CallFailure::Net(_) => (FailureKind::Other, false),
         };
         Self { error: failure.into_error(server), kind, may_be_done }
     }
@@ -117,7 +117,7 @@ impl CallRetry {
     pub(super) async fn wait_after<D: Driver>(
         &mut self,
         engine: &Arc<Engine<D>>,
-        link: &Link<D>,
+        link: &MdsConnection<D>,
         failed: FailedAttempt,
     ) -> Result<()> {
         let last_refusal = self.last_refusal.take();
@@ -127,7 +127,7 @@ impl CallRetry {
                 false => Err(failed.error),
             };
         }
-        let is_transient = is_passing(failed.error.status());
+        let is_transient = is_transient(failed.error.status());
         if let FailureKind::Refused { names_daemon } = failed.kind {
             self.last_refusal = is_transient.then(|| failed.error.clone());
             self.blamed = self.last_refusal.clone().filter(|_| names_daemon);
@@ -136,7 +136,7 @@ impl CallRetry {
             return Err(failed.error);
         }
         if let Some(blamed) = &self.blamed
-            && engine.is_given_up(link, blamed).await
+            && engine.is_known_down(link, blamed).await
         {
             return Err(blamed.clone().unreachable());
         }
@@ -156,7 +156,7 @@ impl CallRetry {
         last_refusal: Option<Error>,
     ) -> Error {
         if let Some(blamed) = &self.blamed {
-            engine.given_up.waited_for(blamed);
+            engine.down_daemons.add(blamed);
         }
         // An attempt that the deadline ended early does not show which server is down. The refusal
         // before it does.
@@ -164,7 +164,7 @@ impl CallRetry {
             self.blamed.take().or(last_refusal.filter(|_| failed.kind == FailureKind::TimedOut));
         let is_mds_silent = reason.is_none();
         let error = reason.map_or(failed.error, Error::unreachable).given_up(self.time(engine));
-        engine.waited_in_vain(is_mds_silent.then_some(&engine.mds_away), &error);
+        engine.note_unresponsive(is_mds_silent.then_some(&engine.mds_status), &error);
         error
     }
 

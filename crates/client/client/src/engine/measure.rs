@@ -9,7 +9,7 @@ use braid_wire::{
     message::iod::{DiskRates, MeasureDisk},
 };
 
-use super::{Caller, Engine, pool::Pooled};
+use super::{Caller, Engine, pool::PooledConnection};
 use crate::error::{Error, Result};
 
 impl<D: Driver> Caller<D> {
@@ -26,11 +26,11 @@ impl<D: Driver> Engine<D> {
     async fn measure_disk(self: &Arc<Self>, iod: IodId, load: &MeasureDisk) -> Result<DiskRates> {
         let deadline = self.deadline();
         let pool = self.pool(iod);
-        let server = pool.server();
+        let server = pool.server_name();
         // On its own connection: the call takes seconds, and other calls wait for the pool's
         // connections.
-        let (lease, pooled) = pool.checkout_apart(self, deadline).await?;
-        let Pooled { connection, meta } = *pooled;
+        let (lease, pooled) = pool.checkout_extra(self, deadline).await?;
+        let PooledConnection { connection, meta } = *pooled;
         let (mut connections, op, body) = ([connection], MeasureDisk::OP, load.to_bytes());
         let mut batch = [Exchange {
             connection: 0,
@@ -46,7 +46,7 @@ impl<D: Driver> Engine<D> {
         let answer = match batch[0].outcome.take() {
             Some(Ok(answer)) => answer,
             lost => {
-                lease.give_up(connection, &meta);
+                lease.drop_connection(connection, &meta);
                 let error = lost.and_then(std::result::Result::err).map(Error::from);
                 return Err(error
                     .unwrap_or_else(|| {
@@ -55,11 +55,11 @@ impl<D: Driver> Engine<D> {
                     .at(server));
             }
         };
-        lease.give_back(Box::new(Pooled { connection, meta }));
+        lease.put_back(Box::new(PooledConnection { connection, meta }));
         match decode_outcome(&answer.body) {
             Ok(Ok(rates)) => Ok(rates),
             Ok(Err(failure)) => Err(Error::refused(&server, failure)),
-            Err(error) => Err(Error::broken(server, error)),
+            Err(error) => Err(Error::malformed_reply(server, error)),
         }
     }
 }

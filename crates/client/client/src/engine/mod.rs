@@ -24,7 +24,7 @@
 mod admin;
 mod allocate;
 mod attributes;
-mod away;
+mod unresponsive_servers;
 mod backoff;
 mod capability;
 mod close;
@@ -32,16 +32,16 @@ mod collective;
 mod copy;
 mod cursor;
 mod directory;
-pub(crate) mod gate;
-mod given_up;
-mod handles;
-mod held_locks;
+pub(crate) mod semaphore;
+mod down_daemons;
+mod open_table;
+mod lock_table;
 mod identities;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
-mod leases;
-mod link;
+mod lease_client;
+mod mds_connection;
 mod list;
 mod lock;
 mod mds_call;
@@ -51,23 +51,23 @@ mod modes;
 mod names;
 mod open;
 mod open_file;
-mod owed;
+mod abandoned_writes;
 mod pool;
 mod quota;
 mod read;
 mod read_strip;
-mod recalls;
+mod recall_channel;
 mod reclaim;
-mod removed;
-mod room;
+mod removed_daemons;
+mod reservation;
 mod service;
 mod session;
 mod slots;
 mod sync;
 mod sync_all;
-mod told;
+mod size_report;
 mod transfer;
-mod unsynced;
+mod unflushed_writes;
 mod view;
 mod write;
 mod xattr;
@@ -86,15 +86,15 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{PathRef, Identity};
 
 pub use collective::{Collective, CollectiveMode, CollectiveOptions, Next, Overlap};
-pub(crate) use collective::{announce_part, announce_refusal, parts_overlap, refused_by};
+pub(crate) use collective::{announce_part, announce_refusal, parts_overlap, first_refusal};
 pub use directory::Listing;
-pub use handles::Run;
+pub use open_table::ServerEpoch;
 pub use list::{ReadPiece, WritePiece};
 pub use lock::LockCancelHandle;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
-pub use recalls::Notice;
-pub use room::HeldRoom;
+pub use recall_channel::RecallNotice;
+pub use reservation::Reservation;
 pub use service::TICK;
 pub use view::FileView;
 
@@ -103,17 +103,17 @@ use crate::{
     error::{Error, Result},
     fork,
 };
-use away::Away;
-use gate::{Gate, lock};
-use given_up::GivenUp;
-use handles::Handles;
-use held_locks::HeldLocks;
-use identities::{Identities, Named};
-use leases::Leasing;
-use link::Link;
+use unresponsive_servers::ServerStatus;
+use semaphore::{Semaphore, lock};
+use down_daemons::DownDaemons;
+use open_table::OpenTable;
+use lock_table::LockTable;
+use identities::{Identities, IdentityNumber};
+use lease_client::LeaseClient;
+use mds_connection::MdsConnection;
 use pool::Pool;
 use session::Session;
-use unsynced::Ledger;
+use unflushed_writes::UnflushedFiles;
 
 /// A client of one cluster, over one driver.
 pub struct Engine<D: Driver> {
@@ -122,34 +122,34 @@ pub struct Engine<D: Driver> {
     /// The process that made this engine. A child after `fork` must not use its connections.
     process: u64,
     /// The connection to the metadata server.
-    link: Mutex<Option<Arc<Link<D>>>>,
+    mds_connection: Mutex<Option<Arc<MdsConnection<D>>>>,
     /// Allows one task at a time to connect to it.
-    linking: Gate,
+    connecting: Semaphore,
     /// The last known session. I/O daemons accept it also while the metadata server is away (I1).
     session: Mutex<Option<Arc<Session>>>,
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<Identities>,
-    handles: Handles,
-    unsynced: Ledger,
-    locks: HeldLocks,
-    unlocking: lock::Unlocking,
+    open_table: OpenTable,
+    unflushed_files: UnflushedFiles,
+    locks: LockTable,
+    unlock_queues: lock::UnlockQueues,
     /// Numbers lock waits. Never reused in a session.
     next_ticket: AtomicU64,
     /// The number of lock waits now.
     lock_waits: AtomicU64,
-    leasing: Leasing<D>,
+    lease_client: LeaseClient<D>,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
-    given_up: GivenUp,
+    down_daemons: DownDaemons,
     /// Whether the metadata server is unresponsive.
-    mds_away: Away,
+    mds_status: ServerStatus,
 }
 
 /// The identity and umask of calls: every call of the namespace is made through a `Caller`. Cheap
 /// to clone.
 pub struct Caller<D: Driver> {
     engine: Arc<Engine<D>>,
-    identity: Named,
+    identity: IdentityNumber,
     /// Bits that are cleared from the mode of new files.
     umask: u32,
 }
@@ -180,28 +180,28 @@ impl<D: Driver> Engine<D> {
             driver,
             config,
             process: fork::mark(),
-            link: Mutex::new(None),
-            linking: Gate::new(1),
+            mds_connection: Mutex::new(None),
+            connecting: Semaphore::new(1),
             session: Mutex::new(None),
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::default(),
-            handles: Handles::default(),
-            unsynced: Ledger::default(),
-            locks: HeldLocks::default(),
-            unlocking: lock::Unlocking::default(),
+            open_table: OpenTable::default(),
+            unflushed_files: UnflushedFiles::default(),
+            locks: LockTable::default(),
+            unlock_queues: lock::UnlockQueues::default(),
             next_ticket: AtomicU64::new(1),
             lock_waits: AtomicU64::new(0),
-            leasing: Leasing::default(),
+            lease_client: LeaseClient::default(),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
-            given_up: GivenUp::default(),
-            mds_away: Away::default(),
+            down_daemons: DownDaemons::default(),
+            mds_status: ServerStatus::default(),
         })
     }
 
     /// A caller with the connection's own identity.
     pub fn caller(self: &Arc<Self>) -> Caller<D> {
-        Caller { engine: Arc::clone(self), identity: Named::default(), umask: 0 }
+        Caller { engine: Arc::clone(self), identity: IdentityNumber::default(), umask: 0 }
     }
 
     /// The driver.
@@ -261,7 +261,7 @@ impl<D: Driver> Caller<D> {
     /// # Errors
     /// [`Status::NotPermitted`], and as any call.
     pub async fn with_identity(&self, identity: Identity) -> Result<Self> {
-        let identity = lock(&self.engine.identities).name(identity)?;
+        let identity = lock(&self.engine.identities).number_for(identity)?;
         Ok(Self { engine: Arc::clone(&self.engine), identity, umask: self.umask })
     }
 
@@ -280,7 +280,7 @@ fn forked() -> Error {
 }
 
 /// Formats a path reference for errors.
-pub(crate) fn show(at: &PathRef) -> String {
+pub(crate) fn shown_path(at: &PathRef) -> String {
     let path = String::from_utf8_lossy(&at.path);
     match (at.dir, at.path.is_empty()) {
         (FileIndex::ROOT, _) => format!("/{}", path.trim_start_matches('/')),

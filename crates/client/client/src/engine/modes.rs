@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 impl<D: Driver> Caller<D> {
     /// Called before an open that denies something: sends pending closes, which would conflict with
     /// it.
-    pub(super) async fn make_way(&self, deny: Deny) {
+    pub(super) async fn flush_pending_closes(&self, deny: Deny) {
         if !deny.is_none() {
             // On failure they stay in the queue. Then the open fails, too, or is refused.
             let _ = self.engine.flush_closes().await;
@@ -19,9 +19,9 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Whether the open may have been refused because of pending closes, which have been sent now.
-    pub(super) async fn may_be_in_its_own_way(&self, error: &Error) -> bool {
+    pub(super) async fn had_pending_closes(&self, error: &Error) -> bool {
         error.status() == Status::SharingViolation
-            && self.engine.handles.closes() > 0
+            && self.engine.open_table.pending_closes() > 0
             && self.engine.flush_closes().await.is_ok()
     }
 }
@@ -45,23 +45,23 @@ impl<D: Driver> OpenFile<D> {
             let why = "neither reading nor writing is requested";
             return Err(Error::new(Status::Invalid, why).with_hint("File::close"));
         }
-        self.allow(Rights(0))?;
+        self.check_rights(Rights(0))?;
         let engine = self.engine();
         let deadline = engine.deadline();
         if !rights.allow(Rights::WRITE) {
             self.flush_daemons(deadline).await?;
         }
-        self.caller.make_way(deny).await;
+        self.caller.flush_pending_closes(deny).await;
         // The flush may have renewed the capability. From here on nothing else may.
         let _one = self
             .renewing
             .acquire(engine.driver(), deadline)
             .await
-            .map_err(|refused| engine.crowded(refused))?;
+            .map_err(|refused| engine.queue_error(refused))?;
         let previous = self.rights();
         // No new operation uses a right that is being removed. A reclaim names the old modes until
         // they are changed.
-        self.narrow(Rights(previous.0 & rights.0));
+        self.restrict_rights(Rights(previous.0 & rights.0));
         let call = SetOpenModes { open_id: self.open_id(), file: self.file(), rights, deny };
         let changed = loop {
             let answered = engine
@@ -73,18 +73,18 @@ impl<D: Driver> OpenFile<D> {
                 .await;
             match answered {
                 // The server restarted meanwhile and was sent the old modes: repeat.
-                Ok((_, run)) if !engine.handles.change(run, &self.handle, rights, deny) => {}
+                Ok((_, run)) if !engine.open_table.change_modes(run, &self.handle, rights, deny) => {}
                 answered => break answered,
             }
         };
         match changed {
             Ok((opened, _)) => {
-                self.narrow(Rights::READ_WRITE);
-                self.set_grant(opened).map(drop)
+                self.restrict_rights(Rights::READ_WRITE);
+                self.set_state(opened).map(drop)
             }
             Err(error) => {
                 if !matches!(error.status(), Status::Unreachable | Status::ConnectionLost) {
-                    self.narrow(Rights::READ_WRITE);
+                    self.restrict_rights(Rights::READ_WRITE);
                 }
                 // If the server does not have the file open, the handle knows the reason.
                 Err(self.handle.check().err().unwrap_or(error))

@@ -16,7 +16,7 @@ use braid_wire::{
     },
 };
 
-use super::{Caller, OpenFile, handles::Run, leases::Asking, show, told::Told};
+use super::{Caller, OpenFile, open_table::ServerEpoch, lease_client::PendingRequest, shown_path, size_report::SizeReportState};
 use crate::{
     error::{Error, Result},
     lease::LeaseOf,
@@ -212,21 +212,21 @@ fn invalid(why: &str, hint: &str) -> Error {
 }
 
 /// The initial state of a file's size report.
-fn told(created: bool, rights: Rights) -> Told {
+fn size_report_of(created: bool, rights: Rights) -> SizeReportState {
     match (rights.allow(Rights::WRITE), created) {
-        (false, _) => Told::default(),
-        (true, true) => Told::made(),
-        (true, false) => Told::found(),
+        (false, _) => SizeReportState::default(),
+        (true, true) => SizeReportState::of_new_file(),
+        (true, false) => SizeReportState::of_existing_file(),
     }
 }
 
 impl<D: Driver> Caller<D> {
     /// Opens a file; makes it if the options say so.
     pub async fn open(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
-        let rights = options.check().map_err(|error| error.during("open", show(at)))?;
-        self.make_way(options.deny).await;
+        let rights = options.check().map_err(|error| error.during("open", shown_path(at)))?;
+        self.flush_pending_closes(options.deny).await;
         match self.open_once(at, options, rights).await {
-            Err(error) if self.may_be_in_its_own_way(&error).await => {
+            Err(error) if self.had_pending_closes(&error).await => {
                 self.open_once(at, options, rights).await
             }
             opened => opened,
@@ -239,34 +239,34 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<Arc<OpenFile<D>>> {
-        let asking = self.asking_with_open(options);
+        let asking = self.begin_lease_request(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, run) = if options.create || options.exclusive {
             let (opened, created, _, run) = self.open_creating(at, options, rights, lease).await?;
-            ((opened, told(created, rights)), run)
+            ((opened, size_report_of(created, rights)), run)
         } else {
             let (opened, run) = self.open_existing(at, options, rights, lease).await?;
-            ((opened, told(false, rights)), run)
+            ((opened, size_report_of(false, rights)), run)
         };
         self.opened(at, (rights, options.deny), opened, run, asking)
     }
 
     /// Opens or makes a file. Returns also whether this call made it.
     pub async fn create(&self, at: &PathRef, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
-        self.create_told(at, options).await.map(|(file, created, _)| (file, created))
+        self.create_with_parent(at, options).await.map(|(file, created, _)| (file, created))
     }
 
     /// As `create`. If the file was made and this client holds leases, it also returns the
     /// attributes of the parent directory.
-    pub async fn create_told(
+    pub async fn create_with_parent(
         &self,
         at: &PathRef,
         options: &OpenOptions,
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
-        let rights = options.check().map_err(|error| error.during("create", show(at)))?;
-        self.make_way(options.deny).await;
+        let rights = options.check().map_err(|error| error.during("create", shown_path(at)))?;
+        self.flush_pending_closes(options.deny).await;
         match self.create_once(at, options, rights).await {
-            Err(error) if self.may_be_in_its_own_way(&error).await => {
+            Err(error) if self.had_pending_closes(&error).await => {
                 self.create_once(at, options, rights).await
             }
             created => created,
@@ -279,48 +279,48 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
-        let asking = self.asking_with_open(options);
+        let asking = self.begin_lease_request(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, created, directory, run) =
             self.open_creating(at, options, rights, lease).await?;
-        let opened = (opened, told(created, rights));
+        let opened = (opened, size_report_of(created, rights));
         Ok((self.opened(at, (rights, options.deny), opened, run, asking)?, created, directory))
     }
 
-    fn asking_with_open(&self, options: &OpenOptions) -> Option<Asking<'_, D>> {
-        if options.lease == LeaseMode::None { None } else { self.engine.asking() }
+    fn begin_lease_request(&self, options: &OpenOptions) -> Option<PendingRequest<'_, D>> {
+        if options.lease == LeaseMode::None { None } else { self.engine.begin_request() }
     }
 
     fn opened(
         &self,
         at: &PathRef,
         modes: (Rights, Deny),
-        opened: (OpenReply, Told),
-        run: Run,
-        asking: Option<Asking<'_, D>>,
+        opened: (OpenReply, SizeReportState),
+        run: ServerEpoch,
+        asking: Option<PendingRequest<'_, D>>,
     ) -> Result<Arc<OpenFile<D>>> {
         let (of, grant) = (LeaseOf::Data(opened.0.attributes.file), opened.0.lease.clone());
         let lease =
             asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
-        OpenFile::new(self.clone(), show(at), modes, opened, run, lease).map(Arc::new)
+        OpenFile::new(self.clone(), shown_path(at), modes, opened, run, lease).map(Arc::new)
     }
 
     /// Makes a file without a name, as if in the directory `at`. Closing it deletes it, unless
     /// [`Caller::hard_link`] has given it a name.
     pub async fn create_unnamed(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
-        let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
+        let rights = options.check().map_err(|error| error.during("create in", shown_path(at)))?;
         if !options.deny.is_none() {
             let error = invalid(
                 "no other open can reach a file without a name",
                 "File::set_modes before it is given one",
             );
-            return Err(error.during("create in", show(at)));
+            return Err(error.during("create in", shown_path(at)));
         }
         let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
         let call = CreateUnnamed { at: at.clone(), mode, umask, rights, layout_hint: wish };
         let (opened, run) = self.once("create in", at, call).send_with_epoch().await?;
         let path = format!("unnamed file {}", opened.attributes.file);
-        let opened = (opened, Told::default());
+        let opened = (opened, SizeReportState::default());
         OpenFile::new(self.clone(), path, (rights, Deny::NONE), opened, run, None).map(Arc::new)
     }
 
@@ -330,7 +330,7 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
         lease: LeaseMode,
-    ) -> Result<(OpenReply, bool, Option<Attributes>, Run)> {
+    ) -> Result<(OpenReply, bool, Option<Attributes>, ServerEpoch)> {
         let call = Create {
             at: at.clone(),
             mode: options.mode,
@@ -347,7 +347,7 @@ impl<D: Driver> Caller<D> {
         let missing =
             || Error::new(Status::Malformed, "the server made the file and did not open it");
         let opened =
-            opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?;
+            opened.ok_or_else(missing).map_err(|error| error.during("create", shown_path(at)))?;
         Ok((opened, created, directory, run))
     }
 
@@ -357,7 +357,7 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
         lease: LeaseMode,
-    ) -> Result<(OpenReply, Run)> {
+    ) -> Result<(OpenReply, ServerEpoch)> {
         let call =
             Open { at: at.clone(), rights, truncate: options.truncate, lease, deny: options.deny };
         // An open for reading writes nothing to the server's disk: a repetition costs a handle, not

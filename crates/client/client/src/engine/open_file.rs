@@ -21,11 +21,11 @@ use braid_wire::{
 
 use super::{
     Caller, Engine,
-    gate::{Gate, lock},
-    handles::{Handle, Run},
+    semaphore::{Semaphore, lock},
+    open_table::{OpenHandle, ServerEpoch},
     pool::Pool,
-    told::Told,
-    unsynced::Unsynced,
+    size_report::SizeReportState,
+    unflushed_writes::UnflushedWrites,
 };
 use crate::{
     error::{Error, Result},
@@ -36,11 +36,11 @@ use crate::{
 /// An open file. Views, cursors and clones share one; dropping the last closes it.
 pub struct OpenFile<D: Driver> {
     pub(crate) caller: Caller<D>,
-    shown: Box<str>,
-    pub(crate) handle: Arc<Handle>,
-    grant: Mutex<Arc<Grant<D>>>,
+    path: Box<str>,
+    pub(crate) handle: Arc<OpenHandle>,
+    state: Mutex<Arc<FileState<D>>>,
     /// Allows one task at a time to request a new capability.
-    pub(crate) renewing: Gate,
+    pub(crate) renewing: Semaphore,
     /// The daemons would refuse the capability, so it is renewed before the next use. Set by our
     /// own truncate.
     stale: AtomicBool,
@@ -50,14 +50,14 @@ pub struct OpenFile<D: Driver> {
     /// Those of its rights that may be used. All, except while they are changed and after a change
     /// with an unknown outcome.
     usable: AtomicU8,
-    pub(crate) unsynced: Arc<Unsynced>,
+    pub(crate) unflushed: Arc<UnflushedWrites>,
     /// A daemon has reported the fence (I4). Never reset.
     fenced: AtomicBool,
     lease: Option<LeaseTicket>,
 }
 
 /// What the metadata server last returned about the file, prepared for use.
-pub(crate) struct Grant<D: Driver> {
+pub(crate) struct FileState<D: Driver> {
     /// Names `capability` on each connection on which it was presented. New with each capability.
     pub(crate) handle: u32,
     pub(crate) capability: Vec<u8>,
@@ -73,9 +73,9 @@ pub(crate) struct Grant<D: Driver> {
     existing_parts: Vec<u8>,
     /// Targets whose daemon was known to be removed when the metadata server was queried. Only then
     /// does its reply say which parts were lost with the daemon.
-    pub(crate) known_removed: Vec<usize>,
+    pub(crate) removed_targets: Vec<usize>,
     /// The growth grant; see `quota.rs`.
-    pub(crate) write_end: AtomicU64,
+    pub(crate) growth_grant: AtomicU64,
 }
 
 impl<D: Driver> OpenFile<D> {
@@ -84,36 +84,36 @@ impl<D: Driver> OpenFile<D> {
         caller: Caller<D>,
         shown: String,
         (rights, deny): (Rights, Deny),
-        (opened, told): (OpenReply, Told),
-        run: Run,
+        (opened, told): (OpenReply, SizeReportState),
+        run: ServerEpoch,
         lease: Option<LeaseTicket>,
     ) -> Result<Self> {
         let named =
             ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
-        let handles = &caller.engine.handles;
-        let handle = match handles.add(run, Handle::new(run, caller.identity.clone(), named, told))
+        let handles = &caller.engine.open_table;
+        let handle = match handles.add(run, OpenHandle::new(run, caller.identity.clone(), named, told))
         {
             Ok(handle) => handle,
             Err(error) => return Err(error.during("open", shown)),
         };
-        let grant = match Grant::new(&caller.engine, opened) {
+        let grant = match FileState::new(&caller.engine, opened) {
             Ok(grant) => Arc::new(grant),
             Err(error) => {
                 handles.close(&handle);
                 return Err(error.during("open", shown));
             }
         };
-        let unsynced = caller.engine.unsynced.open();
+        let unsynced = caller.engine.unflushed_files.open();
         Ok(Self {
             caller,
-            shown: shown.into(),
+            path: shown.into(),
             handle,
-            grant: Mutex::new(grant),
-            renewing: Gate::new(1),
+            state: Mutex::new(grant),
+            renewing: Semaphore::new(1),
             stale: AtomicBool::new(false),
             parts_unknown: AtomicBool::new(false),
             usable: AtomicU8::new(Rights::READ_WRITE.0),
-            unsynced,
+            unflushed: unsynced,
             fenced: AtomicBool::new(false),
             lease,
         })
@@ -131,18 +131,18 @@ impl<D: Driver> OpenFile<D> {
 
     /// The path that was opened.
     pub fn path(&self) -> &str {
-        &self.shown
+        &self.path
     }
 
     /// The attributes at the open or at the last renewal of the capability. The size may have
     /// changed since; [`OpenFile::attributes`] returns the current one.
     pub fn known_attributes(&self) -> Attributes {
-        self.grant().attributes.clone()
+        self.state().attributes.clone()
     }
 
     /// The layout at the open.
     pub fn layout(&self) -> braid_layout::Layout {
-        self.grant().map.layout().clone()
+        self.state().map.layout().clone()
     }
 
     pub(crate) fn rights(&self) -> Rights {
@@ -157,13 +157,13 @@ impl<D: Driver> OpenFile<D> {
         self.handle.open_id
     }
 
-    pub(crate) fn grant(&self) -> Arc<Grant<D>> {
-        Arc::clone(&lock(&self.grant))
+    pub(crate) fn state(&self) -> Arc<FileState<D>> {
+        Arc::clone(&lock(&self.state))
     }
 
-    pub(crate) fn set_grant(&self, opened: OpenReply) -> Result<Arc<Grant<D>>> {
-        let grant = Arc::new(Grant::new(self.engine(), opened)?);
-        *lock(&self.grant) = Arc::clone(&grant);
+    pub(crate) fn set_state(&self, opened: OpenReply) -> Result<Arc<FileState<D>>> {
+        let grant = Arc::new(FileState::new(self.engine(), opened)?);
+        *lock(&self.state) = Arc::clone(&grant);
         self.stale.store(false, Ordering::Release);
         Ok(grant)
     }
@@ -178,13 +178,13 @@ impl<D: Driver> OpenFile<D> {
 
     /// The metadata server has recorded the parts that were written through this file.
     pub(super) fn parts_were_recorded(&self) {
-        if !self.grant().knows_all_parts {
+        if !self.state().knows_all_parts {
             self.parts_unknown.store(true, Ordering::Release);
         }
     }
 
     /// Called before a read: see [`OpenFile::parts_were_recorded`].
-    pub(super) fn learn_parts(&self) {
+    pub(super) fn mark_stale_if_parts_unknown(&self) {
         if self.parts_unknown.load(Ordering::Relaxed)
             && self.parts_unknown.swap(false, Ordering::AcqRel)
         {
@@ -194,16 +194,16 @@ impl<D: Driver> OpenFile<D> {
 
     /// Fails if the file was not opened for this, before anything is sent. A right to write also
     /// invalidates the size report.
-    pub(crate) fn allow(&self, wanted: Rights) -> Result<()> {
+    pub(crate) fn check_rights(&self, wanted: Rights) -> Result<()> {
         if wanted.allow(Rights::WRITE) {
-            self.handle.told.forget();
+            self.handle.size_report.invalidate();
         }
-        self.allow_telling(wanted)
+        self.check_rights_keeping_report(wanted)
     }
 
     /// As [`OpenFile::allow`], for what changes nothing, and for writes whose replies update the
     /// size report ([`Told`]).
-    pub(crate) fn allow_telling(&self, wanted: Rights) -> Result<()> {
+    pub(crate) fn check_rights_keeping_report(&self, wanted: Rights) -> Result<()> {
         self.engine().check_process()?;
         if self.handle.is_closed() {
             return Err(Error::new(Status::StaleHandle, "the file was closed"));
@@ -229,7 +229,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     /// From now on only these rights are used.
-    pub(super) fn narrow(&self, rights: Rights) {
+    pub(super) fn restrict_rights(&self, rights: Rights) {
         self.usable.store(rights.0, Ordering::Release);
     }
 
@@ -244,9 +244,9 @@ impl<D: Driver> Drop for OpenFile<D> {
         if !self.engine().is_ours() {
             return;
         }
-        self.engine().unsynced.close(&self.unsynced, |iod| self.engine().pool(iod).server());
+        self.engine().unflushed_files.close(&self.unflushed, |iod| self.engine().pool(iod).server_name());
         if self.handle.mark_closed() {
-            self.caller.engine.handles.close(&self.handle);
+            self.caller.engine.open_table.close(&self.handle);
         }
     }
 }
@@ -254,13 +254,13 @@ impl<D: Driver> Drop for OpenFile<D> {
 impl<D: Driver> fmt::Debug for OpenFile<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenFile")
-            .field("path", &self.shown)
+            .field("path", &self.path)
             .field("file", &self.file())
             .finish_non_exhaustive()
     }
 }
 
-impl<D: Driver> Grant<D> {
+impl<D: Driver> FileState<D> {
     fn new(engine: &Arc<Engine<D>>, opened: OpenReply) -> Result<Self> {
         let layout_version = opened.layout.version;
         let exists = |part: usize| {
@@ -281,8 +281,8 @@ impl<D: Driver> Grant<D> {
             pools,
             attributes: opened.attributes,
             existing_parts: opened.existing_parts,
-            known_removed,
-            write_end: AtomicU64::new(opened.growth_grant.unwrap_or(u64::MAX)),
+            removed_targets: known_removed,
+            growth_grant: AtomicU64::new(opened.growth_grant.unwrap_or(u64::MAX)),
         })
     }
 

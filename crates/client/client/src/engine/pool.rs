@@ -28,10 +28,10 @@ use braid_wire::{NodeKind, Role};
 
 use super::{
     Engine,
-    away::Away,
-    gate::{Gate, Permit, Refused, lock},
-    owed::Owed,
-    room::PoolRoom,
+    unresponsive_servers::ServerStatus,
+    semaphore::{Semaphore, Permit, WaitRefused, lock},
+    abandoned_writes::AbandonedWrites,
+    reservation::DaemonReservation,
     session::Session,
 };
 use crate::error::{Error, Result};
@@ -45,13 +45,13 @@ const HANDLES_MAX: usize = 4096;
 
 pub(crate) struct Pool<D: Driver> {
     iod: IodId,
-    gate: Gate,
-    idle: Mutex<Vec<Box<Pooled<D>>>>,
+    gate: Semaphore,
+    idle: Mutex<Vec<Box<PooledConnection<D>>>>,
     addresses: Mutex<Arc<[String]>>,
     next_address: AtomicUsize,
-    pub(crate) owed: Owed,
-    pub(crate) room: Arc<PoolRoom>,
-    pub(crate) away: Away,
+    pub(crate) abandoned: AbandonedWrites,
+    pub(crate) reservation: Arc<DaemonReservation>,
+    pub(crate) status: ServerStatus,
     /// A recent write verifier of the daemon. If two replies arrive at the same time, either may be
     /// stored. A caller that finds an unexpected value queries the daemon.
     verifier: AtomicU64,
@@ -61,20 +61,20 @@ pub(crate) struct Pool<D: Driver> {
 
 /// A connection with its state. Boxed between calls, since its TLS state has some KiB, which would
 /// be copied at every move.
-pub(crate) struct Pooled<D: Driver> {
+pub(crate) struct PooledConnection<D: Driver> {
     pub(crate) connection: D::Connection,
-    pub(crate) meta: Meta,
+    pub(crate) meta: ConnectionMeta,
 }
 
-pub(crate) struct Meta {
+pub(crate) struct ConnectionMeta {
     pub(crate) session: SessionId,
     pub(crate) presented: HashSet<u32>,
     /// A call that changes objects was sent on it, or is about to be, and has no reply.
-    pub(crate) unsettled: bool,
+    pub(crate) has_unanswered_change: bool,
 }
 
 /// The right to use one connection of a pool.
-pub(crate) struct Lease<'p, D: Driver> {
+pub(crate) struct PoolPermit<'p, D: Driver> {
     pool: &'p Pool<D>,
     /// `None`: not counted against the limit of the pool.
     permit: Option<Permit<'p>>,
@@ -84,13 +84,13 @@ impl<D: Driver> Pool<D> {
     pub(crate) fn new(iod: IodId) -> Self {
         Self {
             iod,
-            gate: Gate::new(CONNECTIONS_MAX),
+            gate: Semaphore::new(CONNECTIONS_MAX),
             idle: Mutex::new(Vec::new()),
             addresses: Mutex::new(Arc::new([])),
             next_address: AtomicUsize::new(0),
-            owed: Owed::default(),
-            room: Arc::default(),
-            away: Away::default(),
+            abandoned: AbandonedWrites::default(),
+            reservation: Arc::default(),
+            status: ServerStatus::default(),
             verifier: AtomicU64::new(0),
             removed: AtomicBool::new(false),
         }
@@ -109,7 +109,7 @@ impl<D: Driver> Pool<D> {
     }
 
     /// The error of a call that needs the daemon; names the lost object, if any.
-    pub(crate) fn gone(&self, object: Option<ObjectId>) -> Error {
+    pub(crate) fn removed_error(&self, object: Option<ObjectId>) -> Error {
         let why = match object {
             Some(object) => {
                 format!("it was removed from the cluster, and object {object} of the file with it")
@@ -117,11 +117,11 @@ impl<D: Driver> Pool<D> {
             None => "it was removed from the cluster".to_owned(),
         };
         let hint = format!("braid fsck --affected-by {}", self.iod);
-        Error::new(Status::ObjectLost, why).at(self.server()).with_hint(hint)
+        Error::new(Status::ObjectLost, why).at(self.server_name()).with_hint(hint)
     }
 
     /// A reply had this write verifier.
-    pub(crate) fn said(&self, verifier: WriteVerifier) {
+    pub(crate) fn set_verifier(&self, verifier: WriteVerifier) {
         self.verifier.store(verifier.0, Ordering::Relaxed);
     }
 
@@ -131,7 +131,7 @@ impl<D: Driver> Pool<D> {
     }
 
     /// The name of the daemon in errors.
-    pub(crate) fn server(&self) -> String {
+    pub(crate) fn server_name(&self) -> String {
         let addresses = lock(&self.addresses);
         format!(
             "I/O daemon {} at {}",
@@ -141,7 +141,7 @@ impl<D: Driver> Pool<D> {
     }
 
     /// Whether none of its connections is encrypted, whatever the address.
-    pub(crate) fn is_plain(&self, tls: TlsPolicy) -> bool {
+    pub(crate) fn is_unencrypted(&self, tls: TlsPolicy) -> bool {
         let is_loopback = |address: &String| {
             address
                 .parse()
@@ -161,8 +161,8 @@ impl<D: Driver> Pool<D> {
         }
     }
 
-    pub(crate) fn nudge(&self) {
-        self.gate.nudge();
+    pub(crate) fn wake_expired(&self) {
+        self.gate.wake_expired();
     }
 
     /// Waits for a permit, and takes an idle connection or makes one.
@@ -170,7 +170,7 @@ impl<D: Driver> Pool<D> {
         &'p self,
         engine: &'p Arc<Engine<D>>,
         deadline: Duration,
-    ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
+    ) -> Result<(PoolPermit<'p, D>, Box<PooledConnection<D>>)> {
         engine.check_process()?;
         let permit = self
             .gate
@@ -181,11 +181,11 @@ impl<D: Driver> Pool<D> {
     }
 
     /// As [`Pool::checkout`], but without waiting for other calls.
-    pub(crate) async fn checkout_apart<'p>(
+    pub(crate) async fn checkout_extra<'p>(
         &'p self,
         engine: &'p Arc<Engine<D>>,
         deadline: Duration,
-    ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
+    ) -> Result<(PoolPermit<'p, D>, Box<PooledConnection<D>>)> {
         engine.check_process()?;
         self.take(engine, None, deadline).await
     }
@@ -195,12 +195,12 @@ impl<D: Driver> Pool<D> {
         engine: &'p Arc<Engine<D>>,
         permit: Option<Permit<'p>>,
         deadline: Duration,
-    ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
+    ) -> Result<(PoolPermit<'p, D>, Box<PooledConnection<D>>)> {
         if self.is_removed() {
-            return Err(self.gone(None));
+            return Err(self.removed_error(None));
         }
         let session = engine.session(deadline).await?;
-        let lease = Lease { pool: self, permit };
+        let lease = PoolPermit { pool: self, permit };
         match self.take_idle(session.id) {
             Some(pooled) => Ok((lease, pooled)),
             None => Ok((lease, self.connect(engine, &session, deadline).await?)),
@@ -208,7 +208,7 @@ impl<D: Driver> Pool<D> {
     }
 
     /// Takes the connection that was used last: its buffers and TCP windows are warm.
-    fn take_idle(&self, session: SessionId) -> Option<Box<Pooled<D>>> {
+    fn take_idle(&self, session: SessionId) -> Option<Box<PooledConnection<D>>> {
         let mut idle = lock(&self.idle);
         loop {
             let pooled = idle.pop()?;
@@ -223,7 +223,7 @@ impl<D: Driver> Pool<D> {
         engine: &Arc<Engine<D>>,
         session: &Session,
         deadline: Duration,
-    ) -> Result<Box<Pooled<D>>> {
+    ) -> Result<Box<PooledConnection<D>>> {
         let (credential, secret) = session.credential();
         let endpoint = Endpoint {
             node: NodeKind::Iod,
@@ -235,9 +235,9 @@ impl<D: Driver> Pool<D> {
             secret,
             tls: engine.config.tls,
         };
-        let connection = engine.driver.connect(&endpoint, engine.attempt(deadline)).await?;
-        let meta = Meta { session: session.id, presented: HashSet::new(), unsettled: false };
-        Ok(Box::new(Pooled { connection, meta }))
+        let connection = engine.driver.connect(&endpoint, engine.attempt_deadline(deadline)).await?;
+        let meta = ConnectionMeta { session: session.id, presented: HashSet::new(), has_unanswered_change: false };
+        Ok(Box::new(PooledConnection { connection, meta }))
     }
 
     /// All addresses, rotated so that the next one in turn is first.
@@ -245,7 +245,7 @@ impl<D: Driver> Pool<D> {
         let known = Arc::clone(&lock(&self.addresses));
         if known.is_empty() {
             let why = "the cluster map has no address of it";
-            return Err(Error::new(Status::Unreachable, why).at(self.server()));
+            return Err(Error::new(Status::Unreachable, why).at(self.server_name()));
         }
         let first = first_address(
             session,
@@ -256,12 +256,12 @@ impl<D: Driver> Pool<D> {
         Ok(known[first..].iter().chain(&known[..first]).cloned().collect())
     }
 
-    fn crowded(&self, refused: Refused) -> Error {
+    fn crowded(&self, refused: WaitRefused) -> Error {
         let why = match refused {
-            Refused::Late => "its connections were all busy with other calls of this program",
-            Refused::Crowded => "too many calls of this program wait for it already",
+            WaitRefused::Late => "its connections were all busy with other calls of this program",
+            WaitRefused::Crowded => "too many calls of this program wait for it already",
         };
-        Error::new(Status::Unreachable, why).at(self.server())
+        Error::new(Status::Unreachable, why).at(self.server_name())
     }
 }
 
@@ -273,20 +273,20 @@ fn first_address(session: SessionId, iod: IodId, connection: usize, addresses: u
     (turn % addresses.max(1) as u64) as usize
 }
 
-impl<D: Driver> Lease<'_, D> {
+impl<D: Driver> PoolPermit<'_, D> {
     pub(crate) fn pool(&self) -> &Pool<D> {
         self.pool
     }
 
     /// Drops a connection that must not be used again.
-    pub(crate) fn give_up(self, connection: D::Connection, meta: &Meta) {
-        if meta.unsettled {
-            self.pool.owed.add(meta.session, D::connection_id(&connection));
+    pub(crate) fn drop_connection(self, connection: D::Connection, meta: &ConnectionMeta) {
+        if meta.has_unanswered_change {
+            self.pool.abandoned.add(meta.session, D::connection_id(&connection));
         }
     }
 
     /// Puts a working connection back before the next waiter gets the permit.
-    pub(crate) fn give_back(self, pooled: Box<Pooled<D>>) {
+    pub(crate) fn put_back(self, pooled: Box<PooledConnection<D>>) {
         let mut idle = lock(&self.pool.idle);
         if self.permit.is_some() || idle.len() < CONNECTIONS_MAX {
             idle.push(pooled);

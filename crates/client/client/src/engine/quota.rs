@@ -21,7 +21,7 @@ use braid_wire::{
     },
 };
 
-use super::{Caller, OpenFile, open_file::Grant};
+use super::{Caller, OpenFile, open_file::FileState};
 use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
@@ -32,15 +32,15 @@ impl<D: Driver> OpenFile<D> {
     /// [`braid_types::Status::QuotaExceeded`], and as any call of the metadata server.
     pub async fn reserve(&self, end: u64) -> Result<()> {
         let reserved = async {
-            self.allow_telling(Rights::WRITE)?;
-            self.reach(&*self.grant(), end, self.engine().deadline()).await
+            self.check_rights_keeping_report(Rights::WRITE)?;
+            self.extend_growth_grant(&*self.state(), end, self.engine().deadline()).await
         };
         reserved.await.map_err(|error| error.during("write", self.path()))
     }
 
     /// Requests a larger growth grant if `end` is past it.
-    pub(crate) async fn reach(&self, grant: &Grant<D>, end: u64, deadline: Duration) -> Result<()> {
-        if end <= grant.write_end.load(Ordering::Relaxed) {
+    pub(crate) async fn extend_growth_grant(&self, grant: &FileState<D>, end: u64, deadline: Duration) -> Result<()> {
+        if end <= grant.growth_grant.load(Ordering::Relaxed) {
             return Ok(());
         }
         let call = ExtendGrowthGrant { open_id: self.open_id(), file: self.file(), end };
@@ -56,7 +56,7 @@ impl<D: Driver> OpenFile<D> {
             .await;
         // If the server does not have the file open, the handle knows the reason.
         let extended = extended.map_err(|error| self.handle.check().err().unwrap_or(error))?;
-        grant.write_end.fetch_max(extended.unwrap_or(u64::MAX), Ordering::Relaxed);
+        grant.growth_grant.fetch_max(extended.unwrap_or(u64::MAX), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -22,13 +22,13 @@ use braid_wire::{
 use super::{
     FileView, OpenFile,
     iod_batch::IodCall,
-    iod_body::{Body, JoinAsk},
-    open_file::Grant,
-    transfer::{Job, Stop, reply},
+    iod_body::{Body, JoinSpec},
+    open_file::FileState,
+    transfer::{Transfer, TransferEnd, reply},
 };
 use crate::{
     error::{Error, Result},
-    plan::{FileMap, Memory, Piece, Planned, Planner, deal_mut, scatter},
+    plan::{FileMap, WindowMemory, Piece, Planned, Planner, assign_buffers_mut, scatter},
 };
 
 /// If a file's layout changes, or the file is truncated, more often than this during one call, the
@@ -36,7 +36,7 @@ use crate::{
 pub(super) const REPLANS_MAX: usize = 8;
 
 /// What a call knows about the end of the file.
-pub(super) struct End {
+pub(super) struct FileEnd {
     /// According to the daemons in `asked`, no byte exists at or after this offset.
     bytes: u64,
     asked: Vec<bool>,
@@ -86,8 +86,8 @@ impl<D: Driver> OpenFile<D> {
         buffers: &mut [IoSliceMut<'_>],
         pipe: Option<&mut Pipe>,
     ) -> Result<usize> {
-        self.allow(Rights::READ)?;
-        self.learn_parts();
+        self.check_rights(Rights::READ)?;
+        self.mark_stale_if_parts_unknown();
         let room: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, room);
         if request.bytes == 0 {
@@ -103,8 +103,8 @@ impl<D: Driver> OpenFile<D> {
         for _ in 0..REPLANS_MAX {
             match self.read_request(view, &request, buffers, &mut deadline).await {
                 Ok(bytes) => return Ok(bytes as usize),
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) => {}
+                Err(TransferEnd::Failed(error)) => return Err(error),
+                Err(TransferEnd::Replan) => {}
             }
         }
         Err(Error::new(
@@ -119,23 +119,23 @@ impl<D: Driver> OpenFile<D> {
         request: &Request,
         buffers: &mut [IoSliceMut<'_>],
         deadline: &mut Duration,
-    ) -> Result<u64, Stop> {
-        let plan = self.grant();
+    ) -> Result<u64, TransferEnd> {
+        let plan = self.state();
         // The capability of the replies so far; see `Job::is_one_view`.
         let mut grant = Arc::clone(&plan);
         let mut is_first = true;
-        let mut end = End::new(&plan.map);
+        let mut end = FileEnd::new(&plan.map);
         // Bytes of the request before the end of the file; corrected at the first short reply.
         let mut wanted = request.bytes;
         let mut planner = Planner::new(&plan.map, request.clone())?;
         while let Some(mut round) = planner.next_round() {
             round.retain(|planned| planned.position < wanted);
             let mut job = ReadRound::new(&plan, &round, buffers, &mut end);
-            let used = self.run(&grant, &mut job, deadline).await?;
+            let used = self.run_transfer(&grant, &mut job, deadline).await?;
             *deadline = self.engine().renewed_deadline(); // every server has answered
             let got = job.got;
             if !Arc::ptr_eq(&used, &grant) && !std::mem::take(&mut is_first) {
-                return Err(Stop::Replan);
+                return Err(TransferEnd::Replan);
             }
             (grant, is_first) = (used, false);
             if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
@@ -156,12 +156,12 @@ impl<D: Driver> OpenFile<D> {
     /// The number of bytes of the request before the end of the file.
     pub(super) async fn find_end(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         view: &FileView,
         request: &Request,
-        end: &mut End,
+        end: &mut FileEnd,
         deadline: &mut Duration,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, TransferEnd> {
         let rest = end.not_asked();
         if !end.reaches(view.file_end(request)?) && !rest.is_empty() {
             let sizes: Vec<Vec<ObjectInfo>> =
@@ -182,7 +182,7 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// With the path and the daemon.
     pub async fn size(&self) -> Result<u64> {
-        let result = match self.allow(Rights(0)) {
+        let result = match self.check_rights(Rights(0)) {
             Ok(()) => self.size_of_objects(self.engine().deadline()).await,
             Err(error) => Err(error),
         };
@@ -191,9 +191,9 @@ impl<D: Driver> OpenFile<D> {
 
     async fn size_of_objects(&self, mut deadline: Duration) -> Result<u64> {
         for _ in 0..REPLANS_MAX {
-            let grant = self.grant();
+            let grant = self.state();
             let all: Vec<usize> = (0..grant.map.targets().len()).collect();
-            let sizes: Result<Vec<Vec<ObjectInfo>>, Stop> =
+            let sizes: Result<Vec<Vec<ObjectInfo>>, TransferEnd> =
                 self.ask_targets(&grant, &all, Body::ObjectSizes, &mut deadline).await;
             match sizes {
                 Ok(sizes) => {
@@ -204,8 +204,8 @@ impl<D: Driver> OpenFile<D> {
                         .collect();
                     return size_from(&grant.map, &objects);
                 }
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) => {}
+                Err(TransferEnd::Failed(error)) => return Err(error),
+                Err(TransferEnd::Replan) => {}
             }
         }
         Err(Error::new(
@@ -216,12 +216,12 @@ impl<D: Driver> OpenFile<D> {
 }
 
 pub(super) fn size_from(map: &FileMap, objects: &[(PartIndex, u64)]) -> Result<u64> {
-    map.ready()
+    map.layout_map()
         .file_size_from_objects(objects)
         .map_err(|error| Error::new(Status::Corrupted, error.to_string()))
 }
 
-impl End {
+impl FileEnd {
     pub(super) fn new(map: &FileMap) -> Self {
         Self { bytes: 0, asked: vec![false; map.targets().len()] }
     }
@@ -256,27 +256,27 @@ impl End {
 
 /// Reads the windows of one round.
 pub(super) struct ReadRound<'r, 'b, 'd, D: Driver> {
-    grant: &'r Grant<D>,
+    grant: &'r FileState<D>,
     round: &'r [Planned],
     /// The windows as parts of a collective request; if empty, each window is a separate read.
-    joins: &'r [JoinAsk],
+    joins: &'r [JoinSpec],
     buffers: &'b mut [IoSliceMut<'d>],
-    end: &'r mut End,
+    end: &'r mut FileEnd,
     /// Bounce buffers of the windows that need one; empty for the others.
-    staged: Vec<Vec<u8>>,
+    bounce_buffers: Vec<Vec<u8>>,
     got: Vec<u64>,
 }
 
 impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
     fn new(
-        grant: &'r Grant<D>,
+        grant: &'r FileState<D>,
         round: &'r [Planned],
         buffers: &'b mut [IoSliceMut<'d>],
-        end: &'r mut End,
+        end: &'r mut FileEnd,
     ) -> Self {
         let staged = round.iter().map(|planned| match planned.memory {
-            Memory::Staged => vec![0; planned.payload as usize],
-            Memory::Pieces(_) => Vec::new(),
+            WindowMemory::BounceBuffer => vec![0; planned.payload as usize],
+            WindowMemory::Pieces(_) => Vec::new(),
         });
         Self {
             grant,
@@ -284,18 +284,18 @@ impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
             joins: &[],
             buffers,
             end,
-            staged: staged.collect(),
+            bounce_buffers: staged.collect(),
             got: vec![0; round.len()],
         }
     }
 
     /// For the parts of a collective request.
     pub(super) fn joining(
-        grant: &'r Grant<D>,
+        grant: &'r FileState<D>,
         round: &'r [Planned],
-        joins: &'r [JoinAsk],
+        joins: &'r [JoinSpec],
         buffers: &'b mut [IoSliceMut<'d>],
-        end: &'r mut End,
+        end: &'r mut FileEnd,
     ) -> Self {
         Self { joins, ..Self::new(grant, round, buffers, end) }
     }
@@ -306,7 +306,7 @@ impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
     }
 }
 
-impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
+impl<D: Driver> Transfer for ReadRound<'_, '_, '_, D> {
     fn len(&self) -> usize {
         self.round.len()
     }
@@ -318,8 +318,8 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
         let windows: Vec<&[Piece]> =
             pending.iter().map(|index| self.round[*index].pieces()).collect();
-        let dealt = deal_mut(self.buffers, &windows);
-        let mut staged: Vec<Option<&'s mut Vec<u8>>> = self.staged.iter_mut().map(Some).collect();
+        let dealt = assign_buffers_mut(self.buffers, &windows);
+        let mut staged: Vec<Option<&'s mut Vec<u8>>> = self.bounce_buffers.iter_mut().map(Some).collect();
         let call = |(index, mut recv): (&usize, Vec<IoSliceMut<'s>>)| {
             let planned = &self.round[*index];
             if let Some(bounce) = staged[*index].take().filter(|bounce| !bounce.is_empty()) {
@@ -337,11 +337,11 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         let planned = &self.round[index];
         let pool = &self.grant.pools[planned.target];
-        let reply: ReadReply = reply(|| pool.server(), &answer)?;
+        let reply: ReadReply = reply(|| pool.server_name(), &answer)?;
         if reply.bytes.0 != answer.payload_bytes || answer.payload_bytes > planned.payload {
             let why =
                 format!("announced {} payload bytes, sent {}", reply.bytes, answer.payload_bytes);
-            return Err(Error::new(Status::Malformed, why).at(pool.server()));
+            return Err(Error::new(Status::Malformed, why).at(pool.server_name()));
         }
         self.got[index] = answer.payload_bytes;
         self.end.take(
@@ -349,10 +349,10 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
             planned.target,
             reply.ends.iter().map(|end| (end.part, end.bytes.0)),
         )?;
-        if matches!(planned.memory, Memory::Staged) {
+        if matches!(planned.memory, WindowMemory::BounceBuffer) {
             // A failed attempt may have left bytes behind those received now.
-            self.staged[index][answer.payload_bytes as usize..].fill(0);
-            scatter(&self.grant.map, planned, &self.staged[index], self.buffers)?;
+            self.bounce_buffers[index][answer.payload_bytes as usize..].fill(0);
+            scatter(&self.grant.map, planned, &self.bounce_buffers[index], self.buffers)?;
         }
         Ok(())
     }
@@ -372,7 +372,7 @@ pub(super) fn zero_missing(
     let missing: Vec<Vec<Piece>> =
         round.iter().zip(got).map(|(planned, got)| clip(planned.pieces(), *got, wanted)).collect();
     let windows: Vec<&[Piece]> = missing.iter().map(Vec::as_slice).collect();
-    for slice in deal_mut(buffers, &windows).iter_mut().flatten() {
+    for slice in assign_buffers_mut(buffers, &windows).iter_mut().flatten() {
         slice.fill(0);
     }
 }

@@ -16,13 +16,13 @@ use braid_wire::{decode_outcome, message::iod::ReadReply};
 use super::{
     FileView, OpenFile,
     iod_body::Body,
-    open_file::Grant,
-    read::{End, size_from, zero_missing},
-    transfer::Stop,
+    open_file::FileState,
+    read::{FileEnd, size_from, zero_missing},
+    transfer::TransferEnd,
 };
 use crate::{
     error::Result,
-    plan::{Memory, Piece, Planned},
+    plan::{WindowMemory, Piece, Planned},
 };
 
 impl<D: Driver> OpenFile<D> {
@@ -38,10 +38,10 @@ impl<D: Driver> OpenFile<D> {
         if request.bytes > WINDOW_BYTES || self.is_stale() {
             return Ok(None);
         }
-        let grant = self.grant();
+        let grant = self.state();
         let Some(target) = grant.map.only_target(request)? else { return Ok(None) };
-        *deadline = self.engine().cut_short([&grant.pools[target].away], *deadline);
-        self.engine().check_time(*deadline, || grant.pools[target].server())?;
+        *deadline = self.engine().shorten_deadline([&grant.pools[target].status], *deadline);
+        self.engine().check_time(*deadline, || grant.pools[target].server_name())?;
         let answer = match (pipe, &mut *buffers) {
             (Some(pipe), [buffer]) => {
                 self.pipe_strip(&grant, target, (view, request), (pipe, buffer), deadline).await?
@@ -54,8 +54,8 @@ impl<D: Driver> OpenFile<D> {
             .await
         {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(Stop::Failed(error)) => Err(error),
-            Err(Stop::Replan) => Ok(None),
+            Err(TransferEnd::Failed(error)) => Err(error),
+            Err(TransferEnd::Replan) => Ok(None),
         }
     }
 
@@ -63,7 +63,7 @@ impl<D: Driver> OpenFile<D> {
     /// and within the file; the payload of any other reply is moved to the buffer.
     async fn pipe_strip(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         target: usize,
         (view, request): (&FileView, &Request),
         (pipe, buffer): (&mut Pipe, &mut IoSliceMut<'_>),
@@ -93,7 +93,7 @@ impl<D: Driver> OpenFile<D> {
     /// but success.
     async fn ask_for_strip(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         target: usize,
         request: &Request,
         (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
@@ -105,7 +105,7 @@ impl<D: Driver> OpenFile<D> {
         let present = if is_new { &grant.capability[..] } else { &[] };
         let call = Body::Read(request);
         let body = call.encode(grant.handle, present);
-        let (begun, silence_max) = (self.engine().driver().now(), self.engine().silence(*deadline));
+        let (begun, silence_max) = (self.engine().driver().now(), self.engine().attempt_timeout(*deadline));
         let (driver, connection) = (self.engine().driver(), &mut pooled.connection);
         let piped = match (pipe, &mut *buffers) {
             (Some(pipe), [buffer]) => {
@@ -134,11 +134,11 @@ impl<D: Driver> OpenFile<D> {
         let outcome = outcome?;
         *deadline = match &outcome {
             Ok(_) => {
-                grant.pools[target].away.answered();
+                grant.pools[target].status.set_responsive();
                 self.engine().renewed_deadline() // the server has answered
             }
             Err(NetError::TimedOut { permit_wait: unasked, .. }) => deadline.saturating_add(*unasked),
-            Err(_) => deadline.saturating_add(self.engine().moved(begun, silence_max)),
+            Err(_) => deadline.saturating_add(self.engine().active_time(begun, silence_max)),
         };
         self.engine().driver().extend_call_deadline(*deadline);
         let done = match outcome {
@@ -152,7 +152,7 @@ impl<D: Driver> OpenFile<D> {
         if done.is_none() {
             pooled.meta.presented.remove(&grant.handle);
         }
-        lease.give_back(pooled);
+        lease.put_back(pooled);
         done
     }
 
@@ -160,20 +160,20 @@ impl<D: Driver> OpenFile<D> {
     /// a hole.
     async fn end_of_strip(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         target: usize,
         (view, request): (&FileView, &Request),
         buffers: &mut [IoSliceMut<'_>],
         (reply, got): (&ReadReply, u64),
         deadline: &mut Duration,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, TransferEnd> {
         if is_whole(grant, view, request, (reply, got))? {
             return Ok(request.bytes);
         }
-        let mut end = End::new(&grant.map);
+        let mut end = FileEnd::new(&grant.map);
         end.take(&grant.map, target, reply.ends.iter().map(|end| (end.part, end.bytes.0)))?;
         let wanted = self.find_end(grant, view, request, &mut end, deadline).await?;
-        let memory = Memory::Pieces(vec![Piece { position: 0, bytes: request.bytes }]);
+        let memory = WindowMemory::Pieces(vec![Piece { position: 0, bytes: request.bytes }]);
         let planned = Planned {
             target,
             request: request.clone(),
@@ -188,7 +188,7 @@ impl<D: Driver> OpenFile<D> {
 
 /// Whether every byte came, and the file is known to reach the last one.
 fn is_whole<D: Driver>(
-    grant: &Grant<D>,
+    grant: &FileState<D>,
     view: &FileView,
     request: &Request,
     (reply, got): (&ReadReply, u64),

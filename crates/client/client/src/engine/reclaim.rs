@@ -10,7 +10,7 @@ use braid_wire::message::{
     mds::{Envelope, LockReclaim, Reclaim, ReclaimedOpen},
 };
 
-use super::{Engine, link::Link};
+use super::{Engine, mds_connection::MdsConnection};
 use crate::error::Result;
 
 impl<D: Driver> Engine<D> {
@@ -18,58 +18,58 @@ impl<D: Driver> Engine<D> {
     /// repetition after a lost reply changes nothing.
     pub(crate) async fn reclaim(
         self: &Arc<Self>,
-        link: &Link<D>,
+        link: &MdsConnection<D>,
         deadline: Duration,
     ) -> Result<()> {
-        let locks = self.locks.to_tell(link.run);
-        let Some(open) = self.handles.to_tell(link.run) else { return Ok(()) };
+        let locks = self.locks.to_reclaim(link.epoch);
+        let Some(open) = self.open_table.to_reclaim(link.epoch) else { return Ok(()) };
         for some in locks.chunks(RECLAIM_LOCKS_MAX) {
-            self.tell_locks(link, some, deadline).await?;
+            self.reclaim_locks(link, some, deadline).await?;
         }
         let mut messages =
             open.chunk_by(|(a, _), (b, _)| a == b).flat_map(|same| same.chunks(RECLAIM_OPENS_MAX));
         let mut next = messages.next().unwrap_or_default();
         loop {
             let after = messages.next();
-            self.tell(link, next, after.is_none(), deadline).await?;
+            self.reclaim_opens(link, next, after.is_none(), deadline).await?;
             match after {
                 Some(after) => next = after,
                 None => break,
             }
         }
-        self.handles.told_all(link.run);
+        self.open_table.reclaim_done(link.epoch);
         Ok(())
     }
 
-    async fn tell_locks(
+    async fn reclaim_locks(
         &self,
-        link: &Link<D>,
+        link: &MdsConnection<D>,
         some: &[LockRequest],
         deadline: Duration,
     ) -> Result<()> {
         let call = LockReclaim { locks: some.to_vec() };
-        let deadline = self.attempt(deadline);
+        let deadline = self.attempt_deadline(deadline);
         let refused = self.exchange(&link.shared, Some(&Envelope::PLAIN), &call, deadline).await;
         let refused = refused.map_err(|failure| failure.into_error(&link.server))?;
         refused
             .iter()
             .filter_map(|at| some.get(*at as usize))
-            .for_each(|lost| self.locks.lost(lost));
+            .for_each(|lost| self.locks.reclaim_refused(lost));
         Ok(())
     }
 
-    async fn tell(
+    async fn reclaim_opens(
         &self,
-        link: &Link<D>,
+        link: &MdsConnection<D>,
         some: &[(u32, ReclaimedOpen)],
         complete: bool,
         deadline: Duration,
     ) -> Result<()> {
         let identity = some.first().map_or(0, |(identity, _)| *identity);
-        let deadline = self.attempt(deadline);
-        let defined = self.ensure_identity(link, identity, deadline).await;
+        let deadline = self.attempt_deadline(deadline);
+        let defined = self.define_identity(link, identity, deadline).await;
         defined.map_err(|attempt| attempt.into_error(&link.server))?;
-        let leases = self.leasing.may_believe();
+        let leases = self.lease_client.may_use_old_leases();
         let call = Reclaim {
             opens: some.iter().map(|(_, named)| named.clone()).collect(),
             complete,
@@ -78,7 +78,7 @@ impl<D: Driver> Engine<D> {
         let envelope = Envelope { identity, ..Envelope::PLAIN };
         let refused = self.exchange(&link.shared, Some(&envelope), &call, deadline).await;
         let refused = refused.map_err(|failure| failure.into_error(&link.server))?;
-        self.handles.refused(link.run.session, &refused);
+        self.open_table.reclaim_refused(link.epoch.session, &refused);
         Ok(())
     }
 }

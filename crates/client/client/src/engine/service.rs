@@ -16,7 +16,7 @@ use braid_wire::{
     message::mds::{CloseSession, Envelope, Renew},
 };
 
-use super::{Engine, gate::lock, handles::Run};
+use super::{Engine, semaphore::lock, open_table::ServerEpoch};
 use crate::error::Result;
 
 /// The session is renewed at least this often within the silence that would end it.
@@ -27,7 +27,7 @@ const RENEW_PERIOD: Duration = Duration::from_secs(5);
 /// The longest time of a tick, so that an unresponsive server delays no other client's session.
 const TICK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest delay of an exiting program by the end of its session.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SESSION_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often both APIs call [`Engine::tick`].
 pub const TICK: Duration = Duration::from_secs(1);
 
@@ -44,18 +44,18 @@ impl<D: Driver> Engine<D> {
     /// # Errors
     /// Those of the calls; the next tick retries them.
     pub async fn tick(self: &Arc<Self>) -> Result<()> {
-        self.nudge();
+        self.wake_expired();
         if lock(&self.session).is_none() {
             return Ok(());
         }
-        let outcome = self.nudging(self.renew_and_close()).await;
-        self.nudging(self.return_room(false)).await;
-        self.nudge();
+        let outcome = self.waking_expired(self.renew_and_close()).await;
+        self.waking_expired(self.return_reservations(false)).await;
+        self.wake_expired();
         outcome
     }
 
     /// Wakes expired waiters also while `work` waits for an unresponsive server (I8).
-    async fn nudging<T>(&self, work: impl Future<Output = T> + Send) -> T {
+    async fn waking_expired<T>(&self, work: impl Future<Output = T> + Send) -> T {
         let mut work = pin!(work);
         let mut alarm = None;
         poll_fn(|context| {
@@ -68,7 +68,7 @@ impl<D: Driver> Engine<D> {
                     return Poll::Pending;
                 }
                 alarm = None;
-                self.nudge();
+                self.wake_expired();
             }
         })
         .await
@@ -80,16 +80,16 @@ impl<D: Driver> Engine<D> {
         let renewed =
             if self.is_renewal_due() { self.renew_session(deadline).await } else { Ok(()) };
         closed.and(renewed)?;
-        self.settle_unlocks(deadline).await
+        self.send_pending_unlocks(deadline).await
     }
 
-    fn nudge(&self) {
-        self.linking.nudge();
-        self.unlocking.nudge();
+    fn wake_expired(&self) {
+        self.connecting.wake_expired();
+        self.unlock_queues.wake_expired();
         if let Some(session) = &*lock(&self.session) {
-            session.slots.nudge();
+            session.slots.wake_expired();
         }
-        lock(&self.pools).values().for_each(|pool| pool.nudge());
+        lock(&self.pools).values().for_each(|pool| pool.wake_expired());
     }
 
     fn is_renewal_due(&self) -> bool {
@@ -115,13 +115,13 @@ impl<D: Driver> Engine<D> {
         });
         if let Some(session) = session {
             lock(&self.service).renewed = Some((session.id, now));
-            self.leasing.renewed(
-                Run { session: session.id, epoch: reply.epoch },
+            self.lease_client.renewed(
+                ServerEpoch { session: session.id, epoch: reply.epoch },
                 now,
                 self.driver.now(),
             );
             if session.epoch() != reply.epoch {
-                self.relink(deadline).await?;
+                self.reconnect_mds(deadline).await?;
             }
         }
         if stale_map { self.refresh_map(deadline).await } else { Ok(()) }
@@ -133,11 +133,11 @@ impl<D: Driver> Engine<D> {
         if self.check_process().is_err() {
             return;
         }
-        self.leasing.end();
-        self.return_room(true).await;
-        let link = lock(&self.link).take();
+        self.lease_client.end();
+        self.return_reservations(true).await;
+        let link = lock(&self.mds_connection).take();
         if let Some(link) = link {
-            let deadline = self.driver.now().saturating_add(FAREWELL.min(self.config.timeout));
+            let deadline = self.driver.now().saturating_add(SESSION_END_TIMEOUT.min(self.config.timeout));
             let _ = self
                 .exchange(&link.shared, Some(&Envelope::PLAIN), &CloseSession {}, deadline)
                 .await;
@@ -153,7 +153,7 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
-        let link = self.link(deadline).await?;
+        let link = self.mds_connection(deadline).await?;
         let reply = self.exchange(&link.shared, None, &call, deadline).await;
         reply.map_err(|failure| failure.into_error(&link.server))
     }

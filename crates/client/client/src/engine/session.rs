@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use braid_types::{ClusterUuid, KeyId, MdsEpoch, SessionId};
 use braid_wire::{Credential, Secret, message::mds::OpenSessionReply, message::types::Identity};
 
-use super::{gate::lock, slots::Slots};
+use super::{semaphore::lock, slots::Slots};
 
 /// One session of one client. Outlives connections and restarts of the metadata server.
 #[derive(Debug)]

@@ -11,26 +11,26 @@ use std::{sync::Mutex, time::Duration};
 
 use braid_net::Driver;
 
-use super::gate::{Gate, Permit, Refused, lock};
+use super::semaphore::{Semaphore, Permit, WaitRefused, lock};
 
 /// More slots are not used, whatever the server grants: a size from the network is bounded (I9).
 const SLOTS_MAX: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    gate: Gate,
-    free: Mutex<Vec<Slot>>,
+    gate: Semaphore,
+    free: Mutex<Vec<FreeSlot>>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct FreeSlot {
     number: u32,
     sequence: u64,
 }
 
 /// A slot that a call holds.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldSlot<'a> {
     slots: &'a Slots,
     pub(crate) number: u32,
     pub(crate) sequence: u64,
@@ -42,8 +42,8 @@ impl Slots {
     pub(crate) fn new(count: u32) -> Self {
         let count = count.clamp(1, SLOTS_MAX);
         // Taken from the end: low numbers are used first, so that the server's table stays small.
-        let free = (0..count).rev().map(|number| Slot { number, sequence: 0 }).collect();
-        Self { gate: Gate::new(count as usize), free: Mutex::new(free) }
+        let free = (0..count).rev().map(|number| FreeSlot { number, sequence: 0 }).collect();
+        Self { gate: Semaphore::new(count as usize), free: Mutex::new(free) }
     }
 
     /// Waits for a slot and takes its next sequence number.
@@ -51,12 +51,12 @@ impl Slots {
         &self,
         driver: &D,
         deadline: Duration,
-    ) -> Result<Held<'_>, Refused> {
+    ) -> Result<HeldSlot<'_>, WaitRefused> {
         let permit = self.gate.acquire(driver, deadline).await?;
         let slot = lock(&self.free).pop();
         // There are as many permits as slots, and a slot is put back before its permit.
         let slot = slot.expect("a permit without a slot");
-        Ok(Held {
+        Ok(HeldSlot {
             slots: self,
             number: slot.number,
             sequence: slot.sequence + 1,
@@ -65,21 +65,21 @@ impl Slots {
         })
     }
 
-    pub(crate) fn nudge(&self) {
-        self.gate.nudge();
+    pub(crate) fn wake_expired(&self) {
+        self.gate.wake_expired();
     }
 }
 
-impl Held<'_> {
+impl HeldSlot<'_> {
     /// The server has finished the call.
     pub(crate) fn answered(&mut self) {
         self.answered = true;
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldSlot<'_> {
     fn drop(&mut self) {
-        let slot = Slot { number: self.number, sequence: self.sequence };
+        let slot = FreeSlot { number: self.number, sequence: self.sequence };
         let mut free = lock(&self.slots.free);
         debug_assert!(
             free.iter().all(|free| free.number != self.number),

@@ -9,7 +9,7 @@ use braid_wire::{
     message::{iod::FlushReply, mds::FsyncFile, types::Attributes},
 };
 
-use super::{OpenFile, close::lost, iod_body::Body, read::REPLANS_MAX, transfer::Stop};
+use super::{OpenFile, close::unsynced_data_lost, iod_body::Body, read::REPLANS_MAX, transfer::TransferEnd};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {
@@ -20,15 +20,15 @@ impl<D: Driver> OpenFile<D> {
     /// [`Status::UnsyncedDataLost`], once, if a daemon lost writes that it had acknowledged;
     /// [`Status::StaleHandle`] if a restarted metadata server could not reclaim the open file.
     pub async fn sync(&self) -> Result<Attributes> {
-        self.force(self.engine().deadline())
+        self.sync_inner(self.engine().deadline())
             .await
             .map_err(|error| error.during("sync", self.path()))
     }
 
-    async fn force(&self, deadline: Duration) -> Result<Attributes> {
+    async fn sync_inner(&self, deadline: Duration) -> Result<Attributes> {
         self.engine().check_process()?;
         self.handle.check()?;
-        let wrote = !self.unsynced.pending().is_empty();
+        let wrote = !self.unflushed.pending().is_empty();
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
         let attributes = self
@@ -43,21 +43,21 @@ impl<D: Driver> OpenFile<D> {
         if wrote {
             self.parts_were_recorded();
         }
-        match self.unsynced.take_lost() {
-            Some(server) => Err(lost(&server)),
+        match self.unflushed.take_lost() {
+            Some(server) => Err(unsynced_data_lost(&server)),
             None => Ok(attributes),
         }
     }
 
     /// If a daemon showed, through another file, that it may have lost writes, it is queried for
     /// this file.
-    pub(super) async fn clear_doubts(&self) {
-        let grant = self.grant();
+    pub(super) async fn check_verifiers(&self) {
+        let grant = self.state();
         let last = |iod: IodId| {
             let target = grant.map.targets().iter().position(|target| target.iod == iod)?;
             Some(grant.pools[target].last_verifier())
         };
-        if self.unsynced.is_doubted(last) {
+        if self.unflushed.may_be_lost(last) {
             // A daemon that does not answer has not reported a loss.
             let _ = self.flush_daemons(self.engine().deadline()).await;
         }
@@ -65,8 +65,8 @@ impl<D: Driver> OpenFile<D> {
 
     /// Called before a truncate or a hole: bytes sent on a dropped connection must not be written
     /// afterwards. An object that does not exist yet cannot refuse an old size generation.
-    pub(super) async fn settle_owed(&self) -> Result<()> {
-        let is_owed = self.grant().pools.iter().any(|pool| !pool.owed.is_empty());
+    pub(super) async fn wait_for_abandons(&self) -> Result<()> {
+        let is_owed = self.state().pools.iter().any(|pool| !pool.abandoned.is_empty());
         if is_owed { self.flush_daemons(self.engine().deadline()).await } else { Ok(()) }
     }
 
@@ -80,27 +80,27 @@ impl<D: Driver> OpenFile<D> {
         }
         for _ in 0..REPLANS_MAX {
             // A daemon that the layout does not name any more has no part of the file to flush.
-            let (grant, pending) = (self.grant(), self.unsynced.pending());
+            let (grant, pending) = (self.state(), self.unflushed.pending());
             let targets: Vec<usize> = (0..grant.map.targets().len()).collect();
-            let replies: Result<Vec<FlushReply>, Stop> =
+            let replies: Result<Vec<FlushReply>, TransferEnd> =
                 self.ask_targets(&grant, &targets, Body::Flush, &mut deadline).await;
             match replies {
                 Ok(replies) => {
                     for (target, reply) in targets.into_iter().zip(replies) {
                         let iod = grant.map.targets()[target].iod;
-                        grant.pools[target].said(reply.verifier);
+                        grant.pools[target].set_verifier(reply.verifier);
                         if let Some((_, before)) =
                             pending.iter().find(|(pending, _)| *pending == iod)
                         {
-                            self.unsynced.flushed(iod, *before, reply.verifier, || {
-                                grant.pools[target].server()
+                            self.unflushed.record_flush(iod, *before, reply.verifier, || {
+                                grant.pools[target].server_name()
                             });
                         }
                     }
                     return Ok(());
                 }
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) => {}
+                Err(TransferEnd::Failed(error)) => return Err(error),
+                Err(TransferEnd::Replan) => {}
             }
         }
         Err(Error::new(

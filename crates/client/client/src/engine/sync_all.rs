@@ -28,9 +28,9 @@ use braid_wire::{
 use super::{
     Caller, Engine,
     backoff::Backoff,
-    close::lost,
-    iod_error::Remedy,
-    pool::{Lease, Meta, Pool, Pooled},
+    close::unsynced_data_lost,
+    iod_error::RetryAction,
+    pool::{PoolPermit, ConnectionMeta, Pool, PooledConnection},
 };
 use crate::error::{Error, Result};
 
@@ -41,10 +41,10 @@ const MAP_WAIT: Duration = Duration::from_millis(500);
 const CONNECT_MIN: Duration = Duration::from_secs(1);
 
 /// The state of the flush at each daemon.
-struct Flushes<D: Driver> {
+struct FlushAllState<D: Driver> {
     done: BTreeMap<IodId, WriteVerifier>,
     /// Daemons still to be flushed, and why the last attempt failed.
-    left: BTreeMap<IodId, (Arc<Pool<D>>, Option<Remedy>)>,
+    left: BTreeMap<IodId, (Arc<Pool<D>>, Option<RetryAction>)>,
     failed: Option<Error>,
 }
 
@@ -67,8 +67,8 @@ impl<D: Driver> Engine<D> {
     async fn sync_all(self: &Arc<Self>, identity: u32) -> Result<()> {
         let deadline = self.deadline();
         let map = self.repeatable(GetClusterMap {}).until(deadline).send().await?;
-        self.take_map(&map);
-        let (began, files) = self.unsynced.all();
+        self.apply_map(&map);
+        let (began, files) = self.unflushed_files.begin_sync();
         let files: Vec<_> = files.into_iter().map(|file| (file.pending(), file)).collect();
         // The log first: an unresponsive daemon would leave it no time.
         let log = self
@@ -80,7 +80,7 @@ impl<D: Driver> Engine<D> {
         let written = files.iter().flat_map(|(pending, _)| pending.iter().map(|(iod, _)| *iod));
         let daemons =
             map.iods.iter().map(|iod| iod.id).chain(written).map(|iod| (iod, self.pool(iod)));
-        let mut flushes = Flushes { done: BTreeMap::new(), left: BTreeMap::new(), failed: None };
+        let mut flushes = FlushAllState { done: BTreeMap::new(), left: BTreeMap::new(), failed: None };
         for (iod, pool) in daemons {
             if pool.is_removed() {
                 // It has lost everything, and will not report that.
@@ -93,7 +93,7 @@ impl<D: Driver> Engine<D> {
         for (pending, file) in files {
             for (iod, before) in pending {
                 if let Some(verifier) = flushes.done.get(&iod) {
-                    file.flushed(iod, before, *verifier, || self.pool(iod).server());
+                    file.record_flush(iod, before, *verifier, || self.pool(iod).server_name());
                 }
             }
         }
@@ -101,25 +101,25 @@ impl<D: Driver> Engine<D> {
             return Err(error);
         }
         log?;
-        self.unsynced.ended(began).map_or(Ok(()), |server| Err(lost(&server)))
+        self.unflushed_files.end_sync(began).map_or(Ok(()), |server| Err(unsynced_data_lost(&server)))
     }
 
     /// Flushes all daemons, with retries until the deadline.
-    async fn flush_all(self: &Arc<Self>, flushes: &mut Flushes<D>, deadline: Duration) {
+    async fn flush_all(self: &Arc<Self>, flushes: &mut FlushAllState<D>, deadline: Duration) {
         let (started, mut backoff) = (self.driver.now(), Backoff::new(deadline));
         loop {
             self.flush_once(flushes, deadline).await;
             flushes.drop_failed();
-            let Some(remedy) = flushes.gravest() else { return };
+            let Some(remedy) = flushes.most_severe() else { return };
             if !backoff.wait(&self.driver).await {
                 let error = remedy.into_error().given_up(self.driver.now().saturating_sub(started));
                 flushes.failed.get_or_insert(error);
                 return;
             }
             match remedy {
-                Remedy::Reclaim(_) => _ = self.relink(deadline).await,
+                RetryAction::Reclaim(_) => _ = self.reconnect_mds(deadline).await,
                 // The daemon may have moved. Without a map, the old address is tried again.
-                Remedy::Wait(error) if error.status() == Status::Unreachable => {
+                RetryAction::Wait(error) if error.status() == Status::Unreachable => {
                     _ = self
                         .refresh_map(deadline.min(self.driver.now().saturating_add(MAP_WAIT)))
                         .await;
@@ -130,7 +130,7 @@ impl<D: Driver> Engine<D> {
     }
 
     /// One attempt at all daemons at the same time.
-    async fn flush_once(self: &Arc<Self>, flushes: &mut Flushes<D>, deadline: Duration) {
+    async fn flush_once(self: &Arc<Self>, flushes: &mut FlushAllState<D>, deadline: Duration) {
         let pools: Vec<(IodId, Arc<Pool<D>>)> =
             flushes.left.iter().map(|(iod, (pool, _))| (*iod, Arc::clone(pool))).collect();
         let (mut leases, mut connections) =
@@ -140,13 +140,13 @@ impl<D: Driver> Engine<D> {
         for (at, (iod, pool)) in pools.iter().enumerate() {
             let left = deadline.saturating_sub(self.driver.now()) / (2 * (pools.len() - at) as u32);
             let connected_by = self.driver.now().saturating_add(left.max(CONNECT_MIN));
-            match pool.checkout(self, self.attempt(deadline).min(connected_by)).await {
+            match pool.checkout(self, self.attempt_deadline(deadline).min(connected_by)).await {
                 Ok((lease, pooled)) => {
-                    let Pooled { connection, meta } = *pooled;
+                    let PooledConnection { connection, meta } = *pooled;
                     leases.push((*iod, lease, meta));
                     connections.push(connection);
                 }
-                Err(error) => flushes.note(*iod, Remedy::of_connect(error)),
+                Err(error) => flushes.note(*iod, RetryAction::of_connect(error)),
             }
         }
         let exchange = |connection| {
@@ -155,7 +155,7 @@ impl<D: Driver> Engine<D> {
         };
         let mut batch: Vec<Exchange<'_>> = (0..connections.len()).map(exchange).collect();
         if !batch.is_empty() {
-            self.driver.exchange(&mut connections, &mut batch, self.silence(deadline)).await;
+            self.driver.exchange(&mut connections, &mut batch, self.attempt_timeout(deadline)).await;
         }
         for ((exchange, connection), (iod, lease, meta)) in
             batch.into_iter().zip(connections).zip(leases)
@@ -165,43 +165,43 @@ impl<D: Driver> Engine<D> {
     }
 }
 
-impl<D: Driver> Flushes<D> {
+impl<D: Driver> FlushAllState<D> {
     /// Records a daemon's outcome. Puts its connection back, unless it broke.
     fn take(
         &mut self,
         iod: IodId,
         outcome: Option<Result<Answer, NetError>>,
-        lease: Lease<'_, D>,
+        lease: PoolPermit<'_, D>,
         connection: D::Connection,
-        meta: Meta,
+        meta: ConnectionMeta,
     ) {
-        let server = lease.pool().server();
+        let server = lease.pool().server_name();
         let answer = match outcome {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => {
-                self.note(iod, Remedy::of_loss(Error::from(error).at(server)));
-                return lease.give_up(connection, &meta);
+                self.note(iod, RetryAction::of_loss(Error::from(error).at(server)));
+                return lease.drop_connection(connection, &meta);
             }
             None => {
                 let error =
                     Error::new(Status::ConnectionLost, "the exchange was not made").at(server);
-                self.note(iod, Remedy::Wait(error));
-                return lease.give_up(connection, &meta);
+                self.note(iod, RetryAction::Wait(error));
+                return lease.drop_connection(connection, &meta);
             }
         };
         match decode_outcome::<FlushReply>(&answer.body) {
             Ok(Ok(FlushReply { verifier })) => {
-                lease.pool().said(verifier);
+                lease.pool().set_verifier(verifier);
                 self.done.insert(iod, verifier);
                 self.left.remove(&iod);
             }
-            Ok(Err(failure)) => self.note(iod, Remedy::of_refusal(&server, failure)),
-            Err(error) => self.note(iod, Remedy::Fail(Error::broken(server, error))),
+            Ok(Err(failure)) => self.note(iod, RetryAction::of_refusal(&server, failure)),
+            Err(error) => self.note(iod, RetryAction::Fail(Error::malformed_reply(server, error))),
         }
-        lease.give_back(Box::new(Pooled { connection, meta }));
+        lease.put_back(Box::new(PooledConnection { connection, meta }));
     }
 
-    fn note(&mut self, iod: IodId, remedy: Remedy) {
+    fn note(&mut self, iod: IodId, remedy: RetryAction) {
         if let Some((_, why)) = self.left.get_mut(&iod) {
             *why = Some(remedy);
         }
@@ -211,7 +211,7 @@ impl<D: Driver> Flushes<D> {
     fn drop_failed(&mut self) {
         let Self { left, failed, .. } = self;
         left.retain(|_, (_, remedy)| match remedy {
-            Some(Remedy::Fail(error)) => {
+            Some(RetryAction::Fail(error)) => {
                 failed.get_or_insert_with(|| error.clone());
                 false
             }
@@ -220,8 +220,8 @@ impl<D: Driver> Flushes<D> {
     }
 
     /// The action for the remaining daemons; `None` if none is left.
-    fn gravest(&self) -> Option<Remedy> {
+    fn most_severe(&self) -> Option<RetryAction> {
         let remedies = self.left.values().filter_map(|(_, remedy)| remedy.clone());
-        remedies.fold(None, |gravest, remedy| Some(remedy.graver(gravest)))
+        remedies.fold(None, |gravest, remedy| Some(remedy.more_severe(gravest)))
     }
 }

@@ -24,8 +24,8 @@ use braid_types::Status;
 use braid_wire::{Wire, decode_outcome};
 
 use super::{
-    OpenFile, backoff::Backoff, iod_batch::IodCall, iod_body::Body, iod_error::Remedy,
-    open_file::Grant,
+    OpenFile, backoff::Backoff, iod_batch::IodCall, iod_body::Body, iod_error::RetryAction,
+    open_file::FileState,
 };
 use crate::error::{Error, Result};
 
@@ -40,27 +40,27 @@ const MAP_WAIT: Duration = Duration::from_millis(500);
 
 /// The reason why a transfer ended early.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum TransferEnd {
     /// The call fails.
     Failed(Error),
     /// The layout of the file has changed: the call must be planned again.
     Replan,
 }
 
-impl From<Error> for Stop {
+impl From<Error> for TransferEnd {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<braid_layout::LayoutError> for Stop {
+impl From<braid_layout::LayoutError> for TransferEnd {
     fn from(error: braid_layout::LayoutError) -> Self {
         Self::Failed(error.into())
     }
 }
 
 /// A set of exchanges, each to be made once.
-pub(crate) trait Job: Send {
+pub(crate) trait Transfer: Send {
     /// The number of exchanges.
     fn len(&self) -> usize;
 
@@ -88,28 +88,28 @@ impl<D: Driver> OpenFile<D> {
     /// Makes all exchanges of a job. Returns the capability of the last exchange; with
     /// [`Job::is_one_view`], of all. Extends the deadline while daemons make progress, also for a
     /// call that is planned again.
-    pub(crate) async fn run<J: Job>(
+    pub(crate) async fn run_transfer<J: Transfer>(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         job: &mut J,
         deadline: &mut Duration,
-    ) -> Result<Arc<Grant<D>>, Stop> {
+    ) -> Result<Arc<FileState<D>>, TransferEnd> {
         let mut grant = Arc::clone(grant);
         let mut pending: Vec<usize> = (0..job.len()).collect();
         self.check_time(&grant, job, *deadline)?;
         if job.is_one_view() {
-            let asked = pending.iter().map(|index| &grant.pools[job.target(*index)].away);
-            *deadline = self.engine().cut_short(asked, *deadline);
+            let asked = pending.iter().map(|index| &grant.pools[job.target(*index)].status);
+            *deadline = self.engine().shorten_deadline(asked, *deadline);
         }
-        let mut tries = Tries::new(self, *deadline);
+        let mut tries = RetryState::new(self, *deadline);
         loop {
             if self.is_stale() {
-                grant = self.renew(&grant, *deadline).await?;
+                grant = self.renew_capability(&grant, *deadline).await?;
                 if job.is_one_view() && pending.len() < job.len() {
-                    return Err(Stop::Replan);
+                    return Err(TransferEnd::Replan);
                 }
             }
-            self.reach(&grant, job.extends_to(), *deadline).await?;
+            self.extend_growth_grant(&grant, job.extends_to(), *deadline).await?;
             let outcomes = {
                 let calls = job.calls(&pending)?;
                 self.batch(&grant, calls, *deadline).await
@@ -117,48 +117,48 @@ impl<D: Driver> OpenFile<D> {
             let remedy = match outcomes {
                 Ok((outcomes, moved)) => {
                     let left = take_outcomes(job, &pending, outcomes)?;
-                    if left.gravest.is_some() {
-                        *deadline = tries.go_on(self, &left, moved, *deadline);
+                    if left.most_severe.is_some() {
+                        *deadline = tries.extend_deadline(self, &left, moved, *deadline);
                     }
                     pending = left.pending;
-                    left.gravest
+                    left.most_severe
                 }
                 Err(remedy) => Some(remedy),
             };
             let Some(remedy) = remedy else {
-                (0..job.len()).for_each(|index| grant.pools[job.target(index)].away.answered());
+                (0..job.len()).for_each(|index| grant.pools[job.target(index)].status.set_responsive());
                 return Ok(grant);
             };
-            let mended = tries.mend(self, Arc::clone(&grant), remedy, *deadline).await;
-            if let Err(Stop::Failed(error)) = &mended {
-                self.gave_up(&grant, pending.iter().map(|index| job.target(*index)), error);
+            let mended = tries.prepare_retry(self, Arc::clone(&grant), remedy, *deadline).await;
+            if let Err(TransferEnd::Failed(error)) = &mended {
+                self.note_unresponsive(&grant, pending.iter().map(|index| job.target(*index)), error);
             }
             let fresh = mended?;
             if job.is_one_view() && pending.len() < job.len() && !Arc::ptr_eq(&fresh, &grant) {
-                return Err(Stop::Replan);
+                return Err(TransferEnd::Replan);
             }
             grant = fresh;
         }
     }
 
     /// Fails if no time is left for any daemon of the job.
-    fn check_time<J: Job>(&self, grant: &Grant<D>, job: &J, deadline: Duration) -> Result<()> {
+    fn check_time<J: Transfer>(&self, grant: &FileState<D>, job: &J, deadline: Duration) -> Result<()> {
         let first = || {
             if job.len() == 0 {
                 "the I/O daemons".to_owned()
             } else {
-                grant.pools[job.target(0)].server()
+                grant.pools[job.target(0)].server_name()
             }
         };
         self.engine().check_time(deadline, first)
     }
 
     /// The call failed while it waited for these daemons.
-    fn gave_up(&self, grant: &Grant<D>, mut targets: impl Iterator<Item = usize>, error: &Error) {
+    fn note_unresponsive(&self, grant: &FileState<D>, mut targets: impl Iterator<Item = usize>, error: &Error) {
         if error.was_given_up() {
             let blamed =
-                targets.find(|target| error.server() == Some(&*grant.pools[*target].server()));
-            self.engine().waited_in_vain(blamed.map(|target| &grant.pools[target].away), error);
+                targets.find(|target| error.server() == Some(&*grant.pools[*target].server_name()));
+            self.engine().note_unresponsive(blamed.map(|target| &grant.pools[target].status), error);
         }
     }
 
@@ -167,33 +167,33 @@ impl<D: Driver> OpenFile<D> {
     /// that the replies match what was read before under `grant`.
     pub(crate) async fn ask_targets<R: Wire + Send>(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         targets: &[usize],
         body: Body<'_>,
         deadline: &mut Duration,
-    ) -> Result<Vec<R>, Stop> {
-        let servers = targets.iter().map(|target| grant.pools[*target].server()).collect();
+    ) -> Result<Vec<R>, TransferEnd> {
+        let servers = targets.iter().map(|target| grant.pools[*target].server_name()).collect();
         let mut job =
-            Plain { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
-        let used = self.run(grant, &mut job, deadline).await?;
+            QueryTransfer { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
+        let used = self.run_transfer(grant, &mut job, deadline).await?;
         if job.is_one_view() && !Arc::ptr_eq(&used, grant) {
-            return Err(Stop::Replan);
+            return Err(TransferEnd::Replan);
         }
         Ok(job.replies.into_iter().flatten().collect())
     }
 }
 
 /// What is left after an attempt.
-struct Left {
+struct RemainingWork {
     pending: Vec<usize>,
-    gravest: Option<Remedy>,
+    most_severe: Option<RetryAction>,
     /// The daemons of the pending exchanges.
-    daemons: BTreeMap<usize, LeftDaemon>,
+    daemons: BTreeMap<usize, RemainingDaemon>,
 }
 
 /// A daemon that must be asked again.
 #[derive(Default)]
-struct LeftDaemon {
+struct RemainingDaemon {
     /// It has answered some of its exchanges.
     answered: bool,
     /// How long it was silent at the end.
@@ -202,12 +202,12 @@ struct LeftDaemon {
     unasked: Duration,
 }
 
-fn take_outcomes<J: Job>(
+fn take_outcomes<J: Transfer>(
     job: &mut J,
     pending: &[usize],
-    outcomes: Vec<Result<Answer, Remedy>>,
-) -> Result<Left> {
-    let mut left = Left { pending: Vec::new(), gravest: None, daemons: BTreeMap::new() };
+    outcomes: Vec<Result<Answer, RetryAction>>,
+) -> Result<RemainingWork> {
+    let mut left = RemainingWork { pending: Vec::new(), most_severe: None, daemons: BTreeMap::new() };
     let mut answered = BTreeSet::new();
     for (index, outcome) in pending.iter().zip(outcomes) {
         match outcome {
@@ -218,10 +218,10 @@ fn take_outcomes<J: Job>(
             Err(remedy) => {
                 left.pending.push(*index);
                 let daemon = left.daemons.entry(job.target(*index)).or_default();
-                let (silent, unasked) = remedy.silent();
+                let (silent, unasked) = remedy.idle_times();
                 (daemon.silent, daemon.unasked) =
                     (daemon.silent.max(silent), daemon.unasked.max(unasked));
-                left.gravest = Some(remedy.graver(left.gravest.take()));
+                left.most_severe = Some(remedy.more_severe(left.most_severe.take()));
             }
         }
     }
@@ -232,14 +232,14 @@ fn take_outcomes<J: Job>(
 }
 
 /// The state that the attempts of one transfer share.
-struct Tries {
+struct RetryState {
     backoff: Backoff,
     started: Duration,
     remedies_left: u32,
     presents_left: u32,
 }
 
-impl Tries {
+impl RetryState {
     fn new<D: Driver>(file: &OpenFile<D>, deadline: Duration) -> Self {
         Self {
             backoff: Backoff::new(deadline),
@@ -250,20 +250,20 @@ impl Tries {
     }
 
     /// The deadline after an attempt in which bytes moved for at least `moved`; see the module.
-    fn go_on<D: Driver>(
+    fn extend_deadline<D: Driver>(
         &mut self,
         file: &OpenFile<D>,
-        left: &Left,
+        left: &RemainingWork,
         moved: Duration,
         deadline: Duration,
     ) -> Duration {
         let (now, timeout) = (file.engine().driver().now(), file.engine().timeout());
         let until = left.daemons.values().map(|daemon| match daemon {
-            LeftDaemon { answered: true, silent, .. } => {
+            RemainingDaemon { answered: true, silent, .. } => {
                 now.saturating_sub(*silent).saturating_add(timeout)
             }
-            LeftDaemon { silent: Duration::ZERO, .. } => deadline.saturating_add(moved),
-            LeftDaemon { unasked, .. } => deadline.saturating_add(*unasked),
+            RemainingDaemon { silent: Duration::ZERO, .. } => deadline.saturating_add(moved),
+            RemainingDaemon { unasked, .. } => deadline.saturating_add(*unasked),
         });
         let until = until.min().unwrap_or(deadline).max(deadline);
         if until > deadline {
@@ -278,37 +278,37 @@ impl Tries {
     }
 
     /// Prepares the next attempt, or returns why there is none.
-    async fn mend<D: Driver>(
+    async fn prepare_retry<D: Driver>(
         &mut self,
         file: &OpenFile<D>,
-        grant: Arc<Grant<D>>,
-        remedy: Remedy,
+        grant: Arc<FileState<D>>,
+        remedy: RetryAction,
         deadline: Duration,
-    ) -> Result<Arc<Grant<D>>, Stop> {
+    ) -> Result<Arc<FileState<D>>, TransferEnd> {
         match remedy {
-            Remedy::Present => {
+            RetryAction::Present => {
                 let forgets = || {
                     Error::new(Status::UnknownHandle, "a daemon forgets the capability immediately")
                 };
                 self.presents_left = self.presents_left.checked_sub(1).ok_or_else(forgets)?;
                 Ok(grant)
             }
-            Remedy::Wait(error) => {
+            RetryAction::Wait(error) => {
                 self.wait(file, error, deadline).await?;
                 Ok(grant)
             }
-            Remedy::Renew(error) => {
+            RetryAction::Renew(error) => {
                 self.remedies_left = self.remedies_left.checked_sub(1).ok_or(error)?;
-                self.whole(file, file.renew(&grant, deadline).await)
+                self.with_total_time(file, file.renew_capability(&grant, deadline).await)
             }
-            Remedy::Reclaim(error) => {
+            RetryAction::Reclaim(error) => {
                 self.remedies_left =
                     self.remedies_left.checked_sub(1).ok_or_else(|| error.clone())?;
                 self.wait(file, error, deadline).await?;
-                self.whole(file, file.engine().relink(deadline).await.map_err(Stop::Failed))?;
-                self.whole(file, file.renew(&grant, deadline).await)
+                self.with_total_time(file, file.engine().reconnect_mds(deadline).await.map_err(TransferEnd::Failed))?;
+                self.with_total_time(file, file.renew_capability(&grant, deadline).await)
             }
-            Remedy::Fail(error) => {
+            RetryAction::Fail(error) => {
                 if error.status() == Status::Fenced {
                     file.mark_fenced();
                 }
@@ -318,11 +318,11 @@ impl Tries {
     }
 
     /// The result of a step; its error reports the time of the whole call.
-    fn whole<D: Driver, T>(&self, file: &OpenFile<D>, step: Result<T, Stop>) -> Result<T, Stop> {
+    fn with_total_time<D: Driver, T>(&self, file: &OpenFile<D>, step: Result<T, TransferEnd>) -> Result<T, TransferEnd> {
         let time = file.engine().driver().now().saturating_sub(self.started);
         step.map_err(|stop| match stop {
-            Stop::Failed(error) => Stop::Failed(error.tried_for(time)),
-            Stop::Replan => Stop::Replan,
+            TransferEnd::Failed(error) => TransferEnd::Failed(error.tried_for(time)),
+            TransferEnd::Replan => TransferEnd::Replan,
         })
     }
 
@@ -345,14 +345,14 @@ impl Tries {
 }
 
 /// Calls without payload.
-struct Plain<'a, R> {
+struct QueryTransfer<'a, R> {
     targets: &'a [usize],
     servers: Vec<String>,
     body: Body<'a>,
     replies: Vec<Option<R>>,
 }
 
-impl<R: Wire + Send> Job for Plain<'_, R> {
+impl<R: Wire + Send> Transfer for QueryTransfer<'_, R> {
     fn len(&self) -> usize {
         self.targets.len()
     }
@@ -362,7 +362,7 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
     }
 
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
-        Ok(pending.iter().map(|index| IodCall::plain(self.targets[*index], self.body)).collect())
+        Ok(pending.iter().map(|index| IodCall::without_payload(self.targets[*index], self.body)).collect())
     }
 
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
@@ -375,13 +375,13 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
     }
 
     fn is_one_view(&self) -> bool {
-        self.body.looks()
+        self.body.is_query()
     }
 }
 
 /// Decodes the reply of a success.
 pub(crate) fn reply<R: Wire>(server: impl Fn() -> String, answer: &Answer) -> Result<R> {
     let outcome =
-        decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server(), error))?;
+        decode_outcome::<R>(&answer.body).map_err(|error| Error::malformed_reply(server(), error))?;
     outcome.map_err(|failure| Error::refused(server(), failure))
 }

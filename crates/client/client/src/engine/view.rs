@@ -26,10 +26,10 @@ use crate::error::Result;
 /// # Ok::<(), braid_client::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct FileView(Arc<Ready>);
+pub struct FileView(Arc<PreparedView>);
 
 #[derive(Debug)]
-struct Ready {
+struct PreparedView {
     view: View,
     map: ViewMap,
     /// The length of the stream, up to the largest file offset.
@@ -44,7 +44,7 @@ impl FileView {
     pub fn new(view: View) -> Result<Self> {
         let map = view.map()?;
         let bytes = map.bytes_before(FileOffset(FILE_BYTES_MAX));
-        Ok(Self(Arc::new(Ready { view, map, bytes })))
+        Ok(Self(Arc::new(PreparedView { view, map, bytes })))
     }
 
     /// A view of the whole file.
@@ -77,7 +77,7 @@ impl FileView {
 
     /// The first byte of the view at or after an offset of the file: its position in the stream,
     /// and its offset. `None` if there is none below the largest file offset.
-    pub fn next_seen(&self, offset: u64) -> Option<(u64, u64)> {
+    pub fn next_visible(&self, offset: u64) -> Option<(u64, u64)> {
         let (position, seen) = self.0.map.next_visible(FileOffset(offset))?;
         (position < self.0.bytes).then_some((position, seen.0))
     }

@@ -13,17 +13,17 @@ use braid_wire::{
 use super::{
     FileView, OpenFile,
     iod_batch::IodCall,
-    iod_body::{Body, JoinAsk},
-    open_file::Grant,
+    iod_body::{Body, JoinSpec},
+    open_file::FileState,
     read::REPLANS_MAX,
-    room::{HeldRoom, RoomAsk, Spent},
-    told::{Telling, Told},
-    transfer::{Job, Stop, reply},
-    unsynced::Unsynced,
+    reservation::{Reservation, ReservationRequest, UsedReservation},
+    size_report::{PendingWrite, SizeReportState},
+    transfer::{Transfer, TransferEnd, reply},
+    unflushed_writes::UnflushedWrites,
 };
 use crate::{
     error::{Error, Result},
-    plan::{Memory, Piece, Planned, Planner, deal, gather},
+    plan::{WindowMemory, Piece, Planned, Planner, assign_buffers, gather},
 };
 
 impl<D: Driver> OpenFile<D> {
@@ -53,14 +53,14 @@ impl<D: Driver> OpenFile<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn write_held(
+    pub async fn write_reserved(
         &self,
-        held: &mut HeldRoom,
+        held: &mut Reservation,
         offset: u64,
         buffers: &[IoSlice<'_>],
         modified: Option<Timestamp>,
     ) -> Result<usize> {
-        let spent = Spent::of(held);
+        let spent = UsedReservation::of(held);
         let written = async {
             self.write_named(&FileView::whole()?, offset, buffers, (Some(&spent), modified)).await
         };
@@ -72,9 +72,9 @@ impl<D: Driver> OpenFile<D> {
         view: &FileView,
         start: u64,
         buffers: &[IoSlice<'_>],
-        held: Held<'_>,
+        held: ReservedWrite<'_>,
     ) -> Result<usize> {
-        self.allow_telling(Rights::WRITE)?;
+        self.check_rights_keeping_report(Rights::WRITE)?;
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, bytes);
         if request.bytes < bytes {
@@ -88,15 +88,15 @@ impl<D: Driver> OpenFile<D> {
             return Ok(0);
         }
         let (mut deadline, end) = (self.engine().deadline(), view.file_end(&request)?);
-        let telling = Telling::begin(&self.handle.told);
+        let telling = PendingWrite::begin(&self.handle.size_report);
         for _ in 0..REPLANS_MAX {
             match self.write_request(&request, end, buffers, held, &mut deadline).await {
                 Ok(()) => {
                     telling.end();
                     return Ok(bytes as usize);
                 }
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) => self.handle.told.forget(),
+                Err(TransferEnd::Failed(error)) => return Err(error),
+                Err(TransferEnd::Replan) => self.handle.size_report.invalidate(),
             }
         }
         Err(Error::new(
@@ -110,18 +110,18 @@ impl<D: Driver> OpenFile<D> {
         request: &Request,
         end: u64,
         buffers: &[IoSlice<'_>],
-        (room, modified): Held<'_>,
+        (room, modified): ReservedWrite<'_>,
         deadline: &mut Duration,
-    ) -> Result<(), Stop> {
-        let grant: Arc<Grant<D>> = self.grant();
+    ) -> Result<(), TransferEnd> {
+        let grant: Arc<FileState<D>> = self.state();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round() {
             let mut job = WriteRound {
-                room,
+                reservation: room,
                 modified,
                 ..WriteRound::joining(self, &grant, &round, &[], buffers, end)
             };
-            self.run(&grant, &mut job, deadline).await?;
+            self.run_transfer(&grant, &mut job, deadline).await?;
             *deadline = self.engine().renewed_deadline(); // every server has answered
         }
         Ok(())
@@ -129,29 +129,29 @@ impl<D: Driver> OpenFile<D> {
 }
 
 /// The reservation of buffered bytes, and the time when the program wrote them.
-type Held<'a> = (Option<&'a Spent>, Option<Timestamp>);
+type ReservedWrite<'a> = (Option<&'a UsedReservation>, Option<Timestamp>);
 
 /// Writes the windows of one round.
 pub(super) struct WriteRound<'r, 'd, D: Driver> {
-    grant: &'r Grant<D>,
+    grant: &'r FileState<D>,
     round: &'r [Planned],
     /// The windows as parts of a collective request; if empty, each window is a separate write.
-    joins: &'r [JoinAsk],
+    joins: &'r [JoinSpec],
     /// The end of the complete write. A write that is too large is refused before its first byte is
     /// sent.
     end: u64,
     buffers: &'r [IoSlice<'d>],
-    unsynced: &'r Unsynced,
-    told: &'r Told,
+    unflushed: &'r UnflushedWrites,
+    size_report: &'r SizeReportState,
     driver: &'r D,
     /// The reservation that the bytes use.
-    room: Option<&'r Spent>,
+    reservation: Option<&'r UsedReservation>,
     /// The time when the program wrote the bytes, if not now.
     modified: Option<Timestamp>,
     /// The reservation message last sent with each window.
-    asked: Vec<Option<RoomAsk>>,
+    requests: Vec<Option<ReservationRequest>>,
     /// Bounce buffers of the windows that need one, filled when they are first sent.
-    staged: Vec<Vec<u8>>,
+    bounce_buffers: Vec<Vec<u8>>,
 }
 
 impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
@@ -159,13 +159,13 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
     /// empty.
     pub(super) fn joining(
         file: &'r OpenFile<D>,
-        grant: &'r Grant<D>,
+        grant: &'r FileState<D>,
         round: &'r [Planned],
-        joins: &'r [JoinAsk],
+        joins: &'r [JoinSpec],
         buffers: &'r [IoSlice<'d>],
         end: u64,
     ) -> Self {
-        let (unsynced, told, driver) = (&file.unsynced, &file.handle.told, file.engine().driver());
+        let (unsynced, told, driver) = (&file.unflushed, &file.handle.size_report, file.engine().driver());
         let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
         Self {
             grant,
@@ -173,18 +173,18 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
             joins,
             end,
             buffers,
-            unsynced,
-            told,
+            unflushed: unsynced,
+            size_report: told,
             driver,
-            room: None,
+            reservation: None,
             modified: None,
-            asked,
-            staged,
+            requests: asked,
+            bounce_buffers: staged,
         }
     }
 }
 
-impl<D: Driver> Job for WriteRound<'_, '_, D> {
+impl<D: Driver> Transfer for WriteRound<'_, '_, D> {
     fn len(&self) -> usize {
         self.round.len()
     }
@@ -196,55 +196,55 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
         for index in pending {
             let planned = &self.round[*index];
-            if matches!(planned.memory, Memory::Staged) && self.staged[*index].is_empty() {
-                self.staged[*index] = gather(&self.grant.map, planned, self.buffers)?;
+            if matches!(planned.memory, WindowMemory::BounceBuffer) && self.bounce_buffers[*index].is_empty() {
+                self.bounce_buffers[*index] = gather(&self.grant.map, planned, self.buffers)?;
             }
         }
         for index in pending {
             let target = self.round[*index].target;
-            let uses = self.room.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
-            let room = &self.grant.pools[target].room;
-            let asks = self.joins.is_empty() && (uses > 0 || room.asks());
-            self.asked[*index] = asks.then(|| room.ask(uses, self.driver.now()));
+            let uses = self.reservation.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
+            let room = &self.grant.pools[target].reservation;
+            let asks = self.joins.is_empty() && (uses > 0 || room.has_message());
+            self.requests[*index] = asks.then(|| room.request(uses, self.driver.now()));
         }
         let windows: Vec<&[Piece]> =
             pending.iter().map(|index| self.round[*index].pieces()).collect();
         let call = |(index, mut send): (&usize, Vec<IoSlice<'s>>)| {
             let planned = &self.round[*index];
-            if !self.staged[*index].is_empty() {
-                send.push(IoSlice::new(&self.staged[*index]));
+            if !self.bounce_buffers[*index].is_empty() {
+                send.push(IoSlice::new(&self.bounce_buffers[*index]));
             }
-            let body = match (self.asked[*index], self.joins.get(*index)) {
+            let body = match (self.requests[*index], self.joins.get(*index)) {
                 (_, Some(join)) => Body::Join(*join),
                 (Some(ask), None) => Body::WriteWithRoom(&planned.request, ask, self.modified),
                 (None, None) => Body::Write(&planned.request),
             };
             IodCall { target: planned.target, body, send, recv: Vec::new() }
         };
-        Ok(pending.iter().zip(deal(self.buffers, &windows)).map(call).collect())
+        Ok(pending.iter().zip(assign_buffers(self.buffers, &windows)).map(call).collect())
     }
 
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         let planned = &self.round[index];
         let pool = &self.grant.pools[planned.target];
-        let (reply, objects) = match &self.asked[index] {
-            None => (reply(|| pool.server(), &answer)?, Vec::new()),
+        let (reply, objects) = match &self.requests[index] {
+            None => (reply(|| pool.server_name(), &answer)?, Vec::new()),
             Some(asked) => {
                 let WriteWithReservationReply { bytes, verifier, reservation: room, objects } =
-                    reply(|| pool.server(), &answer)?;
-                pool.room.heard(asked, room);
+                    reply(|| pool.server_name(), &answer)?;
+                pool.reservation.apply_reply(asked, room);
                 (WriteReply { bytes, verifier }, objects)
             }
         };
         if reply.bytes.0 != planned.payload {
             let why =
                 format!("wrote {} bytes of {} and reported no error", reply.bytes, planned.payload);
-            return Err(Error::new(Status::DiskError, why).at(pool.server()));
+            return Err(Error::new(Status::DiskError, why).at(pool.server_name()));
         }
-        pool.said(reply.verifier);
+        pool.set_verifier(reply.verifier);
         let iod = self.grant.map.targets()[planned.target].iod;
-        self.told.wrote(iod, reply.verifier, &objects);
-        self.unsynced.wrote(iod, reply.verifier, || pool.server());
+        self.size_report.record_write(iod, reply.verifier, &objects);
+        self.unflushed.record_write(iod, reply.verifier, || pool.server_name());
         Ok(())
     }
 

@@ -47,20 +47,20 @@ fn deadline(time_max: Duration) -> Instant {
 }
 
 /// Names the operation, for all errors of a group.
-fn meeting(error: Error) -> Error {
+fn group_error(error: Error) -> Error {
     error.during("meet", "the other tasks")
 }
 
 /// The error for a lost task.
-fn lost(rank: u32, why: &str) -> Error {
-    meeting(
+fn task_lost(rank: u32, why: &str) -> Error {
+    group_error(
         Error::new(Status::ConnectionLost, format!("task {rank} is lost: {why}"))
             .with_hint("start the program again"),
     )
 }
 
 /// The error for tasks that did not come in time.
-fn late(missing: &[u32], time_max: Duration) -> Error {
+fn tasks_late(missing: &[u32], time_max: Duration) -> Error {
     let named: Vec<String> =
         missing.iter().take(NAMED_MAX).map(|rank| format!("task {rank}")).collect();
     let more = match missing.len().saturating_sub(NAMED_MAX) {
@@ -69,22 +69,22 @@ fn late(missing: &[u32], time_max: Duration) -> Error {
     };
     let why =
         format!("{}{more} did not come within {:.1} s", named.join(", "), time_max.as_secs_f64());
-    meeting(Error::new(Status::Unreachable, why).with_hint("check whether that task still runs"))
+    group_error(Error::new(Status::Unreachable, why).with_hint("check whether that task still runs"))
 }
 
 /// The error for two concurrent calls of one task: their order would differ between tasks.
-fn crowded() -> Error {
-    meeting(
+fn concurrent_call() -> Error {
+    group_error(
         Error::new(Status::Busy, "another thread of this task is in a call of the group")
             .with_hint("one call after the other"),
     )
 }
 
 /// The error in a child after `fork`, which is not a task.
-fn inherited() -> Error {
+fn used_after_fork() -> Error {
     let why = "the group was made before fork and this is the child: \
                its connections belong to the parent";
-    meeting(Error::new(Status::NoSession, why).with_hint("join a new group after fork"))
+    group_error(Error::new(Status::NoSession, why).with_hint("join a new group after fork"))
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn an_error_names_some_of_the_missing_tasks() {
-        let error = late(&[1, 2, 5, 7, 9], Duration::from_millis(1500));
+        let error = tasks_late(&[1, 2, 5, 7, 9], Duration::from_millis(1500));
         let shown = "meet the other tasks: task 1, task 2, task 5 and 2 more \
                      did not come within 1.5 s; \
                      try: check whether that task still runs";

@@ -18,8 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Group, crowded, deadline, late, lost};
-use crate::{Error, Result, engine::gate::lock};
+use super::{Group, concurrent_call, deadline, tasks_late, task_lost};
+use crate::{Error, Result, engine::semaphore::lock};
 
 /// A task that is a thread. When it is dropped, it is lost for the others: so a thread that panics
 /// does not leave the others waiting.
@@ -37,20 +37,20 @@ use crate::{Error, Result, engine::gate::lock};
 /// ```
 pub struct ThreadGroup {
     rank: u32,
-    meeting: Arc<Meeting>,
+    barrier: Arc<ThreadBarrier>,
 }
 
-struct Meeting {
+struct ThreadBarrier {
     size: u32,
-    state: Mutex<State>,
+    state: Mutex<RoundState>,
     changed: Condvar,
 }
 
-struct State {
+struct RoundState {
     /// The current round.
     round: u64,
-    given: Vec<Option<Vec<u8>>>,
-    came: u32,
+    payloads: Vec<Option<Vec<u8>>>,
+    arrived: u32,
     /// The result of the previous round.
     closed: Arc<[Vec<u8>]>,
     /// Tasks that have not left their round.
@@ -61,34 +61,34 @@ struct State {
 impl ThreadGroup {
     /// The tasks of a group of `size`, in the order of ranks: one for each thread.
     pub fn of(size: u32) -> Vec<Self> {
-        let state = State {
+        let state = RoundState {
             round: 0,
-            given: vec![None; size as usize],
-            came: 0,
+            payloads: vec![None; size as usize],
+            arrived: 0,
             closed: Arc::new([]),
             inside: vec![false; size as usize],
             failed: None,
         };
-        let meeting = Arc::new(Meeting { size, state: Mutex::new(state), changed: Condvar::new() });
-        (0..size).map(|rank| Self { rank, meeting: Arc::clone(&meeting) }).collect()
+        let meeting = Arc::new(ThreadBarrier { size, state: Mutex::new(state), changed: Condvar::new() });
+        (0..size).map(|rank| Self { rank, barrier: Arc::clone(&meeting) }).collect()
     }
 
     /// Comes to the current round. Returns its number.
-    fn come(&self, state: &mut State, mine: &[u8]) -> Result<u64> {
+    fn arrive(&self, state: &mut RoundState, mine: &[u8]) -> Result<u64> {
         let at = self.rank as usize;
         if state.inside[at] {
-            return Err(crowded());
+            return Err(concurrent_call());
         }
         if let Some(failed) = &state.failed {
             return Err(failed.clone());
         }
         let round = state.round;
         state.inside[at] = true;
-        state.given[at] = Some(mine.to_vec());
-        state.came += 1;
-        if state.came == self.meeting.size {
+        state.payloads[at] = Some(mine.to_vec());
+        state.arrived += 1;
+        if state.arrived == self.barrier.size {
             state.close();
-            self.meeting.changed.notify_all();
+            self.barrier.changed.notify_all();
         }
         Ok(round)
     }
@@ -96,7 +96,7 @@ impl ThreadGroup {
     /// Waits until `round` is closed or the group has failed.
     fn leave<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, RoundState>,
         round: u64,
         time_max: Duration,
     ) -> Result<Arc<[Vec<u8>]>> {
@@ -105,8 +105,8 @@ impl ThreadGroup {
             debug_assert!(state.round <= round + 1, "2: this task has not left its round");
             let left = deadline.saturating_duration_since(Instant::now());
             if state.round == round && state.failed.is_none() && left.is_zero() {
-                state.failed = Some(late(&state.missing(), time_max));
-                self.meeting.changed.notify_all();
+                state.failed = Some(tasks_late(&state.missing(), time_max));
+                self.barrier.changed.notify_all();
             }
             // Invariant 1: a closed round counts before a failure.
             let outcome = match &state.failed {
@@ -118,20 +118,20 @@ impl ThreadGroup {
                 state.inside[self.rank as usize] = false;
                 return outcome;
             }
-            let woken = self.meeting.changed.wait_timeout(state, left);
+            let woken = self.barrier.changed.wait_timeout(state, left);
             state = woken.unwrap_or_else(std::sync::PoisonError::into_inner).0;
         }
     }
 }
 
-impl State {
+impl RoundState {
     fn close(&mut self) {
-        self.closed = self.given.iter_mut().map(|given| given.take().unwrap_or_default()).collect();
-        (self.came, self.round) = (0, self.round + 1);
+        self.closed = self.payloads.iter_mut().map(|given| given.take().unwrap_or_default()).collect();
+        (self.arrived, self.round) = (0, self.round + 1);
     }
 
     fn missing(&self) -> Vec<u32> {
-        (0..).zip(&self.given).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+        (0..).zip(&self.payloads).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
     }
 }
 
@@ -141,21 +141,21 @@ impl Group for ThreadGroup {
     }
 
     fn size(&self) -> u32 {
-        self.meeting.size
+        self.barrier.size
     }
 
     fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
-        let mut state = lock(&self.meeting.state);
-        let round = self.come(&mut state, mine)?;
+        let mut state = lock(&self.barrier.state);
+        let round = self.arrive(&mut state, mine)?;
         Ok(self.leave(state, round, time_max)?.to_vec())
     }
 }
 
 impl Drop for ThreadGroup {
     fn drop(&mut self) {
-        let mut state = lock(&self.meeting.state);
-        state.failed.get_or_insert_with(|| lost(self.rank, "its thread dropped the group"));
-        self.meeting.changed.notify_all();
+        let mut state = lock(&self.barrier.state);
+        state.failed.get_or_insert_with(|| task_lost(self.rank, "its thread dropped the group"));
+        self.barrier.changed.notify_all();
     }
 }
 
@@ -163,7 +163,7 @@ impl fmt::Debug for ThreadGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThreadGroup")
             .field("rank", &self.rank)
-            .field("size", &self.meeting.size)
+            .field("size", &self.barrier.size)
             .finish()
     }
 }
@@ -182,7 +182,7 @@ mod tests {
         let tasks = ThreadGroup::of(2);
         thread::scope(|scope| {
             let first = scope.spawn(|| tasks[0].all_gather(b"a", LONG));
-            while !lock(&tasks[0].meeting.state).inside[0] {
+            while !lock(&tasks[0].barrier.state).inside[0] {
                 thread::yield_now();
             }
             assert_eq!(tasks[0].all_gather(b"x", LONG).unwrap_err().status(), Status::Busy);

@@ -17,7 +17,7 @@
 //!    that it was dropped.
 
 mod holder;
-mod state;
+mod lease_state;
 #[cfg(test)]
 mod tests;
 
@@ -26,9 +26,9 @@ use braid_wire::message::lease::LeaseKind;
 pub use braid_wire::message::lease::LeaseMode;
 #[doc(inline)]
 pub use holder::LeaseHolder;
-pub use state::{Ask, Duty, Holding};
+pub use lease_state::{LeaseRequest, RequiredAction, LeaseState};
 
-pub use crate::engine::Run;
+pub use crate::engine::ServerEpoch;
 
 /// The object of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

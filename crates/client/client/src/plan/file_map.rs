@@ -19,7 +19,7 @@ pub struct Target {
 #[derive(Clone, Debug)]
 pub struct FileMap {
     layout: Layout,
-    ready: LayoutMap,
+    layout_map: LayoutMap,
     /// By ascending ids: connections are always taken in this order, so that no two calls wait for
     /// each other.
     targets: Vec<Target>,
@@ -47,7 +47,7 @@ impl FileMap {
         for (part, target) in target_of.iter().enumerate() {
             targets[usize::from(*target)].parts.insert(PartIndex(part as u16));
         }
-        Ok(Self { layout, ready, targets, target_of })
+        Ok(Self { layout, layout_map: ready, targets, target_of })
     }
 
     /// The layout.
@@ -56,8 +56,8 @@ impl FileMap {
     }
 
     /// The prepared layout.
-    pub fn ready(&self) -> &LayoutMap {
-        &self.ready
+    pub fn layout_map(&self) -> &LayoutMap {
+        &self.layout_map
     }
 
     /// The file's daemons.
@@ -68,7 +68,7 @@ impl FileMap {
     /// The index of the daemon that stores a byte, and how many bytes from there on are contiguous
     /// in one object. `None` past the largest file.
     pub(super) fn daemon_at(&self, offset: FileOffset) -> Option<(usize, u64)> {
-        let location = self.ready.locate(offset).ok()?;
+        let location = self.layout_map.locate(offset).ok()?;
         Some((usize::from(self.target_of[usize::from(location.part.0)]), location.contiguous))
     }
 
@@ -77,13 +77,13 @@ impl FileMap {
     /// # Errors
     /// The request is malformed.
     pub fn accesses(&self, target: usize, request: &Request) -> Result<Unfold, LayoutError> {
-        self.ready.unfold(request, &self.targets[target].parts)
+        self.layout_map.unfold(request, &self.targets[target].parts)
     }
 
     /// The largest space that `[start, end)` of the file can take on the disk of each daemon that
     /// stores a byte of it: whole blocks, and what each object takes besides. By index in
     /// [`FileMap::targets`], each once.
-    pub(crate) fn room(&self, start: u64, end: u64) -> Result<Vec<(usize, u64)>, LayoutError> {
+    pub(crate) fn bytes_per_target(&self, start: u64, end: u64) -> Result<Vec<(usize, u64)>, LayoutError> {
         let Some(bytes) = end.checked_sub(start).filter(|bytes| *bytes > 0) else {
             return Ok(Vec::new());
         };
@@ -98,7 +98,7 @@ impl FileMap {
         for (part, target) in self.target_of.iter().enumerate() {
             let part = PartIndex(part as u16);
             let bytes =
-                self.ready.object_bytes(end, part)? - self.ready.object_bytes(start, part)?;
+                self.layout_map.object_bytes(end, part)? - self.layout_map.object_bytes(start, part)?;
             match room.iter_mut().find(|(known, _)| *known == usize::from(*target)) {
                 _ if bytes == 0 => {}
                 Some((_, room)) => *room += takes(bytes),
@@ -117,7 +117,7 @@ impl FileMap {
         if request.start.checked_add(request.bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
             return Err(LayoutError::PastLargestFile { max: FILE_BYTES_MAX });
         }
-        let location = self.ready.locate(FileOffset(request.start))?;
+        let location = self.layout_map.locate(FileOffset(request.start))?;
         let target = usize::from(self.target_of[usize::from(location.part.0)]);
         Ok((location.contiguous >= request.bytes || self.targets.len() == 1).then_some(target))
     }

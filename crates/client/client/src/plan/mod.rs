@@ -22,22 +22,22 @@
 //!    unfolded like other views, only those of its daemon. So all windows of a daemon together send
 //!    it its part of the list once.
 
-mod deal;
+mod assign_buffers;
 mod file_map;
-mod listed;
+mod daemon_list;
 mod pieces;
-mod staging;
+mod bounce_buffer;
 
 use std::collections::VecDeque;
 
 use braid_layout::{LayoutError, Pattern, Request, View, Window, Windows};
 use braid_types::limits::WINDOW_BYTES;
 
-pub(crate) use deal::{deal, deal_mut};
+pub(crate) use assign_buffers::{assign_buffers, assign_buffers_mut};
 pub use file_map::{FileMap, Target};
-use listed::{ListWindow, Listed};
-pub(crate) use pieces::{Laid, extents as laid_extents, formula, lay};
-pub(crate) use staging::{gather, scatter};
+use daemon_list::{ListWindow, DaemonList};
+pub(crate) use pieces::{PlacedExtent, extents as laid_extents, strided_view, place_extents};
+pub(crate) use bounce_buffer::{gather, scatter};
 
 /// The largest payload of one round. Sixteen windows keep every network link busy while the next
 /// round is planned.
@@ -70,23 +70,23 @@ pub struct Planned {
     /// The number of its bytes at this daemon.
     pub payload: u64,
     /// Where they are in the user's buffers.
-    pub memory: Memory,
+    pub memory: WindowMemory,
 }
 
 /// Where the payload of a window is in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Memory {
+pub enum WindowMemory {
     /// In these pieces, in order.
     Pieces(Vec<Piece>),
     /// In so many small pieces that they are copied through a bounce buffer.
-    Staged,
+    BounceBuffer,
 }
 
 /// Plans one call, round by round.
 pub struct Planner<'f> {
     map: &'f FileMap,
     request: Request,
-    lanes: VecDeque<Lane>,
+    queues: VecDeque<DaemonQueue>,
     /// Where each extent of an explicit list begins in the stream, and where the last ends; empty
     /// for other views.
     starts: Vec<u64>,
@@ -94,18 +94,18 @@ pub struct Planner<'f> {
     single: Option<Planned>,
 }
 
-struct Lane {
+struct DaemonQueue {
     target: usize,
-    windows: LaneWindows,
+    windows: QueueWindows,
 }
 
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are the large variant; a box would be one more allocation"
 )]
-enum LaneWindows {
+enum QueueWindows {
     Unfolded(Windows),
-    Listed(Listed),
+    Listed(DaemonList),
 }
 
 impl<'f> Planner<'f> {
@@ -115,7 +115,7 @@ impl<'f> Planner<'f> {
     /// The request is malformed.
     pub fn new(map: &'f FileMap, request: Request) -> Result<Self, LayoutError> {
         let mut planner =
-            Self { map, request, lanes: VecDeque::new(), starts: Vec::new(), single: None };
+            Self { map, request, queues: VecDeque::new(), starts: Vec::new(), single: None };
         match planner.only_window()? {
             Some(single) => planner.single = Some(single),
             None => planner.open_lanes()?,
@@ -130,7 +130,7 @@ impl<'f> Planner<'f> {
             return Ok(None);
         }
         let Some(target) = self.map.only_target(&self.request)? else { return Ok(None) };
-        let memory = Memory::Pieces(vec![Piece { position: 0, bytes }]);
+        let memory = WindowMemory::Pieces(vec![Piece { position: 0, bytes }]);
         Ok(Some(Planned {
             target,
             request: self.request.clone(),
@@ -141,15 +141,15 @@ impl<'f> Planner<'f> {
     }
 
     fn open_lanes(&mut self) -> Result<(), LayoutError> {
-        if let Some(lists) = listed::by_daemon(self.map, &self.request) {
-            let queue = |(target, list)| Lane { target, windows: LaneWindows::Listed(list) };
-            self.lanes = lists.into_iter().enumerate().map(queue).collect();
+        if let Some(lists) = daemon_list::by_daemon(self.map, &self.request) {
+            let queue = |(target, list)| DaemonQueue { target, windows: QueueWindows::Listed(list) };
+            self.queues = lists.into_iter().enumerate().map(queue).collect();
             return Ok(());
         }
         self.starts = starts(&self.request.view);
         for (target, daemon) in self.map.targets().iter().enumerate() {
-            let windows = self.map.ready().windows(&self.request, &daemon.parts, WINDOW_BYTES)?;
-            self.lanes.push_back(Lane { target, windows: LaneWindows::Unfolded(windows) });
+            let windows = self.map.layout_map().windows(&self.request, &daemon.parts, WINDOW_BYTES)?;
+            self.queues.push_back(DaemonQueue { target, windows: QueueWindows::Unfolded(windows) });
         }
         Ok(())
     }
@@ -162,13 +162,13 @@ impl<'f> Planner<'f> {
         let mut round = Vec::new();
         let (mut bytes, mut pieces) = (0, 0);
         // Alternates between the daemons, so that every daemon has work in every round.
-        while let Some(mut queue) = self.lanes.pop_front() {
+        while let Some(mut queue) = self.queues.pop_front() {
             let Some(planned) = self.next_of(&mut queue) else { continue };
             debug_assert!(planned.payload <= WINDOW_BYTES, "1: a window has a bounded payload");
             bytes += planned.payload;
             pieces += planned.memory.len();
             round.push(planned);
-            self.lanes.push_back(queue);
+            self.queues.push_back(queue);
             if bytes >= ROUND_BYTES_MAX || pieces >= ROUND_PIECES_MAX {
                 break;
             }
@@ -176,15 +176,15 @@ impl<'f> Planner<'f> {
         (!round.is_empty()).then_some(round)
     }
 
-    fn next_of(&self, queue: &mut Lane) -> Option<Planned> {
+    fn next_of(&self, queue: &mut DaemonQueue) -> Option<Planned> {
         let target = queue.target;
         match &mut queue.windows {
-            LaneWindows::Unfolded(windows) => self.next_unfolded(target, windows),
-            LaneWindows::Listed(list) => {
+            QueueWindows::Unfolded(windows) => self.next_unfolded(target, windows),
+            QueueWindows::Listed(list) => {
                 list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
                     let ListWindow { request, payload, pieces } = window;
                     let position = pieces.first().map_or(0, |piece| piece.position);
-                    Planned { target, request, position, payload, memory: Memory::Pieces(pieces) }
+                    Planned { target, request, position, payload, memory: WindowMemory::Pieces(pieces) }
                 })
             }
         }
@@ -201,7 +201,7 @@ impl<'f> Planner<'f> {
                 _ => pieces.push(Piece { position, bytes }),
             }
         })?;
-        let memory = if are_many { Memory::Staged } else { Memory::Pieces(pieces) };
+        let memory = if are_many { WindowMemory::BounceBuffer } else { WindowMemory::Pieces(pieces) };
         let position = window.start - self.request.start;
         Some(Planned {
             target,
@@ -249,18 +249,18 @@ impl Planned {
     /// Its pieces in the user's buffers; none if it uses a bounce buffer.
     pub fn pieces(&self) -> &[Piece] {
         match &self.memory {
-            Memory::Pieces(pieces) => pieces,
-            Memory::Staged => &[],
+            WindowMemory::Pieces(pieces) => pieces,
+            WindowMemory::BounceBuffer => &[],
         }
     }
 }
 
-impl Memory {
+impl WindowMemory {
     fn len(&self) -> usize {
         match self {
             Self::Pieces(pieces) => pieces.len(),
             // A bounce buffer of one window counts as much as the pieces that it replaces.
-            Self::Staged => PIECES_MAX,
+            Self::BounceBuffer => PIECES_MAX,
         }
     }
 }

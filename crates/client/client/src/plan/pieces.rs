@@ -7,7 +7,7 @@ use braid_layout::{Extent, View};
 
 /// A contiguous range of the file that is assigned to one piece of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Laid {
+pub(crate) struct PlacedExtent {
     /// Its offset in the file.
     pub(crate) offset: u64,
     /// Its length.
@@ -20,7 +20,7 @@ pub(crate) struct Laid {
 
 /// The bytes of a list, ascending, each once. Where pieces overlap, the later one of the list has
 /// the byte. At most two ranges for each piece. Bytes past 64-bit offsets belong to none.
-pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
+pub(crate) fn place_extents(pieces: &[Extent]) -> Vec<PlacedExtent> {
     let end = |piece: usize| pieces[piece].offset.saturating_add(pieces[piece].bytes);
     // With their offsets, so that the sort needs no lookups.
     let offsets = pieces.iter().enumerate().map(|(piece, extent)| (extent.offset, piece));
@@ -29,9 +29,9 @@ pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
     if !order.is_sorted() {
         order.sort_unstable();
     }
-    let mut laid: Vec<Laid> = Vec::with_capacity(order.len());
+    let mut laid: Vec<PlacedExtent> = Vec::with_capacity(order.len());
     if order.is_sorted_by(|(_, before), (offset, _)| end(*before) <= *offset) {
-        let whole = |(offset, piece)| Laid { offset, bytes: end(piece) - offset, piece, at: 0 };
+        let whole = |(offset, piece)| PlacedExtent { offset, bytes: end(piece) - offset, piece, at: 0 };
         laid.extend(order.into_iter().map(whole));
         return laid;
     }
@@ -55,7 +55,7 @@ pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
             Some(last) if last.piece == piece && last.offset + last.bytes == offset => {
                 last.bytes += until - offset
             }
-            _ => laid.push(Laid {
+            _ => laid.push(PlacedExtent {
                 offset,
                 bytes: until - offset,
                 piece,
@@ -67,9 +67,9 @@ pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
 }
 
 /// The ranges as extents; adjacent ones are merged.
-pub(crate) fn extents(laid: &[Laid]) -> Vec<Extent> {
+pub(crate) fn extents(laid: &[PlacedExtent]) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::with_capacity(laid.len());
-    for Laid { offset, bytes, .. } in laid {
+    for PlacedExtent { offset, bytes, .. } in laid {
         match extents.last_mut() {
             Some(last) if last.offset + last.bytes == *offset => last.bytes += bytes,
             _ => extents.push(Extent { offset: *offset, bytes: *bytes }),
@@ -81,7 +81,7 @@ pub(crate) fn extents(laid: &[Laid]) -> Vec<Extent> {
 /// Converts ascending extents to a view and a position in it. Extents of the same length and
 /// distance (the last may be shorter) become a strided view, which has the same small size in a
 /// message for any number of extents. `None` for other lists, and for an empty one.
-pub(crate) fn formula(extents: &[Extent]) -> Option<(View, u64)> {
+pub(crate) fn strided_view(extents: &[Extent]) -> Option<(View, u64)> {
     let (first, last) = (extents.first()?, extents.last()?);
     let Some(second) = extents.get(1) else { return Some((View::whole(), first.offset)) };
     let stride = second.offset - first.offset;
@@ -117,7 +117,7 @@ mod tests {
                     }
                 }
             }
-            let laid = lay(&pieces);
+            let laid = place_extents(&pieces);
             let bytes: Vec<(u64, (usize, u64))> = laid
                 .iter()
                 .flat_map(|run| {
@@ -136,7 +136,7 @@ mod tests {
             let mut list: Vec<Extent> =
                 (0..count).map(|at| Extent { offset: first + at * (bytes + gap), bytes }).collect();
             list.last_mut().unwrap().bytes -= short.min(bytes - 1);
-            let (view, start) = formula(&list).expect("regular");
+            let (view, start) = strided_view(&list).expect("regular");
             let map = view.map().unwrap();
             let expected: Vec<u64> = list
                 .iter()
@@ -159,7 +159,7 @@ mod tests {
             [&[][..], &[(0, 4), (10, 4), (21, 4)], &[(0, 4), (10, 3), (20, 4)], &[(0, 4), (10, 5)]]
         {
             let list: Vec<Extent> = list(irregular);
-            assert_eq!(formula(&list), None, "{list:?}");
+            assert_eq!(strided_view(&list), None, "{list:?}");
         }
     }
 }

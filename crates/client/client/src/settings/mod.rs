@@ -27,18 +27,18 @@ pub const MDS_DEFAULT: &str = "127.0.0.1:7700";
 /// choose the server to which this program proves its key ([`passed_over`]).
 pub fn file() -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/braid/braid.toml"));
-    let here = Some(PathBuf::from(HERE)).filter(|here| distrust(here).is_none());
+    let here = Some(PathBuf::from(LOCAL_FILE)).filter(|here| distrust(here).is_none());
     let places = [here, home, Some(PathBuf::from("/etc/braid/braid.toml"))];
     places.into_iter().flatten().find(|path| path.is_file())
 }
 
 /// The configuration file of the current directory.
-const HERE: &str = "braid.toml";
+const LOCAL_FILE: &str = "braid.toml";
 
 /// Why the configuration file in the current directory is ignored; `None` if it is used, or does
 /// not exist.
 pub fn passed_over() -> Option<String> {
-    let here = Path::new(HERE);
+    let here = Path::new(LOCAL_FILE);
     let why = distrust(here).filter(|_| here.is_file())?;
     let shown = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
     Some(format!(

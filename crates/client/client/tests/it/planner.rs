@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use braid_client::{
     Distribution, Extent, Layout, Pattern, View,
     plan::{
-        FileMap, Memory, PIECES_MAX, Piece, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX,
+        FileMap, WindowMemory, PIECES_MAX, Piece, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX,
     },
 };
 use braid_layout::Request;
@@ -76,7 +76,7 @@ proptest! {
         let mut pieces = Vec::new();
         for planned in rounds(&map, &request).concat() {
             // Only a window with a bounce buffer does not list its pieces; these views have none.
-            prop_assert!(matches!(planned.memory, Memory::Pieces(_)));
+            prop_assert!(matches!(planned.memory, WindowMemory::Pieces(_)));
             let sum: u64 = planned.pieces().iter().map(|piece| piece.bytes).sum();
             prop_assert_eq!(sum, planned.payload);
             prop_assert!(planned.payload <= WINDOW_BYTES);
@@ -104,7 +104,7 @@ proptest! {
             prop_assert_eq!(count, payload.div_ceil(WINDOW_BYTES), "I2, daemon {}", target);
             let steps = &mut usize::MAX.clone();
             let parts = &map.targets()[target].parts;
-            let own = map.ready().payload_bytes(&request, parts, steps).unwrap();
+            let own = map.layout_map().payload_bytes(&request, parts, steps).unwrap();
             prop_assert_eq!(Some(payload), own);
         }
     }

@@ -5,7 +5,7 @@ use std::{io::IoSlice, time::Duration};
 
 use crate::fake::{Fake, Fault};
 use braid_client::{
-    PathRef, Config, Credential, HeldRoom, OpenOptions, Status,
+    PathRef, Config, Credential, Reservation, OpenOptions, Status,
     asynchronous::{Client, File},
     engine::{Engine, FileView},
 };
@@ -37,13 +37,13 @@ fn open(client: &Client<Fake>, path: &str) -> File<Fake> {
 fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
     let (fake, client, file) = opened(room);
     assert!(
-        !file.hold_room(0, 1, &mut HeldRoom::default()),
+        !file.reserve_space(0, 1, &mut Reservation::default()),
         "nothing is there before it is asked for"
     );
     // Each of the three daemons lacks space in its turn.
     for _ in ALL {
         block_on(file.write_at(&[0; 3 * 4096], 0)).unwrap();
-        file.hold_room(0, 1, &mut HeldRoom::default());
+        file.reserve_space(0, 1, &mut Reservation::default());
     }
     (fake, client, file)
 }
@@ -66,13 +66,13 @@ fn released_at_first(fake: &Fake) -> u64 {
 fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
     let (fake, _client, file) = with_room(16 * MIB);
     let before = fake.cluster().exchanges.len();
-    let mut held = HeldRoom::default();
+    let mut held = Reservation::default();
     for at in 0..1000 {
-        assert!(file.hold_room(at * 100, 100, &mut held), "at {at}");
+        assert!(file.reserve_space(at * 100, 100, &mut held), "at {at}");
     }
     assert_eq!(fake.cluster().exchanges.len(), before, "nobody was asked");
     let data: Vec<u8> = (0..100_000).map(|at| at as u8 | 1).collect();
-    assert_eq!(block_on(file.write_held(&mut held, &data, 0)).unwrap(), data.len());
+    assert_eq!(block_on(file.write_reserved(&mut held, &data, 0)).unwrap(), data.len());
     assert!(!held.covers(0, 1), "what was held is let go");
     let sent = fake.cluster().exchanges.len() - before;
     let used = fake.cluster().room_used.clone();
@@ -101,10 +101,10 @@ fn a_client_that_does_not_buffer_requests_nothing() {
 #[test]
 fn without_space_nothing_is_reserved_and_writes_go_through() {
     let (fake, _client, file) = with_room(0);
-    let mut held = HeldRoom::default();
-    assert!(!file.hold_room(0, 100, &mut held));
+    let mut held = Reservation::default();
+    assert!(!file.reserve_space(0, 100, &mut held));
     assert_eq!(
-        block_on(file.write_held(&mut held, &[1; 100], 0)).unwrap(),
+        block_on(file.write_reserved(&mut held, &[1; 100], 0)).unwrap(),
         100,
         "an empty hold is an ordinary write"
     );
@@ -115,25 +115,25 @@ fn without_space_nothing_is_reserved_and_writes_go_through() {
 fn a_reservation_is_exclusive_and_free_again_when_dropped() {
     let (_fake, client, file) = with_room(2 * MIB);
     let other = open(&client, "/g");
-    let mut held = HeldRoom::default();
-    assert!(file.hold_room(0, 4 * MIB, &mut held));
-    assert!(!other.hold_room(0, 4 * MIB, &mut HeldRoom::default()));
+    let mut held = Reservation::default();
+    assert!(file.reserve_space(0, 4 * MIB, &mut held));
+    assert!(!other.reserve_space(0, 4 * MIB, &mut Reservation::default()));
     assert!(
-        !file.hold_room(4 * MIB, 4 * MIB, &mut held) && held.covers(0, 4 * MIB),
+        !file.reserve_space(4 * MIB, 4 * MIB, &mut held) && held.covers(0, 4 * MIB),
         "what it held, it holds"
     );
     drop(held);
-    assert!(other.hold_room(0, 4 * MIB, &mut HeldRoom::default()));
+    assert!(other.reserve_space(0, 4 * MIB, &mut Reservation::default()));
 }
 
 #[test]
 fn a_write_in_room_is_repeated_as_any_other_and_lets_go_once() {
     for fault in [Fault::RequestLost, Fault::ReplyLost, Fault::RequestLate, Fault::ReplyLate] {
         let (fake, _client, file) = with_room(16 * MIB);
-        let (mut held, before) = (HeldRoom::default(), released_at_first(&fake));
-        assert!(file.hold_room(0, 1000, &mut held));
+        let (mut held, before) = (Reservation::default(), released_at_first(&fake));
+        assert!(file.reserve_space(0, 1000, &mut held));
         fake.fault(iod::WriteWithReservation::OP, fault);
-        block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap();
+        block_on(file.write_reserved(&mut held, &[7; 1000], 0)).unwrap();
         let uses = fake.cluster().room_used.last().unwrap().2;
         block_on(file.write_at(&[8; 4096 * 3], 4096)).unwrap();
         assert_eq!(released_at_first(&fake), before + uses, "{fault:?}");
@@ -147,11 +147,11 @@ fn a_write_in_room_is_repeated_as_any_other_and_lets_go_once() {
 #[test]
 fn a_write_that_fails_for_good_lets_its_room_go() {
     let (fake, _client, file) = with_room(16 * MIB);
-    let mut held = HeldRoom::default();
-    assert!(file.hold_room(0, 1000, &mut held));
+    let mut held = Reservation::default();
+    assert!(file.reserve_space(0, 1000, &mut held));
     let before = kept(&fake);
     fake.fault(iod::WriteWithReservation::OP, Fault::Refused(Status::DiskError));
-    let error = block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap_err();
+    let error = block_on(file.write_reserved(&mut held, &[7; 1000], 0)).unwrap_err();
     assert_eq!(error.status(), Status::DiskError);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
     assert!(kept(&fake)[0] < before[0], "part of it may be written");
@@ -160,14 +160,14 @@ fn a_write_that_fails_for_good_lets_its_room_go() {
 #[test]
 fn a_reserved_write_continues_after_a_truncate_by_another_client() {
     let (fake, _client, file) = with_room(16 * MIB);
-    let mut held = HeldRoom::default();
-    assert!(file.hold_room(0, 1000, &mut held));
+    let mut held = Reservation::default();
+    assert!(file.reserve_space(0, 1000, &mut held));
     fake.fault(iod::WriteWithReservation::OP, Fault::Refused(Status::StaleGeneration));
     let renewals = |fake: &Fake| {
         fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count()
     };
     let before = renewals(&fake);
-    block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap();
+    block_on(file.write_reserved(&mut held, &[7; 1000], 0)).unwrap();
     assert_eq!(renewals(&fake), before + 1);
     assert_eq!(fake.cluster().room_used.len(), 1, "in its room");
 }
@@ -176,13 +176,13 @@ fn a_reserved_write_continues_after_a_truncate_by_another_client() {
 fn a_restarted_daemon_reserves_again_what_is_held() {
     let (fake, client, file) = with_room(16 * MIB);
     let other = open(&client, "/g");
-    let (mut held, mut more) = (HeldRoom::default(), HeldRoom::default());
-    assert!(file.hold_room(0, 3 * MIB, &mut held) && other.hold_room(0, 3 * MIB, &mut more));
+    let (mut held, mut more) = (Reservation::default(), Reservation::default());
+    assert!(file.reserve_space(0, 3 * MIB, &mut held) && other.reserve_space(0, 3 * MIB, &mut more));
     fake.cluster().rooms.clear();
     fake.cluster().now += Duration::from_secs(1);
-    block_on(file.write_held(&mut held, &vec![7; 3 << 20], 0)).unwrap();
+    block_on(file.write_reserved(&mut held, &vec![7; 3 << 20], 0)).unwrap();
     let old = fake.cluster().room_used.clone();
-    block_on(other.write_held(&mut more, &vec![8; 3 << 20], 0)).unwrap();
+    block_on(other.write_reserved(&mut more, &vec![8; 3 << 20], 0)).unwrap();
     let new = fake.cluster().room_used[old.len()..].to_vec();
     let rooms = fake.cluster().rooms.clone();
     let term = |iod| rooms.iter().find(|((at, _), _)| *at == iod).map(|(_, room)| room.0);
@@ -205,8 +205,8 @@ fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
         block_on(file.write_at(&FileView::whole().unwrap(), 0, &[IoSlice::new(&[1; 3 * 4096])]))
             .unwrap()
     };
-    let mut held = HeldRoom::default();
-    while !file.hold_room(0, 1000, &mut held) {
+    let mut held = Reservation::default();
+    while !file.reserve_space(0, 1000, &mut held) {
         write();
     }
     fake.cluster().now += Duration::from_secs(5);
@@ -215,7 +215,7 @@ fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
     drop(held);
     block_on(engine.tick()).unwrap();
     assert_eq!(kept(&fake), [0, 0, 0]);
-    assert!(!file.hold_room(0, 1000, &mut HeldRoom::default()), "and is not used any more");
+    assert!(!file.reserve_space(0, 1000, &mut Reservation::default()), "and is not used any more");
     write();
     assert!(kept(&fake)[0] > 0);
     block_on(engine.shut_down());
@@ -226,8 +226,8 @@ fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
 fn an_answer_holds_for_ten_seconds_from_when_it_was_asked_for() {
     let (fake, _client, file) = with_room(16 * MIB);
     fake.cluster().now += Duration::from_millis(9_999);
-    assert!(file.hold_room(0, 1000, &mut HeldRoom::default()));
+    assert!(file.reserve_space(0, 1000, &mut Reservation::default()));
     fake.cluster().now += Duration::from_millis(1);
-    assert!(!file.hold_room(0, 1000, &mut HeldRoom::default()));
+    assert!(!file.reserve_space(0, 1000, &mut Reservation::default()));
     assert!(fake.cluster().rooms.keys().all(|(_, session)| *session != SessionId(0)));
 }

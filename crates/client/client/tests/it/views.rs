@@ -138,7 +138,7 @@ proptest! {
             prop_assert_eq!(from.position(offset), Some(position));
             if offset < *others.last().unwrap() {
                 let next = others.partition_point(|seen| *seen < offset);
-                prop_assert_eq!(to.next_seen(offset), Some((next as u64, others[next])));
+                prop_assert_eq!(to.next_visible(offset), Some((next as u64, others[next])));
                 let expected = (others[next] == offset).then_some(next as u64);
                 prop_assert_eq!(from.position_in(position, &to).unwrap(), expected);
             }
@@ -155,7 +155,7 @@ fn no_view_leads_past_the_largest_file() {
     let view = FileView::new(View::strided(10, 4, 1 << 62)).unwrap();
     assert_eq!(view.file_offset(7).unwrap(), (1 << 62) + 13);
     assert_eq!(view.file_offset(8).unwrap_err().status(), Status::TooLarge);
-    assert_eq!(view.next_seen((1 << 62) + 14), None);
+    assert_eq!(view.next_visible((1 << 62) + 14), None);
     assert_eq!(view.position(u64::MAX), None);
     assert_eq!(
         view.extents(6, 100).unwrap().collect::<Vec<_>>(),

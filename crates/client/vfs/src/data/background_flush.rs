@@ -130,7 +130,7 @@ impl Holder {
         // A full buffer is sent by the write that filled it, so the daemon's time is right.
         let modified = run.modified.filter(|_| !run.is_full());
         let written = file.and_then(|file| {
-            Ok(file.write_held_of(&mut run.held, &run.bytes, run.offset, modified)?)
+            Ok(file.write_reserved_modified(&mut run.held, &run.bytes, run.offset, modified)?)
         });
         match &written {
             Ok(_) => self.runs.took(&run, began.elapsed()),

@@ -256,7 +256,7 @@ impl Drop for Writer {
             false => LeaseMode::None,
         };
         if held == LeaseMode::Shared || held == LeaseMode::Write && !state.lease.has_given() {
-            self.caches.leases().give_back_later(LeaseOf::Data(self.data.file));
+            self.caches.leases().return_lease_later(LeaseOf::Data(self.data.file));
         }
         drop(state);
         self.data.changed.notify_all();

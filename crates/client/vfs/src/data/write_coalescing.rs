@@ -33,7 +33,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{Attributes, FileIndex, HeldRoom, LeaseMode, Timestamp};
+use braid_client::{Attributes, FileIndex, Reservation, LeaseMode, Timestamp};
 use braid_types::ByteCount;
 
 use super::{
@@ -128,7 +128,7 @@ pub(super) struct Run {
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
     /// The space that is reserved for it on the daemons' disks.
-    pub(super) held: HeldRoom,
+    pub(super) held: Reservation,
     /// The offset at which it is full.
     until: u64,
     /// Its flush unit is a long one.
@@ -348,10 +348,10 @@ impl Holder {
             };
             let (until, long) = state.run.as_ref().map_or_else(begins, |run| (run.until, run.long));
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
-            let mut held = HeldRoom::default();
+            let mut held = Reservation::default();
             let of_run = state.run.as_mut().map_or(&mut held, |run| &mut run.held);
             // Where no space can be reserved, a write to the daemons reports the disk full.
-            if !open.file.get()?.hold_room(at, fits as u64, of_run) || !self.runs.count_bytes(fits)
+            if !open.file.get()?.reserve_space(at, fits as u64, of_run) || !self.runs.count_bytes(fits)
             {
                 self.write_out(data, state)?;
                 data.is_not_as_made();

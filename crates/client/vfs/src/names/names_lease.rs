@@ -53,7 +53,7 @@ impl Promise {
 impl Holder {
     /// Whether a names lease is valid.
     pub(crate) fn holds(&self, lease: &Promise) -> bool {
-        !lease.ended.load(Ordering::Acquire) && self.leases().still(&lease.ticket)
+        !lease.ended.load(Ordering::Acquire) && self.leases().is_valid(&lease.ticket)
     }
 
     /// The names lease of a directory. Asks for one where none is held and it is worth asking.
@@ -69,7 +69,7 @@ impl Holder {
         }
         let mark = self.cache.mark();
         // A lease is never needed: if the call fails, a later one asks again.
-        let (ticket, own) = self.leases().ask_names_told(directory).ok()??;
+        let (ticket, own) = self.leases().ask_names_with_attributes(directory).ok()??;
         let lease = self.begin_caching(directory, ticket);
         self.cache.keep_attributes(&lease, mark, &own, |lease| self.holds(lease));
         Some(lease)
@@ -100,7 +100,7 @@ impl Holder {
                 continue;
             }
             // If this call fails, the server recalls the lease when it needs it.
-            let _ = self.leases().give_back(LeaseOf::Names(directory));
+            let _ = self.leases().return_lease(LeaseOf::Names(directory));
         }
     }
 

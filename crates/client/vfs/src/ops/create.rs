@@ -56,7 +56,7 @@ impl Vfs {
         let options = new.access.options().write(true).create_new(true).mode(new.mode).lease(lease);
         for _ in 0..ATTEMPTS_MAX {
             let (before, asked) = (self.before_making(at), Instant::now());
-            match self.users.creator(user)?.with_umask(new.umask).create_told(at, &options) {
+            match self.users.creator(user)?.with_umask(new.umask).create_with_parent(at, &options) {
                 Ok((file, after)) => {
                     let attributes = file.opened_attributes();
                     self.holder.clock.heard(attributes.btime, asked);

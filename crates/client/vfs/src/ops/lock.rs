@@ -131,7 +131,7 @@ impl Vfs {
             ranges.into_iter().map(|owner| (LockSpace::Range, owner)).chain(whole).collect();
         owners
             .iter()
-            .for_each(|(space, owner)| self.client().owe_unlock(open.file.index(), *space, *owner));
+            .for_each(|(space, owner)| self.client().defer_unlock(open.file.index(), *space, *owner));
         owners
     }
 }

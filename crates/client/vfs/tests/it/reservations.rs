@@ -6,7 +6,7 @@ mod linux {
     use std::{fs::File as Image, path::Path, process::Command};
 
     use braid_client::{
-        Client, File, HeldRoom, LayoutHint, OpenOptions, Status,
+        Client, File, Reservation, LayoutHint, OpenOptions, Status,
         message::types::{PathRef, DistributionHint},
     };
 
@@ -78,10 +78,10 @@ mod linux {
     }
 
     /// Writes directly until every daemon of the file has granted space, and reserves it.
-    fn hold(file: &File, bytes: u64) -> HeldRoom {
-        let mut held = HeldRoom::default();
+    fn hold(file: &File, bytes: u64) -> Reservation {
+        let mut held = Reservation::default();
         for _ in 0..4 {
-            if file.hold_room(0, bytes, &mut held) {
+            if file.reserve_space(0, bytes, &mut held) {
                 return held;
             }
             file.write_at(&[1; 256 << 10], 0).unwrap();
@@ -119,7 +119,7 @@ mod linux {
         drop(hold(&create(&gathers, "/first", stripe_bytes), GATHERED));
         let files: Vec<File> =
             (0..FILES).map(|n| create(&gathers, &format!("/{n}"), stripe_bytes)).collect();
-        let mut held: Vec<HeldRoom> = files.iter().map(|file| hold(file, GATHERED)).collect();
+        let mut held: Vec<Reservation> = files.iter().map(|file| hold(file, GATHERED)).collect();
         let (mut taken, full) = (0, fill(&other, "/large", stripe_bytes));
         let refused = full.write_at(&[3; GATHERED as usize], 1 << 30).unwrap_err();
         assert_eq!(refused.status(), Status::NoSpace);
@@ -130,7 +130,7 @@ mod linux {
             }
             let data = pattern(n, GATHERED);
             assert_eq!(
-                files[n].write_held(&mut held[n], &data, 0).unwrap(),
+                files[n].write_reserved(&mut held[n], &data, 0).unwrap(),
                 data.len(),
                 "file {n}"
             );

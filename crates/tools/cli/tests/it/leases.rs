@@ -98,7 +98,7 @@ impl Cache {
             Err(error) => panic!("{error}"),
         };
         let mut kept = self.kept.lock().unwrap();
-        let held = ticket.is_some_and(|ticket| self.leases.still(&ticket));
+        let held = ticket.is_some_and(|ticket| self.leases.is_valid(&ticket));
         if held && found.as_ref().is_none_or(|found| !found.uncacheable) {
             kept.insert(name.to_owned(), found.clone());
         }
@@ -133,7 +133,7 @@ fn cached_names_are_fetched_once_and_dropped_by_another_clients_change() {
         cache.leases.names_ticket(cache.dir).is_some(),
         "what it does itself takes nothing from it"
     );
-    cache.leases.give_back(LeaseOf::Names(cache.dir)).unwrap();
+    cache.leases.return_lease(LeaseOf::Names(cache.dir)).unwrap();
     let recalled = cache.recalled.load(Ordering::SeqCst);
     one.mkdir("/d/c", 0o755).unwrap();
     assert_eq!(cache.recalled.load(Ordering::SeqCst), recalled, "it gave it back itself");
@@ -178,7 +178,7 @@ fn a_lease_of_before_a_restart_is_lost_and_a_change_made_after_it_is_seen() {
     let ticket = cache.leases.names_ticket(cache.dir).expect("held");
     cluster.restart_after(|| {});
     one.mkdir("/d/a", 0o755).unwrap();
-    assert!(!cache.leases.still(&ticket));
+    assert!(!cache.leases.is_valid(&ticket));
     assert!(cache.look_up("a").is_some());
     assert_eq!(cache.lost.load(Ordering::SeqCst), 1);
 }
@@ -196,7 +196,7 @@ fn data_leases_are_granted_recalled_and_shared() {
     assert_eq!((ticket.mode(), ticket.of()), (LeaseMode::Write, LeaseOf::Data(file.index())));
     let read = reader.leases.ask_data(file.index(), LeaseMode::Read, false).unwrap();
     assert_eq!(read.map(|ticket| ticket.mode()), Some(LeaseMode::Read));
-    assert!(!writer.leases.still(&ticket));
+    assert!(!writer.leases.is_valid(&ticket));
     assert_eq!(writer.recalled.load(Ordering::SeqCst), 1);
     let again = writer.leases.ask_data(file.index(), LeaseMode::Write, true).unwrap();
     assert_eq!(again.map(|ticket| ticket.mode()), Some(LeaseMode::Write));
@@ -229,18 +229,18 @@ fn who_was_given_a_files_layout_is_told_before_it_changes() {
     one.truncate("/d/f", 0).unwrap();
     one.chmod("/d/f", 0o600).unwrap();
     assert!(
-        caches[0].leases.still(&given[0].0) && caches[1].leases.still(&given[1].0),
+        caches[0].leases.is_valid(&given[0].0) && caches[1].leases.is_valid(&given[1].0),
         "that is not its layout"
     );
     one.set_layout("/d/f", LayoutHint { stripe_bytes: Some(65_536), ..LayoutHint::none() })
         .unwrap();
     for (cache, (ticket, layout)) in caches.iter().zip(&given) {
-        assert!(!cache.leases.still(ticket));
+        assert!(!cache.leases.is_valid(ticket));
         assert_eq!(cache.layouts.load(Ordering::SeqCst), 1);
         let (_, now) = cache.leases.ask_layout(file).unwrap().expect("it was changed");
         assert!(now.version > layout.version);
     }
-    caches[0].leases.give_back(LeaseOf::Layout(file)).unwrap();
+    caches[0].leases.return_lease(LeaseOf::Layout(file)).unwrap();
     assert_eq!(caches[0].leases.layout_ticket(file), None);
 }
 
@@ -256,7 +256,7 @@ fn who_left_is_asked_nothing_though_files_of_it_are_still_open() {
     assert!(writer.leases.ask_names(writer.dir).unwrap().is_some());
     let file = writer.client.open("/d/f", &options).unwrap();
     assert!(file.lease().is_some());
-    writer.client.leave();
+    writer.client.end_session();
     // The session that left may write until every daemon refuses it. Until then others share the
     // file with it.
     let mode = |ticket: Option<LeaseTicket>| ticket.map(|ticket| ticket.mode());
@@ -264,7 +264,7 @@ fn who_left_is_asked_nothing_though_files_of_it_are_still_open() {
     let end = Instant::now() + Duration::from_secs(60);
     while ask() != Some(LeaseMode::Read) {
         assert!(Instant::now() < end, "the session that left still counts as a writer");
-        reader.leases.give_back(LeaseOf::Data(file.index())).unwrap();
+        reader.leases.return_lease(LeaseOf::Data(file.index())).unwrap();
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(writer.recalled.load(Ordering::SeqCst), 0);

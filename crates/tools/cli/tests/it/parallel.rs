@@ -7,7 +7,7 @@ use std::{thread, time::Duration};
 use crate::harness::Cluster;
 use braid_client::{
     Client, Config, Credential, Extent, Group, LockCancelHandle, LockRange, LockRequest, LockSpace,
-    OpenOptions, ReadPiece, Secret, Started, TcpGroup, ThreadGroup, View, WritePiece, asynchronous,
+    OpenOptions, ReadPiece, Secret, PendingOperation, TcpGroup, ThreadGroup, View, WritePiece, asynchronous,
 };
 
 /// Much longer than a test takes.
@@ -102,14 +102,14 @@ fn what_was_started_on_many_views_at_once_is_all_done() {
     let calls = || (0..TASKS).flat_map(|rank| (0..ROUNDS).map(move |at| (rank, at)));
     let writes: Vec<_> =
         calls().map(|(rank, at)| part(rank).start_write_at(data(rank, at), at * GROUP)).collect();
-    for (written, buffer) in writes.into_iter().rev().map(Started::wait) {
+    for (written, buffer) in writes.into_iter().rev().map(PendingOperation::wait) {
         assert_eq!(written.unwrap(), buffer.len());
     }
     file.start_sync().wait().unwrap();
     let reads: Vec<_> = calls()
         .map(|(rank, at)| part(rank).start_read_at(vec![0; GROUP as usize], at * GROUP))
         .collect();
-    for ((rank, at), (read, buffer)) in calls().zip(reads.into_iter().map(Started::wait)) {
+    for ((rank, at), (read, buffer)) in calls().zip(reads.into_iter().map(PendingOperation::wait)) {
         assert_eq!(read.unwrap(), buffer.len());
         assert!(buffer == data(rank, at), "{at} of {rank}");
     }

@@ -1,6 +1,6 @@
 //! A client: the real holder and the real lease state, and around them a kernel and threads.
 
-use braid_client::lease::{Holding, LeaseOf, LeaseTicket, Recalled, Run as ServerRun};
+use braid_client::lease::{LeaseState, LeaseOf, LeaseTicket, Recalled, ServerEpoch as ServerRun};
 use braid_types::{MdsEpoch, SessionId};
 use braid_vfs::data::lease_state::Gate;
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
@@ -37,7 +37,7 @@ pub struct Client {
     /// Its session, which the server has freed if the client is dead.
     pub session: u64,
     pub freed: bool,
-    pub holding: Holding,
+    pub holding: LeaseState,
     pub gate: Gate,
     /// The lease under which nothing begins any more.
     pub dead_lease: Option<LeaseTicket>,
@@ -73,7 +73,7 @@ impl Client {
             dead: false,
             session: number as u64 + 1,
             freed: false,
-            holding: Holding::new(),
+            holding: LeaseState::new(),
             gate: Gate::default(),
             dead_lease: None,
             insisted: None,
@@ -90,7 +90,7 @@ impl Client {
             drains: Vec::new(),
             loss: None,
         };
-        client.holding.met(client.server_run());
+        client.holding.set_epoch(client.server_run());
         client
     }
 
@@ -189,8 +189,8 @@ impl World {
         self.broken_session(who, old);
         let client = &mut self.clients[who];
         client.session = session;
-        client.holding.met(client.server_run());
-        if let braid_client::lease::Duty::Drop(lost) = client.holding.duty(NOW) {
+        client.holding.set_epoch(client.server_run());
+        if let braid_client::lease::RequiredAction::Invalidate(lost) = client.holding.required_action(NOW) {
             client.loss = Some((old, lost, DrainStep::Ticket));
         }
     }

@@ -202,7 +202,7 @@ impl World {
             DrainStep::Keep => {
                 let client = &mut self.clients[who];
                 client.loss = None;
-                client.holding.all_dropped(lost);
+                client.holding.all_invalidated(lost);
                 return self.free(session);
             }
             DrainStep::First(at) => match self.drop_on(who, at, variant) {

@@ -1,6 +1,6 @@
 //! What programs do, and the threads that serve them.
 
-use braid_client::lease::{Ask, LeaseOf, LeaseTicket};
+use braid_client::lease::{LeaseRequest, LeaseOf, LeaseTicket};
 use braid_vfs::data::lease_state::{Gate, Use, Verdict};
 use braid_wire::message::lease::LeaseMode;
 
@@ -17,7 +17,7 @@ use super::{
 pub struct PendingCall {
     pub number: u32,
     /// Set until it is answered.
-    pub ask: Option<Ask>,
+    pub ask: Option<LeaseRequest>,
     pub answered: bool,
     /// The lease in its answer.
     pub ticket: Option<LeaseTicket>,
@@ -31,7 +31,7 @@ pub struct PendingCall {
 
 impl PendingCall {
     /// A call that was just sent.
-    pub fn new(number: u32, ask: Option<Ask>) -> Self {
+    pub fn new(number: u32, ask: Option<LeaseRequest>) -> Self {
         Self { number, ask, answered: false, ticket: None, size: 0, asks: None, looks: None }
     }
 }
@@ -258,7 +258,7 @@ impl World {
 
     fn gives_back(&mut self, who: usize) {
         let client = &mut self.clients[who];
-        let (lease, session) = (client.holding.give_back(LeaseOf::Data(FILE)), client.session);
+        let (lease, session) = (client.holding.return_lease(LeaseOf::Data(FILE)), client.session);
         lease.into_iter().for_each(|lease| self.send(Message::Return { session, lease }));
     }
 
@@ -271,7 +271,7 @@ impl World {
         if wish == LeaseMode::None {
             return ProgramState::Idle;
         }
-        let ask = Some(self.clients[who].holding.ask(NOW));
+        let ask = Some(self.clients[who].holding.begin_request(NOW));
         let number = self.call(who, Call::Open(wish));
         ProgramState::Calls(PendingCall::new(number, ask))
     }
@@ -296,7 +296,7 @@ impl World {
             Verdict::Wait => ProgramState::Waits(what, page),
             Verdict::Ask { mode, alone } => {
                 client.gate.ask(true);
-                let ask = Some(client.holding.ask(NOW));
+                let ask = Some(client.holding.begin_request(NOW));
                 let number = self.call(who, Call::Ask(mode, alone));
                 let asks = Some(((mode, alone), what, page));
                 let asking = PendingCall { asks, ..PendingCall::new(number, ask) };

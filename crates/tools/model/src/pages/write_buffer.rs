@@ -121,7 +121,7 @@ impl World {
         }
         client.has_wished = true;
         client.gate.ask(true);
-        let ask = Some(client.holding.ask(NOW));
+        let ask = Some(client.holding.begin_request(NOW));
         let number = self.call(who, Call::Ask(LeaseMode::Write, false));
         let asks = Some(((LeaseMode::Write, false), what, page));
         ProgramState::Calls(PendingCall { asks, ..PendingCall::new(number, ask) })

@@ -1,6 +1,6 @@
 //! Calls on open files.
 
-use braid_client::{Error, HeldRoom, Status};
+use braid_client::{Error, Reservation, Status};
 use braid_layout::{Extent, View};
 
 use super::{Actor, Open, call::is_unknown};
@@ -80,13 +80,13 @@ impl Actor {
         buffer: &[u8],
         from: u64,
     ) -> Result<usize, Error> {
-        let mut held = HeldRoom::default();
-        if self.random.chance(500_000) && open.file.hold_room(from, buffer.len() as u64, &mut held)
+        let mut held = Reservation::default();
+        if self.random.chance(500_000) && open.file.reserve_space(from, buffer.len() as u64, &mut held)
         {
             return self
                 .call(
                     format!("{what} with reservation"),
-                    open.file.write_held(&mut held, buffer, from),
+                    open.file.write_reserved(&mut held, buffer, from),
                 )
                 .await;
         }

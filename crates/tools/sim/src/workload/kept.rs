@@ -180,7 +180,7 @@ impl Actor {
 
     fn keep(&self, ticket: Option<LeaseTicket>, keep: impl FnOnce(&mut Directory)) {
         if let Some(ticket) = ticket {
-            self.kept.keep(&ticket, self.world.now(), self.client.still(&ticket), keep);
+            self.kept.keep(&ticket, self.world.now(), self.client.is_lease_valid(&ticket), keep);
         }
     }
 }

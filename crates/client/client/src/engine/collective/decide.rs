@@ -8,7 +8,7 @@ use braid_types::{
 use braid_wire::{Wire, message::collective::StridedRequests};
 
 use super::{
-    CollectiveMode, Overlap, announcement::Announcement, outcome::Outcome, overlap::overlap,
+    CollectiveMode, Overlap, task_request::TaskRequest, outcome::Outcome, overlap::overlap,
 };
 use crate::{
     engine::FileView,
@@ -27,44 +27,44 @@ const READ_PIECE_BYTES_MIN: u64 = 256;
 /// decryption.
 const WRITTEN_PIECE_BYTES_MIN: u64 = 16 * 1024;
 /// How many pieces of a request are sampled for their length.
-const PIECES_LOOKED_AT: usize = 64;
+const PIECES_SAMPLED: usize = 64;
 /// The largest size of a collective request without its task families and sessions: the capability
 /// of a wide layout.
-const COLLECT_REST_BYTES: usize = 128 * 1024;
+const REQUEST_REST_BYTES: usize = 128 * 1024;
 
 /// How the tasks of a subgroup transfer their parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum TransferMethod {
     /// By a collective request.
     Server,
     /// Each by itself, all at the same time.
     Independent,
     /// Each by itself, one after the other: their writes overlap.
-    InTurn,
+    OneAfterAnother,
     /// They have finished.
     Done,
 }
 
 /// Tasks whose file ranges overlap, directly or through other tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Circle {
+pub(super) struct Subgroup {
     /// Their ranks, ascending.
     pub(super) members: Vec<usize>,
-    pub(super) way: Way,
+    pub(super) way: TransferMethod,
 }
 
 /// The slots and methods of all tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Plan {
-    circles: Vec<Circle>,
+    subgroups: Vec<Subgroup>,
 }
 
 /// The slot and method of one task.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn<'p> {
+pub(super) struct TaskTurn<'p> {
     pub(super) slot: usize,
-    pub(super) way: Way,
-    pub(super) circle: &'p Circle,
+    pub(super) way: TransferMethod,
+    pub(super) subgroup: &'p Subgroup,
 }
 
 /// The average length of a request's pieces on a daemon, in bytes; 0 for an empty request.
@@ -72,7 +72,7 @@ pub(super) fn piece_bytes(map: &FileMap, request: &Request) -> Result<u64> {
     for target in 0..map.targets().len() {
         let mut accesses = map
             .accesses(target, request)?
-            .take(PIECES_LOOKED_AT)
+            .take(PIECES_SAMPLED)
             .map(|access| access.bytes)
             .peekable();
         if accesses.peek().is_some() {
@@ -88,9 +88,9 @@ pub(super) fn piece_bytes(map: &FileMap, request: &Request) -> Result<u64> {
 ///
 /// # Errors
 /// [`Status::Invalid`]: they make different calls, or overlap although the options refuse that.
-pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
+pub(super) fn plan(all: &[TaskRequest]) -> Result<Plan> {
     let first = &all[0];
-    let alike = |task: &Announcement| {
+    let alike = |task: &TaskRequest| {
         (task.file, task.is_write, task.options) == (first.file, first.is_write, first.options)
     };
     if let Some(rank) = all.iter().position(|task| !alike(task)) {
@@ -106,53 +106,53 @@ pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
         return Err(Error::new(Status::Invalid, why)
             .with_hint("Overlap::HighestRank, or views that do not overlap"));
     }
-    let mut circles = circles(all)?;
+    let mut circles = subgroups(all)?;
     for circle in &mut circles {
-        circle.way = way(circle, all)?;
+        circle.way = method_of(circle, all)?;
     }
-    Ok(Plan { circles })
+    Ok(Plan { subgroups: circles })
 }
 
 impl Plan {
     /// The number of slots, at least 1.
     pub(super) fn slots(&self) -> usize {
         let slots = self
-            .circles
+            .subgroups
             .iter()
-            .map(|circle| if circle.way == Way::InTurn { circle.members.len() } else { 1 });
+            .map(|circle| if circle.way == TransferMethod::OneAfterAnother { circle.members.len() } else { 1 });
         slots.max().unwrap_or(1)
     }
 
     /// The slot of a task; `None` for a task without bytes.
-    pub(super) fn turn_of(&self, rank: usize) -> Option<Turn<'_>> {
-        let circle = self.circles.iter().find(|circle| circle.members.contains(&rank))?;
+    pub(super) fn turn_of(&self, rank: usize) -> Option<TaskTurn<'_>> {
+        let circle = self.subgroups.iter().find(|circle| circle.members.contains(&rank))?;
         let place = circle.members.iter().position(|member| *member == rank)?;
-        let slot = if circle.way == Way::InTurn { place } else { 0 };
-        Some(Turn { slot, way: circle.way, circle })
+        let slot = if circle.way == TransferMethod::OneAfterAnother { place } else { 0 };
+        Some(TaskTurn { slot, way: circle.way, subgroup: circle })
     }
 
     pub(super) fn is_through_daemons(&self, rank: usize) -> bool {
-        self.turn_of(rank).is_some_and(|turn| turn.way == Way::Server)
+        self.turn_of(rank).is_some_and(|turn| turn.way == TransferMethod::Server)
     }
 
     /// The plan after a failure that allows a fallback: the tasks of failed subgroups transfer
     /// their parts by themselves.
-    pub(super) fn fall_back(&self, all: &[Announcement], outcomes: &[Outcome]) -> Result<Self> {
-        let mut circles = self.circles.clone();
+    pub(super) fn fall_back(&self, all: &[TaskRequest], outcomes: &[Outcome]) -> Result<Self> {
+        let mut circles = self.subgroups.clone();
         for circle in &mut circles {
             let is_done = |rank: &usize| outcomes.get(*rank).is_none_or(Outcome::is_done);
             circle.way = if circle.members.iter().all(is_done) {
-                Way::Done
+                TransferMethod::Done
             } else {
-                by_themselves(circle, all)?
+                independent_method(circle, all)?
             };
         }
-        Ok(Self { circles })
+        Ok(Self { subgroups: circles })
     }
 }
 
 /// The subgroups of tasks with overlapping file ranges.
-fn circles(all: &[Announcement]) -> Result<Vec<Circle>> {
+fn subgroups(all: &[TaskRequest]) -> Result<Vec<Subgroup>> {
     let mut ranges = Vec::new();
     for (rank, task) in all.iter().enumerate() {
         if task.request.bytes > 0 {
@@ -161,12 +161,12 @@ fn circles(all: &[Announcement]) -> Result<Vec<Circle>> {
         }
     }
     ranges.sort_unstable();
-    let mut circles: Vec<Circle> = Vec::new();
+    let mut circles: Vec<Subgroup> = Vec::new();
     let mut reaches = 0;
     for (start, end, rank) in ranges {
         match circles.last_mut() {
             Some(circle) if start < reaches => circle.members.push(rank),
-            _ => circles.push(Circle { members: vec![rank], way: Way::Independent }),
+            _ => circles.push(Subgroup { members: vec![rank], way: TransferMethod::Independent }),
         }
         reaches = end.max(reaches);
     }
@@ -174,7 +174,7 @@ fn circles(all: &[Announcement]) -> Result<Vec<Circle>> {
     Ok(circles)
 }
 
-fn way(circle: &Circle, all: &[Announcement]) -> Result<Way> {
+fn method_of(circle: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
     let options = &all[circle.members[0]].options;
     let is_short = |rank: &usize| {
         let task = &all[*rank];
@@ -191,42 +191,42 @@ fn way(circle: &Circle, all: &[Announcement]) -> Result<Way> {
         CollectiveMode::Independent => false,
     };
     if circle.members.len() > 1 && is_worth_it && fits(circle, all) {
-        return Ok(Way::Server);
+        return Ok(TransferMethod::Server);
     }
-    match by_themselves(circle, all)? {
+    match independent_method(circle, all)? {
         // The daemons keep the order without slots.
-        Way::InTurn if options.mode == CollectiveMode::Auto && fits(circle, all) => Ok(Way::Server),
+        TransferMethod::OneAfterAnother if options.mode == CollectiveMode::Auto && fits(circle, all) => Ok(TransferMethod::Server),
         way => Ok(way),
     }
 }
 
-fn by_themselves(circle: &Circle, all: &[Announcement]) -> Result<Way> {
+fn independent_method(circle: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
     let members = circle.members.iter().map(|rank| &all[*rank]);
     let is_write = all[circle.members[0]].is_write;
     Ok(if is_write && circle.members.len() > 1 && overlap(members)? {
-        Way::InTurn
+        TransferMethod::OneAfterAnother
     } else {
-        Way::Independent
+        TransferMethod::Independent
     })
 }
 
 /// Whether a subgroup's requests fit one message, and the limits of a daemon.
-fn fits(circle: &Circle, all: &[Announcement]) -> bool {
+fn fits(circle: &Subgroup, all: &[TaskRequest]) -> bool {
     let families = families(circle, all);
-    families.to_bytes().len() + sessions(circle, all).to_bytes().len() + COLLECT_REST_BYTES
+    families.to_bytes().len() + sessions(circle, all).to_bytes().len() + REQUEST_REST_BYTES
         <= FRAME_BODY_BYTES_MAX
         && StridedRequests::expand(&families, COLLECTIVE_TASKS_MAX).is_some()
 }
 
 /// The subgroup's requests, by the position of the task in it.
-pub(super) fn families(circle: &Circle, all: &[Announcement]) -> Vec<StridedRequests> {
+pub(super) fn families(circle: &Subgroup, all: &[TaskRequest]) -> Vec<StridedRequests> {
     let requests: Vec<Request> =
         circle.members.iter().map(|rank| all[*rank].request.clone()).collect();
     StridedRequests::from_requests(&requests)
 }
 
 /// The subgroup's sessions, by the position of the task in it.
-pub(super) fn sessions(circle: &Circle, all: &[Announcement]) -> Vec<(SessionId, u32)> {
+pub(super) fn sessions(circle: &Subgroup, all: &[TaskRequest]) -> Vec<(SessionId, u32)> {
     let mut sessions: Vec<(SessionId, u32)> = Vec::new();
     for rank in &circle.members {
         match sessions.last_mut() {
@@ -249,9 +249,9 @@ mod tests {
         pieces: u64,
         is_write: bool,
         options: CollectiveOptions,
-    ) -> Announcement {
+    ) -> TaskRequest {
         let (verdict, id, file) = (Outcome::done(pieces), [0; 16], FileIndex(1));
-        Announcement { verdict, id, file, session: 1, is_write, is_plain: false, options, request }
+        TaskRequest { readiness: verdict, id, file, session: 1, is_write, is_plain: false, options, request }
     }
 
     fn ways(
@@ -259,12 +259,12 @@ mod tests {
         pieces: u64,
         is_write: bool,
         options: CollectiveOptions,
-    ) -> Vec<(Vec<usize>, Way)> {
+    ) -> Vec<(Vec<usize>, TransferMethod)> {
         let all: Vec<_> = requests
             .iter()
             .map(|request| task(request.clone(), pieces, is_write, options))
             .collect();
-        plan(&all).unwrap().circles.into_iter().map(|circle| (circle.members, circle.way)).collect()
+        plan(&all).unwrap().subgroups.into_iter().map(|circle| (circle.members, circle.way)).collect()
     }
 
     fn interleaved(tasks: u64, group: u64) -> Vec<Request> {
@@ -281,18 +281,18 @@ mod tests {
         let auto = CollectiveOptions::default();
         assert_eq!(
             ways(&interleaved(4, 4095), 4095, false, auto),
-            [(vec![0, 1, 2, 3], Way::Server)]
+            [(vec![0, 1, 2, 3], TransferMethod::Server)]
         );
         assert_eq!(
             ways(&interleaved(4, 4096), 4096, false, auto),
-            [(vec![0, 1, 2, 3], Way::Independent)]
+            [(vec![0, 1, 2, 3], TransferMethod::Independent)]
         );
         let server = CollectiveOptions { mode: CollectiveMode::Server, ..auto };
-        assert_eq!(ways(&interleaved(2, 65536), 65536, true, server), [(vec![0, 1], Way::Server)]);
+        assert_eq!(ways(&interleaved(2, 65536), 65536, true, server), [(vec![0, 1], TransferMethod::Server)]);
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
         assert_eq!(
             ways(&interleaved(2, 4096), 4096, true, independent),
-            [(vec![0, 1], Way::Independent)]
+            [(vec![0, 1], TransferMethod::Independent)]
         );
     }
 
@@ -301,23 +301,23 @@ mod tests {
         let of = |is_write, pieces, is_plain: [bool; 2]| {
             let tasks =
                 interleaved(2, pieces).into_iter().zip(is_plain).map(|(request, is_plain)| {
-                    Announcement {
+                    TaskRequest {
                         is_plain,
                         ..task(request, pieces, is_write, CollectiveOptions::default())
                     }
                 });
-            plan(&tasks.collect::<Vec<_>>()).unwrap().circles[0].way
+            plan(&tasks.collect::<Vec<_>>()).unwrap().subgroups[0].way
         };
-        assert_eq!(of(false, 255, [true; 2]), Way::Server);
-        assert_eq!(of(false, 256, [true; 2]), Way::Independent);
+        assert_eq!(of(false, 255, [true; 2]), TransferMethod::Server);
+        assert_eq!(of(false, 256, [true; 2]), TransferMethod::Independent);
         assert_eq!(
             of(false, 256, [true, false]),
-            Way::Server,
+            TransferMethod::Server,
             "one of them is sent what was read into a buffer"
         );
-        assert_eq!(of(true, 16383, [true; 2]), Way::Server);
-        assert_eq!(of(true, 16384, [true; 2]), Way::Independent);
-        assert_eq!(of(true, 4096, [false; 2]), Way::Independent);
+        assert_eq!(of(true, 16383, [true; 2]), TransferMethod::Server);
+        assert_eq!(of(true, 16384, [true; 2]), TransferMethod::Independent);
+        assert_eq!(of(true, 4096, [false; 2]), TransferMethod::Independent);
     }
 
     #[test]
@@ -327,12 +327,12 @@ mod tests {
         let blocks = ways(&[block(2), block(0), block(1)], 1000, false, auto);
         assert_eq!(
             blocks,
-            [(vec![1], Way::Independent), (vec![2], Way::Independent), (vec![0], Way::Independent)]
+            [(vec![1], TransferMethod::Independent), (vec![2], TransferMethod::Independent), (vec![0], TransferMethod::Independent)]
         );
         let nothing = Request::contiguous(FileOffset(0), 0);
         assert_eq!(
             ways(&[nothing.clone(), block(0), nothing], 10, false, auto),
-            [(vec![1], Way::Independent)]
+            [(vec![1], TransferMethod::Independent)]
         );
     }
 
@@ -345,22 +345,22 @@ mod tests {
         };
         let tiles = [tile(0, 0), tile(0, 1), tile(1, 0), tile(1, 1)];
         let found = ways(&tiles, 256, true, CollectiveOptions::default());
-        assert_eq!(found, [(vec![0, 1], Way::Server), (vec![2, 3], Way::Server)]);
+        assert_eq!(found, [(vec![0, 1], TransferMethod::Server), (vec![2, 3], TransferMethod::Server)]);
     }
 
     #[test]
     fn overlapping_writes_keep_their_order_or_are_refused() {
         let same = vec![Request::contiguous(FileOffset(0), 1 << 20); 3];
         let auto = CollectiveOptions::default();
-        assert_eq!(ways(&same, 1 << 20, false, auto), [(vec![0, 1, 2], Way::Independent)]);
-        assert_eq!(ways(&same, 1 << 20, true, auto), [(vec![0, 1, 2], Way::Server)]);
+        assert_eq!(ways(&same, 1 << 20, false, auto), [(vec![0, 1, 2], TransferMethod::Independent)]);
+        assert_eq!(ways(&same, 1 << 20, true, auto), [(vec![0, 1, 2], TransferMethod::Server)]);
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
-        assert_eq!(ways(&same, 1 << 20, true, independent), [(vec![0, 1, 2], Way::InTurn)]);
+        assert_eq!(ways(&same, 1 << 20, true, independent), [(vec![0, 1, 2], TransferMethod::OneAfterAnother)]);
         let refuse = CollectiveOptions { overlap: Overlap::Refuse, ..auto };
         let all: Vec<_> =
             same.iter().map(|request| task(request.clone(), 1 << 20, true, refuse)).collect();
         assert_eq!(plan(&all).unwrap_err().status(), Status::Invalid);
-        assert_eq!(ways(&interleaved(3, 100), 100, true, refuse), [(vec![0, 1, 2], Way::Server)]);
+        assert_eq!(ways(&interleaved(3, 100), 100, true, refuse), [(vec![0, 1, 2], TransferMethod::Server)]);
     }
 
     #[test]

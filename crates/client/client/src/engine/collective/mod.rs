@@ -15,12 +15,12 @@
 //! 3. All tasks end with success, or all with the same failure: that of the lowest rank, after the
 //!    first slot with a failure that has no fallback.
 
-mod announcement;
+mod task_request;
 mod decide;
 mod outcome;
 mod overlap;
 mod refusal;
-mod run;
+mod through_daemons;
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -33,19 +33,19 @@ use braid_types::{Status, limits::FILE_BYTES_MAX};
 use braid_wire::Rights;
 
 use self::{
-    announcement::Announcement,
-    decide::{Plan, Way},
+    task_request::TaskRequest,
+    decide::{Plan, TransferMethod},
     outcome::Outcome,
 };
-use super::{FileView, OpenFile, transfer::Stop};
+use super::{FileView, OpenFile, transfer::TransferEnd};
 use crate::error::{Error, Result};
 
 pub(crate) use overlap::{announce_part, parts_overlap};
-pub(crate) use refusal::{announce_refusal, refused_by};
+pub(crate) use refusal::{announce_refusal, first_refusal};
 
 /// How long tasks wait for each other, as a multiple of a call's timeout: each task may first use
 /// up its own.
-const RENDEZVOUS_TIMES: u32 = 2;
+const RENDEZVOUS_TIMEOUTS: u32 = 2;
 /// Additional time for the bytes of all tasks, at this rate: slower than the disks and networks of
 /// parallel programs. A part takes as long as its bytes move, and a task that has finished must not
 /// abandon the others.
@@ -111,18 +111,18 @@ pub struct Collective<'a, 'b, D: Driver> {
     room: u64,
     buffers: Buffers<'a, 'b>,
     rank: usize,
-    stage: Stage,
+    stage: CallStage,
 }
 
-enum Stage {
+enum CallStage {
     Announced,
-    Running(Box<Running>),
+    Running(Box<RunningCall>),
     Over,
 }
 
 /// The tasks execute their parts, in one slot or in several.
-struct Running {
-    all: Vec<Announcement>,
+struct RunningCall {
+    all: Vec<TaskRequest>,
     plan: Plan,
     /// The current slot.
     slot: usize,
@@ -171,12 +171,12 @@ impl<D: Driver> OpenFile<D> {
         options: &CollectiveOptions,
     ) -> (Collective<'a, 'b, D>, Vec<u8>) {
         let (view, request) = (view.clone(), view.request(start, room));
-        let stage = Stage::Announced;
+        let stage = CallStage::Announced;
         let collective =
             Collective { file: self, view, request, room, buffers, rank: rank as usize, stage };
-        let ready = collective.make_ready().await;
-        let announcement = Announcement {
-            verdict: Outcome::of(ready.as_ref().map(|ready| ready.pieces)),
+        let ready = collective.check_ready().await;
+        let announcement = TaskRequest {
+            readiness: Outcome::of(ready.as_ref().map(|ready| ready.pieces)),
             id: random_bytes(),
             file: self.file(),
             session: ready.as_ref().map_or(0, |ready| ready.session),
@@ -191,7 +191,7 @@ impl<D: Driver> OpenFile<D> {
 }
 
 /// The properties of a task's own part.
-struct Ready {
+struct TaskReadiness {
     session: u64,
     /// The average length of its pieces, in bytes.
     pieces: u64,
@@ -208,9 +208,9 @@ impl<D: Driver> Collective<'_, '_, D> {
     }
 
     /// Executes everything that can fail before the other tasks are involved.
-    async fn make_ready(&self) -> Result<Ready> {
+    async fn check_ready(&self) -> Result<TaskReadiness> {
         let file = self.file;
-        file.allow(if self.is_write() { Rights::WRITE } else { Rights::READ })?;
+        file.check_rights(if self.is_write() { Rights::WRITE } else { Rights::READ })?;
         if self.is_write() && self.request.bytes < self.room {
             let why =
                 format!("{} bytes go past the end of the view or byte {FILE_BYTES_MAX}", self.room);
@@ -219,38 +219,38 @@ impl<D: Driver> Collective<'_, '_, D> {
         let deadline = file.engine().deadline();
         if file.is_stale() {
             // A new layout does no harm here.
-            match file.renew(&file.grant(), deadline).await {
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) | Ok(_) => {}
+            match file.renew_capability(&file.state(), deadline).await {
+                Err(TransferEnd::Failed(error)) => return Err(error),
+                Err(TransferEnd::Replan) | Ok(_) => {}
             }
         }
-        let grant = file.grant();
+        let grant = file.state();
         if self.is_write() {
-            file.reach(&grant, self.view.file_end(&self.request)?, deadline).await?;
+            file.extend_growth_grant(&grant, self.view.file_end(&self.request)?, deadline).await?;
         }
         let session = file.engine().session(deadline).await?.id.0;
-        let is_plain = grant.pools.iter().all(|pool| pool.is_plain(file.engine().config.tls));
-        Ok(Ready { session, pieces: decide::piece_bytes(&grant.map, &self.request)?, is_plain })
+        let is_plain = grant.pools.iter().all(|pool| pool.is_unencrypted(file.engine().config.tls));
+        Ok(TaskReadiness { session, pieces: decide::piece_bytes(&grant.map, &self.request)?, is_plain })
     }
 
     /// How long this task may wait in the next gather: bounded if a task hangs, and long enough for
     /// tasks that execute their parts. The same in every task.
     pub fn time_max(&self) -> Duration {
         let bytes = match &self.stage {
-            Stage::Running(running) => {
+            CallStage::Running(running) => {
                 running.all.iter().fold(0u64, |sum, task| sum.saturating_add(task.request.bytes))
             }
-            Stage::Announced | Stage::Over => 0,
+            CallStage::Announced | CallStage::Over => 0,
         };
         time_max(self.file.engine().timeout(), bytes)
     }
 
     /// Executes the next step. `all` contains what all tasks gathered, by rank.
     pub async fn step(&mut self, all: &[Vec<u8>]) -> Next {
-        let next = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Announced => self.decide(all),
-            Stage::Running(running) => self.settle(running, all),
-            Stage::Over => Err(Error::new(Status::Invalid, "the collective call has ended")),
+        let next = match std::mem::replace(&mut self.stage, CallStage::Over) {
+            CallStage::Announced => self.decide(all),
+            CallStage::Running(running) => self.evaluate_slot(running, all),
+            CallStage::Over => Err(Error::new(Status::Invalid, "the collective call has ended")),
         };
         match next {
             Ok(Ok(running)) => self.do_slot(running).await,
@@ -259,41 +259,41 @@ impl<D: Driver> Collective<'_, '_, D> {
         }
     }
 
-    fn decide(&self, all: &[Vec<u8>]) -> Result<Result<Box<Running>, usize>> {
+    fn decide(&self, all: &[Vec<u8>]) -> Result<Result<Box<RunningCall>, usize>> {
         let all =
-            all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+            all.iter().map(|bytes| TaskRequest::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
         if self.rank >= all.len() {
             return Err(Error::new(
                 Status::Invalid,
                 format!("task {} in a group of {}", self.rank, all.len()),
             ));
         }
-        outcome::first_failure(all.iter().map(|task| &task.verdict))?;
+        outcome::first_failure(all.iter().map(|task| &task.readiness))?;
         let plan = decide::plan(&all)?;
         let nothing = Outcome::done(0);
-        Ok(Ok(Box::new(Running { all, plan, slot: 0, outcome: nothing, fell_back: false })))
+        Ok(Ok(Box::new(RunningCall { all, plan, slot: 0, outcome: nothing, fell_back: false })))
     }
 
     /// Executes this task's part if its slot is the current one. Returns the outcome to gather.
-    async fn do_slot(&mut self, mut running: Box<Running>) -> Next {
-        let Running { plan, slot, all, .. } = &*running;
+    async fn do_slot(&mut self, mut running: Box<RunningCall>) -> Next {
+        let RunningCall { plan, slot, all, .. } = &*running;
         let turn =
             plan.turn_of(self.rank).filter(|turn| turn.slot == *slot && self.request.bytes > 0);
         if let Some(turn) = turn {
             let done = match turn.way {
-                Way::Server => self.through_daemons(turn.circle, all).await,
-                Way::Independent | Way::InTurn => self.by_itself().await,
-                Way::Done => Ok(running.outcome.bytes()),
+                TransferMethod::Server => self.through_daemons(turn.subgroup, all).await,
+                TransferMethod::Independent | TransferMethod::OneAfterAnother => self.transfer_independently().await,
+                TransferMethod::Done => Ok(running.outcome.bytes()),
             };
             running.outcome = Outcome::of(done.as_ref().copied());
         }
         let outcome = running.outcome.to_bytes();
         running.slot += 1;
-        self.stage = Stage::Running(running);
+        self.stage = CallStage::Running(running);
         Next::Gather(outcome)
     }
 
-    async fn by_itself(&mut self) -> Result<u64> {
+    async fn transfer_independently(&mut self) -> Result<u64> {
         let (file, view, start) = (self.file, &self.view, self.request.start);
         let bytes = match &mut self.buffers {
             Buffers::Read(buffers) => file.read_at(view, start, buffers).await,
@@ -303,11 +303,11 @@ impl<D: Driver> Collective<'_, '_, D> {
     }
 
     /// After a slot: begins the next one, ends, or falls back.
-    fn settle(
+    fn evaluate_slot(
         &self,
-        mut running: Box<Running>,
+        mut running: Box<RunningCall>,
         all: &[Vec<u8>],
-    ) -> Result<Result<Box<Running>, usize>> {
+    ) -> Result<Result<Box<RunningCall>, usize>> {
         let outcomes =
             all.iter().map(|bytes| Outcome::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
         let is_final = |(rank, outcome): (usize, &Outcome)| {
@@ -325,7 +325,7 @@ impl<D: Driver> Collective<'_, '_, D> {
             return Ok(Err(running.outcome.bytes() as usize));
         }
         running.plan = running.plan.fall_back(&running.all, &outcomes)?;
-        if running.plan.turn_of(self.rank).is_some_and(|turn| turn.way != Way::Done) {
+        if running.plan.turn_of(self.rank).is_some_and(|turn| turn.way != TransferMethod::Done) {
             // Until its slot comes, the outcome belongs to the new plan.
             running.outcome = Outcome::done(0);
         }
@@ -337,7 +337,7 @@ impl<D: Driver> Collective<'_, '_, D> {
 /// For calls with this `timeout`, and this number of bytes of all tasks.
 fn time_max(timeout: Duration, bytes: u64) -> Duration {
     let moving = Duration::from_secs(bytes.div_ceil(RENDEZVOUS_BYTES_PER_SECOND));
-    timeout.saturating_mul(RENDEZVOUS_TIMES).saturating_add(moving)
+    timeout.saturating_mul(RENDEZVOUS_TIMEOUTS).saturating_add(moving)
 }
 
 #[cfg(test)]

@@ -5,15 +5,15 @@ use braid_types::{FileIndex, IodId, limits::FILE_BYTES_MAX};
 
 use super::{
     CollectiveOptions,
-    announcement::Announcement,
+    task_request::TaskRequest,
     outcome::{Outcome, first_failure},
 };
 use crate::error::Result;
 
 /// The message of a task that only asks whether tasks overlap.
 pub(crate) fn announce_part(request: Request) -> Vec<u8> {
-    let part = Announcement {
-        verdict: Outcome::done(0),
+    let part = TaskRequest {
+        readiness: Outcome::done(0),
         id: [0; 16],
         file: FileIndex(0),
         session: 0,
@@ -31,13 +31,13 @@ pub(crate) fn announce_part(request: Request) -> Vec<u8> {
 /// The failure of the lowest rank that has refused.
 pub(crate) fn parts_overlap(all: &[Vec<u8>]) -> Result<bool> {
     let all =
-        all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
-    first_failure(all.iter().map(|task| &task.verdict))?;
+        all.iter().map(|bytes| TaskRequest::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+    first_failure(all.iter().map(|task| &task.readiness))?;
     overlap(all.iter())
 }
 
 /// Whether two of these tasks access the same byte of the file.
-pub(super) fn overlap<'t>(tasks: impl Iterator<Item = &'t Announcement>) -> Result<bool> {
+pub(super) fn overlap<'t>(tasks: impl Iterator<Item = &'t TaskRequest>) -> Result<bool> {
     let requests: Vec<Request> = tasks.map(|task| task.request.clone()).collect();
     let whole = Layout::one(Distribution::Single, [IodId(1)]).map()?;
     let mut sweep = whole.union_of(&requests, &PartSet::first(1), FILE_BYTES_MAX)?;

@@ -5,15 +5,15 @@ use braid_types::{FileIndex, FileOffset, Status};
 
 use super::{
     CollectiveOptions,
-    announcement::Announcement,
+    task_request::TaskRequest,
     outcome::{Outcome, first_failure},
 };
 use crate::error::{Error, Result};
 
 /// The message in place of the task's request.
 pub(crate) fn announce_refusal(error: &Error) -> Vec<u8> {
-    let refusal = Announcement {
-        verdict: Outcome::of(Err(error)),
+    let refusal = TaskRequest {
+        readiness: Outcome::of(Err(error)),
         id: [0; 16],
         file: FileIndex(0),
         session: 0,
@@ -26,9 +26,9 @@ pub(crate) fn announce_refusal(error: &Error) -> Vec<u8> {
 }
 
 /// The error of the call in every task. `all` contains the messages of all tasks, by rank.
-pub(crate) fn refused_by(all: &[Vec<u8>]) -> Error {
-    let all = all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>();
-    let outcome = all.and_then(|all| first_failure(all.iter().map(|task| &task.verdict)));
+pub(crate) fn first_refusal(all: &[Vec<u8>]) -> Error {
+    let all = all.iter().map(|bytes| TaskRequest::from_bytes(bytes)).collect::<Result<Vec<_>>>();
+    let outcome = all.and_then(|all| first_failure(all.iter().map(|task| &task.readiness)));
     outcome.err().unwrap_or_else(|| Error::new(Status::Internal, "no task refused"))
 }
 
@@ -39,11 +39,11 @@ mod tests {
     #[test]
     fn all_see_the_refusal_of_the_lowest_rank() {
         let of = |why: &str| announce_refusal(&Error::new(Status::PermissionDenied, why));
-        let willing = Announcement {
-            verdict: Outcome::done(1),
-            ..Announcement::from_bytes(&of("")).unwrap()
+        let willing = TaskRequest {
+            readiness: Outcome::done(1),
+            ..TaskRequest::from_bytes(&of("")).unwrap()
         };
-        let error = refused_by(&[willing.to_bytes(), of("first"), of("second")]);
+        let error = first_refusal(&[willing.to_bytes(), of("first"), of("second")]);
         assert_eq!((error.status(), error.why()), (Status::PermissionDenied, "task 1: first"));
     }
 }

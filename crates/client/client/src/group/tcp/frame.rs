@@ -17,7 +17,7 @@ const HEAD_BYTES: usize = 1 + 8 + MAC_BYTES;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     /// To the root: the payload of a task in a round.
     Give,
     /// From the root: the payloads of all tasks.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Failed,
 }
 
-impl Kind {
+impl FrameKind {
     fn code(self) -> u8 {
         match self {
             Self::Give => 1,
@@ -60,7 +60,7 @@ impl Direction {
     pub(super) fn send(
         &mut self,
         stream: &TcpStream,
-        kind: Kind,
+        kind: FrameKind,
         body: &[u8],
         deadline: Option<Instant>,
     ) -> io::Result<()> {
@@ -70,7 +70,7 @@ impl Direction {
         head[0] = kind.code();
         head[1..9].copy_from_slice(&length.to_le_bytes());
         head[9..].copy_from_slice(&mac);
-        let mut timed = Timed { stream, deadline };
+        let mut timed = DeadlineStream { stream, deadline };
         timed.write_all(&head)?;
         timed.write_all(body)
     }
@@ -81,14 +81,14 @@ impl Direction {
         stream: &TcpStream,
         bytes_max: usize,
         deadline: Option<Instant>,
-    ) -> io::Result<(Kind, Vec<u8>)> {
-        let mut timed = Timed { stream, deadline };
+    ) -> io::Result<(FrameKind, Vec<u8>)> {
+        let mut timed = DeadlineStream { stream, deadline };
         let mut head = [0; HEAD_BYTES];
         timed.read_exact(&mut head)?;
         let (kind, length, mac) =
-            parse(&head).ok_or_else(|| garbage("a frame that is not understood"))?;
+            parse(&head).ok_or_else(|| invalid_data("a frame that is not understood"))?;
         if length > bytes_max as u64 {
-            return Err(garbage(&format!("a frame of {length} bytes; the limit is {bytes_max}")));
+            return Err(invalid_data(&format!("a frame of {length} bytes; the limit is {bytes_max}")));
         }
         // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();
@@ -98,13 +98,13 @@ impl Direction {
         let expected = self.sequence;
         let parts = [&expected.to_le_bytes()[..], &[kind.code()], &length.to_le_bytes(), &body];
         if !self.key.verify("group frame", &parts, &mac) {
-            return Err(garbage("a frame that no task of this group sent"));
+            return Err(invalid_data("a frame that no task of this group sent"));
         }
         self.sequence += 1;
         Ok((kind, body))
     }
 
-    fn mac(&mut self, kind: Kind, length: u64, body: &[u8]) -> [u8; MAC_BYTES] {
+    fn mac(&mut self, kind: FrameKind, length: u64, body: &[u8]) -> [u8; MAC_BYTES] {
         let sequence = self.sequence;
         self.sequence += 1;
         self.key.mac(
@@ -114,23 +114,23 @@ impl Direction {
     }
 }
 
-fn parse(head: &[u8; HEAD_BYTES]) -> Option<(Kind, u64, [u8; MAC_BYTES])> {
+fn parse(head: &[u8; HEAD_BYTES]) -> Option<(FrameKind, u64, [u8; MAC_BYTES])> {
     let (code, rest) = head.split_first()?;
     let (length, mac) = rest.split_first_chunk::<8>()?;
-    Some((Kind::of_code(*code)?, u64::from_le_bytes(*length), *mac.first_chunk()?))
+    Some((FrameKind::of_code(*code)?, u64::from_le_bytes(*length), *mac.first_chunk()?))
 }
 
-pub(super) fn garbage(what: &str) -> io::Error {
+pub(super) fn invalid_data(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// A stream whose calls end by a deadline.
-pub(super) struct Timed<'s> {
+pub(super) struct DeadlineStream<'s> {
     pub(super) stream: &'s TcpStream,
     pub(super) deadline: Option<Instant>,
 }
 
-impl Timed<'_> {
+impl DeadlineStream<'_> {
     fn left(&self) -> io::Result<Option<Duration>> {
         let Some(deadline) = self.deadline else { return Ok(None) };
         match deadline.saturating_duration_since(Instant::now()) {
@@ -141,26 +141,26 @@ impl Timed<'_> {
 }
 
 /// Unix reports a time-out as `WouldBlock`.
-fn or_late<T>(outcome: io::Result<T>) -> io::Result<T> {
+fn as_timed_out<T>(outcome: io::Result<T>) -> io::Result<T> {
     outcome.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
         _ => error,
     })
 }
 
-impl Read for Timed<'_> {
+impl Read for DeadlineStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
         let mut stream = self.stream;
-        or_late(stream.read(buffer))
+        as_timed_out(stream.read(buffer))
     }
 }
 
-impl Write for Timed<'_> {
+impl Write for DeadlineStream<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
         let mut stream = self.stream;
-        or_late(stream.write(buffer))
+        as_timed_out(stream.write(buffer))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -14,24 +14,24 @@ use braid_types::Status;
 use braid_wire::Secret;
 
 use super::{
-    frame::{Direction, Kind},
-    member::failed_body,
+    frame::{Direction, FrameKind},
+    member::encode_failure,
     proof::{ANSWER_BYTES, HELLO_BYTES, Hello, Keys, NONCE_BYTES, PROOF_BYTES, Transcript},
 };
 use crate::{
     Error, Result,
-    group::{late, meeting},
+    group::{tasks_late, group_error},
 };
 
 /// A connection that has not proved the secret within this time is dropped.
 pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
 /// Connections that have not proved the secret yet, 200 bytes each. Beyond it, the oldest is
 /// dropped; its task retries.
-const NEWCOMERS_MAX: usize = 1024;
+const UNPROVED_MAX: usize = 1024;
 /// The polling period, and the largest delay of a start by it.
 const LOOK_PERIOD: Duration = Duration::from_millis(1);
 /// How long notifying a task of its refusal may take.
-const TELL_TIME: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A task that has proved the secret.
 pub(super) struct Joined {
@@ -40,15 +40,15 @@ pub(super) struct Joined {
 }
 
 /// The tasks that have joined, by rank. The root's own entry stays empty.
-pub(super) struct Joining<'s> {
+pub(super) struct JoinPhase<'s> {
     secret: &'s Secret,
     pub(super) tasks: Vec<Option<Joined>>,
-    newcomers: VecDeque<Newcomer>,
+    unproved: VecDeque<UnprovedConnection>,
 }
 
-impl<'s> Joining<'s> {
+impl<'s> JoinPhase<'s> {
     pub(super) fn new(size: u32, secret: &'s Secret) -> Self {
-        Self { secret, tasks: (0..size).map(|_| None).collect(), newcomers: VecDeque::new() }
+        Self { secret, tasks: (0..size).map(|_| None).collect(), unproved: VecDeque::new() }
     }
 
     /// Returns when all tasks are there.
@@ -60,7 +60,7 @@ impl<'s> Joining<'s> {
     ) -> Result<()> {
         let listening = listener.set_nonblocking(true);
         listening.map_err(|error| {
-            meeting(Error::new(Status::Internal, format!("task 0 cannot listen: {error}")))
+            group_error(Error::new(Status::Internal, format!("task 0 cannot listen: {error}")))
         })?;
         loop {
             let missing: Vec<u32> = (1..)
@@ -72,12 +72,12 @@ impl<'s> Joining<'s> {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(late(&missing, time_max));
+                return Err(tasks_late(&missing, time_max));
             }
             // Bounded, however fast connections come: existing ones are polled in between.
-            for _ in 0..NEWCOMERS_MAX {
+            for _ in 0..UNPROVED_MAX {
                 let Ok((stream, _)) = listener.accept() else { break };
-                self.take(stream);
+                self.add_connection(stream);
             }
             if !self.look() {
                 thread::sleep(LOOK_PERIOD);
@@ -85,30 +85,30 @@ impl<'s> Joining<'s> {
         }
     }
 
-    fn take(&mut self, stream: TcpStream) {
+    fn add_connection(&mut self, stream: TcpStream) {
         if stream.set_nonblocking(true).is_err() {
             return;
         }
         // A failure affects only the speed.
         let _ = stream.set_nodelay(true);
-        if self.newcomers.len() == NEWCOMERS_MAX {
-            self.newcomers.pop_front();
+        if self.unproved.len() == UNPROVED_MAX {
+            self.unproved.pop_front();
         }
-        self.newcomers.push_back(Newcomer {
+        self.unproved.push_back(UnprovedConnection {
             stream,
             since: Instant::now(),
             got: Vec::new(),
-            step: Step::Hello,
+            step: HandshakeStep::Hello,
         });
     }
 
     /// Whether a task joined.
     fn look(&mut self) -> bool {
         let mut joined = false;
-        for mut newcomer in std::mem::take(&mut self.newcomers) {
+        for mut newcomer in std::mem::take(&mut self.unproved) {
             match newcomer.look(self.secret) {
                 Ok(None) if newcomer.since.elapsed() < HELLO_TIME => {
-                    self.newcomers.push_back(newcomer)
+                    self.unproved.push_back(newcomer)
                 }
                 // Too slow, disconnected, or not a task: nobody to notify.
                 Ok(None) | Err(_) => {}
@@ -137,37 +137,37 @@ impl<'s> Joining<'s> {
             Some(_) => format!("there is another task {rank}"),
             None => format!("there is no task {rank} among {ours}"),
         };
-        let refused = failed_body(&Error::new(Status::Invalid, why));
+        let refused = encode_failure(&Error::new(Status::Invalid, why));
         // A task that does not read it sees the connection end.
         let _ = Direction::new(keys.to_member).send(
             &stream,
-            Kind::Failed,
+            FrameKind::Failed,
             &refused,
-            Some(Instant::now() + TELL_TIME),
+            Some(Instant::now() + NOTIFY_TIMEOUT),
         );
     }
 }
 
 /// A connection that has not proved the secret.
-struct Newcomer {
+struct UnprovedConnection {
     stream: TcpStream,
     since: Instant,
     got: Vec<u8>,
-    step: Step,
+    step: HandshakeStep,
 }
 
-enum Step {
+enum HandshakeStep {
     Hello,
     Proof(Hello, Transcript),
 }
 
-impl Newcomer {
+impl UnprovedConnection {
     /// Continues as far as possible without waiting. Returns the task when it has proved the
     /// secret.
     fn look(&mut self, secret: &Secret) -> io::Result<Option<(Hello, Transcript)>> {
         loop {
             match &self.step {
-                Step::Hello => {
+                HandshakeStep::Hello => {
                     let Some(hello) = self.next::<HELLO_BYTES>()? else { return Ok(None) };
                     let said = Hello::from_bytes(&hello).ok_or(io::ErrorKind::InvalidData)?;
                     let nonce = random_bytes();
@@ -178,9 +178,9 @@ impl Newcomer {
                     // An empty socket buffer accepts these few bytes immediately, unless the
                     // connection is broken.
                     self.stream.write_all(&answer)?;
-                    self.step = Step::Proof(said, transcript);
+                    self.step = HandshakeStep::Proof(said, transcript);
                 }
-                Step::Proof(hello, transcript) => {
+                HandshakeStep::Proof(hello, transcript) => {
                     let (hello, transcript) = (*hello, transcript.clone());
                     let Some(proof) = self.next::<PROOF_BYTES>()? else { return Ok(None) };
                     return match transcript.is_member(secret, &proof) {

@@ -40,7 +40,7 @@ use std::{
 use braid_types::Status;
 use braid_wire::Secret;
 
-use super::{Group, deadline, meeting};
+use super::{Group, deadline, group_error};
 use crate::{Error, Result};
 
 use member::Member;
@@ -48,13 +48,13 @@ use root::Root;
 
 /// How much longer than its own `time_max` a task waits for the root to report the outcome of a
 /// round.
-const VERDICT_TIME: Duration = Duration::from_secs(2);
+const ROOT_REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest payload of one task in a round, in bytes: 64 times the largest list of extents in
 /// one message.
-pub(crate) const GIVEN_BYTES_MAX: usize = 16 << 20;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// The largest payload of all tasks in a round, in bytes (I9): 1,000 tasks with a list of extents
 /// each.
-pub(crate) const ALL_BYTES_MAX: usize = 256 << 20;
+pub(crate) const ALL_PAYLOADS_BYTES_MAX: usize = 256 << 20;
 /// The largest number of tasks in a group: the root has a connection and a thread for each.
 const SIZE_MAX: u32 = 16_384;
 
@@ -83,10 +83,10 @@ const SIZE_MAX: u32 = 16_384;
 pub struct TcpGroup {
     rank: u32,
     size: u32,
-    end: End,
+    end: GroupRole,
 }
 
-enum End {
+enum GroupRole {
     Root(Root),
     Member(Member),
 }
@@ -109,13 +109,13 @@ impl TcpGroup {
         check(rank, size)?;
         if rank == 0 {
             let listener = TcpListener::bind(address).map_err(|error| {
-                meeting(Error::new(Status::Unreachable, format!("task 0 cannot listen: {error}")))
+                group_error(Error::new(Status::Unreachable, format!("task 0 cannot listen: {error}")))
                     .with_hint("an address of this host and a free port")
             })?;
             return Self::listen(listener, size, secret, time_max);
         }
         let member = Member::join(address, rank, size, secret, deadline(time_max))?;
-        Ok(Self { rank, size, end: End::Member(member) })
+        Ok(Self { rank, size, end: GroupRole::Member(member) })
     }
 
     /// Task 0 of a group of `size`, with an existing listener: so a program can choose a free port
@@ -131,7 +131,7 @@ impl TcpGroup {
     ) -> Result<Self> {
         check(0, size)?;
         let root = Root::listen(listener, size, secret, time_max)?;
-        Ok(Self { rank: 0, size, end: End::Root(root) })
+        Ok(Self { rank: 0, size, end: GroupRole::Root(root) })
     }
 }
 
@@ -143,16 +143,16 @@ fn check(rank: u32, size: u32) -> Result<()> {
         () if rank >= size => format!("there is no task {rank} among {size}: the first is 0"),
         () => return Ok(()),
     };
-    Err(meeting(Error::new(Status::Invalid, why)).with_hint("ranks 0, 1, … of one size"))
+    Err(group_error(Error::new(Status::Invalid, why)).with_hint("ranks 0, 1, … of one size"))
 }
 
 /// Checks that the other tasks accept a payload of this length.
-fn check_given(mine: &[u8]) -> Result<()> {
-    if mine.len() <= GIVEN_BYTES_MAX {
+fn check_payload(mine: &[u8]) -> Result<()> {
+    if mine.len() <= PAYLOAD_BYTES_MAX {
         return Ok(());
     }
-    let why = format!("a task sends {} bytes; the limit is {GIVEN_BYTES_MAX}", mine.len());
-    Err(meeting(Error::new(Status::TooLarge, why)).with_hint("less in one round"))
+    let why = format!("a task sends {} bytes; the limit is {PAYLOAD_BYTES_MAX}", mine.len());
+    Err(group_error(Error::new(Status::TooLarge, why)).with_hint("less in one round"))
 }
 
 /// The reason why a connection is unusable, in a few words.
@@ -175,8 +175,8 @@ impl Group for TcpGroup {
     /// At most 16 MiB of each task and 256 MiB of all.
     fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
         match &self.end {
-            End::Root(root) => root.all_gather(mine, time_max),
-            End::Member(member) => member.all_gather(mine, time_max),
+            GroupRole::Root(root) => root.all_gather(mine, time_max),
+            GroupRole::Member(member) => member.all_gather(mine, time_max),
         }
     }
 }

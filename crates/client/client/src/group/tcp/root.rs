@@ -25,60 +25,60 @@ use braid_types::Status;
 use braid_wire::Secret;
 
 use super::{
-    ALL_BYTES_MAX, GIVEN_BYTES_MAX, VERDICT_TIME, check_given,
-    frame::{Direction, Kind},
-    join::{Joined, Joining},
-    member::{PATIENCE_BYTES, all_body, failed_body, given_of},
+    ALL_PAYLOADS_BYTES_MAX, PAYLOAD_BYTES_MAX, ROOT_REPLY_TIMEOUT, check_payload,
+    frame::{Direction, FrameKind},
+    join::{Joined, JoinPhase},
+    member::{WAIT_TIME_BYTES, encode_all, encode_failure, decode_payload},
     why,
 };
 use crate::{
     Error, Result,
-    engine::gate::lock,
+    engine::semaphore::lock,
     fork,
-    group::{crowded, deadline, inherited, late, lost, meeting},
+    group::{concurrent_call, deadline, used_after_fork, tasks_late, task_lost, group_error},
 };
 
 /// How long, after the last task came, sending all payloads to a task may take. Shorter than the
 /// time that tasks wait for the root's reply.
-const GIVE_TIME: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 /// The shortest time for it, if other tasks have used up the above.
-const GIVE_TIME_LEAST: Duration = Duration::from_millis(50);
+const SEND_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 /// How long notifying all remaining tasks that the group has failed may take.
-const TELL_TIME: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Stack size of a reader, which calls a socket and a hash.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The first task.
 pub(super) struct Root {
-    shared: Arc<Shared>,
+    shared: Arc<RootShared>,
     readers: Vec<JoinHandle<()>>,
     process: u64,
 }
 
-struct Shared {
+struct RootShared {
     /// Connections to the tasks, from task 1. Locked during a round.
-    lines: Mutex<Vec<Line>>,
-    state: Mutex<State>,
+    connections: Mutex<Vec<TaskConnection>>,
+    state: Mutex<RoundState>,
     changed: Condvar,
 }
 
-struct Line {
+struct TaskConnection {
     stream: TcpStream,
     to_member: Direction,
 }
 
-struct State {
+struct RoundState {
     /// From task 1.
-    given: Vec<Option<Given>>,
+    payloads: Vec<Option<TaskPayload>>,
     failed: Option<Error>,
     /// The tasks have been notified.
-    told: bool,
+    notified: bool,
     /// The first task is being dropped.
     closing: bool,
 }
 
 /// The payload of a task.
-struct Given {
+struct TaskPayload {
     bytes: Vec<u8>,
     /// After this time, the task may have stopped waiting for the payloads of all.
     until: Instant,
@@ -92,7 +92,7 @@ impl Root {
         secret: &Secret,
         time_max: Duration,
     ) -> Result<Self> {
-        let mut joining = Joining::new(size, secret);
+        let mut joining = JoinPhase::new(size, secret);
         let joined = joining.run(&listener, deadline(time_max), time_max);
         let tasks: Vec<Option<Joined>> = joining.tasks.into_iter().skip(1).collect();
         let mut readers = Vec::new();
@@ -100,19 +100,19 @@ impl Root {
         for task in tasks.into_iter().flatten() {
             readers.push((task.stream.try_clone(), Direction::new(task.keys.to_root)));
             lines
-                .push(Line { stream: task.stream, to_member: Direction::new(task.keys.to_member) });
+                .push(TaskConnection { stream: task.stream, to_member: Direction::new(task.keys.to_member) });
         }
-        let state = State {
-            given: lines.iter().map(|_| None).collect(),
+        let state = RoundState {
+            payloads: lines.iter().map(|_| None).collect(),
             failed: None,
-            told: false,
+            notified: false,
             closing: false,
         };
         let (lines, state) = (Mutex::new(lines), Mutex::new(state));
-        let shared = Arc::new(Shared { lines, state, changed: Condvar::new() });
+        let shared = Arc::new(RootShared { connections: lines, state, changed: Condvar::new() });
         let mut root = Self { shared, readers: Vec::new(), process: fork::mark() };
         let started = joined.and_then(|()| root.start(readers));
-        started.map_err(|error| root.shared.fail(&mut lock(&root.shared.lines), error))?;
+        started.map_err(|error| root.shared.fail(&mut lock(&root.shared.connections), error))?;
         Ok(root)
     }
 
@@ -120,7 +120,7 @@ impl Root {
     fn start(&mut self, readers: Vec<(std::io::Result<TcpStream>, Direction)>) -> Result<()> {
         for (rank, (stream, from_member)) in (1..).zip(readers) {
             let failed = |error| {
-                meeting(Error::new(
+                group_error(Error::new(
                     Status::Internal,
                     format!("task 0 cannot receive from task {rank}: {error}"),
                 ))
@@ -133,23 +133,23 @@ impl Root {
             self.readers.push(reader);
         }
         self.shared.send_all(
-            &mut lock(&self.shared.lines),
-            Kind::Joined,
+            &mut lock(&self.shared.connections),
+            FrameKind::Joined,
             &[],
-            Instant::now() + GIVE_TIME,
+            Instant::now() + SEND_TIMEOUT,
         )
     }
 
     pub(super) fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
         if fork::mark() != self.process {
-            return Err(inherited());
+            return Err(used_after_fork());
         }
-        let mut lines = match self.shared.lines.try_lock() {
+        let mut lines = match self.shared.connections.try_lock() {
             Ok(lines) => lines,
             Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
             // A reader that notifies the tasks of a loss holds it, too.
             Err(TryLockError::WouldBlock) => {
-                return Err(lock(&self.shared.state).failed.clone().unwrap_or_else(crowded));
+                return Err(lock(&self.shared.state).failed.clone().unwrap_or_else(concurrent_call));
             }
         };
         self.shared
@@ -168,7 +168,7 @@ impl Drop for Root {
         }
         lock(&self.shared.state).closing = true;
         self.shared.changed.notify_all();
-        for line in lock(&self.shared.lines).iter() {
+        for line in lock(&self.shared.connections).iter() {
             let _ = line.stream.shutdown(Shutdown::Both);
         }
         for reader in self.readers.drain(..) {
@@ -179,13 +179,13 @@ impl Drop for Root {
 }
 
 /// Receives the payloads of one task until the group ends.
-fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Direction) {
+fn read(shared: &RootShared, rank: u32, stream: &TcpStream, mut from_member: Direction) {
     let why = loop {
-        match from_member.receive(stream, PATIENCE_BYTES + GIVEN_BYTES_MAX, None) {
-            Ok((Kind::Give, body)) => match given_of(body) {
+        match from_member.receive(stream, WAIT_TIME_BYTES + PAYLOAD_BYTES_MAX, None) {
+            Ok((FrameKind::Give, body)) => match decode_payload(body) {
                 Some((patience, bytes)) => {
-                    let until = deadline(patience) + VERDICT_TIME - GIVE_TIME;
-                    if !shared.put(rank, Given { bytes, until }) {
+                    let until = deadline(patience) + ROOT_REPLY_TIMEOUT - SEND_TIMEOUT;
+                    if !shared.put(rank, TaskPayload { bytes, until }) {
                         return;
                     }
                 }
@@ -200,25 +200,25 @@ fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Directi
         if state.closing || state.failed.is_some() {
             return;
         }
-        state.failed = Some(lost(rank, &why));
+        state.failed = Some(task_lost(rank, &why));
         shared.changed.notify_all();
     }
     // Invariant 2: a round that holds the lock has been woken above.
-    let mut lines = lock(&shared.lines);
-    shared.fail(&mut lines, lost(rank, &why));
+    let mut lines = lock(&shared.connections);
+    shared.fail(&mut lines, task_lost(rank, &why));
 }
 
-impl Shared {
+impl RootShared {
     /// Stores the payload of a task, after its previous one was used. Returns whether the group
     /// continues.
-    fn put(&self, rank: u32, given: Given) -> bool {
+    fn put(&self, rank: u32, given: TaskPayload) -> bool {
         let (at, mut state) = (rank as usize - 1, lock(&self.state));
         loop {
             if state.closing || state.failed.is_some() {
                 return false;
             }
-            if state.given[at].is_none() {
-                state.given[at] = Some(given);
+            if state.payloads[at].is_none() {
+                state.payloads[at] = Some(given);
                 self.changed.notify_all();
                 return true;
             }
@@ -226,17 +226,17 @@ impl Shared {
         }
     }
 
-    fn round(&self, lines: &mut [Line], mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
-        check_given(mine)?;
+    fn round(&self, lines: &mut [TaskConnection], mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        check_payload(mine)?;
         let mut all = vec![mine.to_vec()];
         all.extend(self.gather(time_max)?);
         let bytes: usize = all.iter().map(Vec::len).sum();
-        if bytes > ALL_BYTES_MAX {
+        if bytes > ALL_PAYLOADS_BYTES_MAX {
             let why =
-                format!("all tasks together send {bytes} bytes; the limit is {ALL_BYTES_MAX}");
-            return Err(meeting(Error::new(Status::TooLarge, why)).with_hint("less in one round"));
+                format!("all tasks together send {bytes} bytes; the limit is {ALL_PAYLOADS_BYTES_MAX}");
+            return Err(group_error(Error::new(Status::TooLarge, why)).with_hint("less in one round"));
         }
-        let given = self.send_all(lines, Kind::All, &all_body(&all), Instant::now() + GIVE_TIME);
+        let given = self.send_all(lines, FrameKind::All, &encode_all(&all), Instant::now() + SEND_TIMEOUT);
         if let Err(lost) = given {
             // All other tasks have completed the round, and so has this one. The next round fails,
             // for all of them.
@@ -252,12 +252,12 @@ impl Shared {
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
-            if let Some(rank) = state.gone() {
-                return Err(lost(rank, "it stopped waiting for the others"));
+            if let Some(rank) = state.task_past_deadline() {
+                return Err(task_lost(rank, "it stopped waiting for the others"));
             }
-            if state.given.iter().all(Option::is_some) {
+            if state.payloads.iter().all(Option::is_some) {
                 let given = state
-                    .given
+                    .payloads
                     .iter_mut()
                     .filter_map(Option::take)
                     .map(|given| given.bytes)
@@ -267,13 +267,13 @@ impl Shared {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(late(&state.missing(), time_max));
+                return Err(tasks_late(&state.missing(), time_max));
             }
             state = self.wait(state, left);
         }
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>, left: Duration) -> MutexGuard<'s, State> {
+    fn wait<'s>(&self, state: MutexGuard<'s, RoundState>, left: Duration) -> MutexGuard<'s, RoundState> {
         self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -281,16 +281,16 @@ impl Shared {
     /// Returns the first failure.
     fn send_all(
         &self,
-        lines: &mut [Line],
-        kind: Kind,
+        lines: &mut [TaskConnection],
+        kind: FrameKind,
         body: &[u8],
         deadline: Instant,
     ) -> Result<()> {
         let mut outcome = Ok(());
         for (rank, line) in (1..).zip(lines) {
-            let by = deadline.max(Instant::now() + GIVE_TIME_LEAST);
+            let by = deadline.max(Instant::now() + SEND_TIMEOUT_MIN);
             if let Err(error) = line.to_member.send(&line.stream, kind, body, Some(by)) {
-                outcome = outcome.and(Err(lost(rank, &why(&error))));
+                outcome = outcome.and(Err(task_lost(rank, &why(&error))));
             }
         }
         outcome
@@ -298,18 +298,18 @@ impl Shared {
 
     /// The group has failed: notifies every task once. Returns the reason; the first one counts for
     /// all.
-    fn fail(&self, lines: &mut [Line], error: Error) -> Error {
+    fn fail(&self, lines: &mut [TaskConnection], error: Error) -> Error {
         let (first, told) = {
             let mut state = lock(&self.state);
             let first = state.failed.get_or_insert(error).clone();
-            (first, mem::replace(&mut state.told, true))
+            (first, mem::replace(&mut state.notified, true))
         };
         self.changed.notify_all();
         if !told {
-            let (body, deadline) = (failed_body(&first), Instant::now() + TELL_TIME);
+            let (body, deadline) = (encode_failure(&first), Instant::now() + NOTIFY_TIMEOUT);
             for line in lines {
                 // A lost task need not be notified.
-                let _ = line.to_member.send(&line.stream, Kind::Failed, &body, Some(deadline));
+                let _ = line.to_member.send(&line.stream, FrameKind::Failed, &body, Some(deadline));
                 let _ = line.stream.shutdown(Shutdown::Both);
             }
         }
@@ -317,17 +317,17 @@ impl Shared {
     }
 }
 
-impl State {
+impl RoundState {
     /// A task that has stopped waiting.
-    fn gone(&self) -> Option<u32> {
+    fn task_past_deadline(&self) -> Option<u32> {
         let now = Instant::now();
         let has_gone =
-            |given: &Option<Given>| given.as_ref().is_some_and(|given| given.until < now);
-        (1..).zip(&self.given).find(|(_, given)| has_gone(given)).map(|(rank, _)| rank)
+            |given: &Option<TaskPayload>| given.as_ref().is_some_and(|given| given.until < now);
+        (1..).zip(&self.payloads).find(|(_, given)| has_gone(given)).map(|(rank, _)| rank)
     }
 
     fn missing(&self) -> Vec<u32> {
-        (1..).zip(&self.given).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+        (1..).zip(&self.payloads).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
     }
 }
 
@@ -338,22 +338,22 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     /// A connection, and the task's end of it.
-    fn line(key: u8) -> (Line, TcpStream, Direction) {
+    fn line(key: u8) -> (TaskConnection, TcpStream, Direction) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let key = Secret::from_bytes([key; 32]);
-        let line = Line { stream, to_member: Direction::new(key.clone()) };
+        let line = TaskConnection { stream, to_member: Direction::new(key.clone()) };
         (line, listener.accept().unwrap().0, Direction::new(key))
     }
 
-    fn given(rank: u8, until: Instant) -> Given {
-        Given { bytes: vec![rank], until }
+    fn given(rank: u8, until: Instant) -> TaskPayload {
+        TaskPayload { bytes: vec![rank], until }
     }
 
-    fn shared(given: impl Iterator<Item = Given>) -> Shared {
+    fn shared(given: impl Iterator<Item = TaskPayload>) -> RootShared {
         let state =
-            State { given: given.map(Some).collect(), failed: None, told: false, closing: false };
-        Shared { lines: Mutex::default(), state: Mutex::new(state), changed: Condvar::new() }
+            RoundState { payloads: given.map(Some).collect(), failed: None, notified: false, closing: false };
+        RootShared { connections: Mutex::default(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
     #[test]
@@ -381,11 +381,11 @@ mod tests {
         assert_eq!(all, [[0], [1], [2], [3]]);
         for (stream, from_root) in &mut ends[1..] {
             let mut hear =
-                || from_root.receive(stream, ALL_BYTES_MAX, Some(Instant::now() + LONG)).unwrap();
-            assert_eq!(hear(), (Kind::All, all_body(&all)));
+                || from_root.receive(stream, ALL_PAYLOADS_BYTES_MAX, Some(Instant::now() + LONG)).unwrap();
+            assert_eq!(hear(), (FrameKind::All, encode_all(&all)));
             let (kind, why) = hear();
             assert!(
-                kind == Kind::Failed && String::from_utf8_lossy(&why).contains("task 1 is lost"),
+                kind == FrameKind::Failed && String::from_utf8_lossy(&why).contains("task 1 is lost"),
                 "{why:?}"
             );
         }

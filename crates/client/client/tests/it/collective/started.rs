@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use braid_client::{
-    CollectiveMode, CollectiveOptions, Group, Overlap, Result, Started, Status, View, asynchronous,
+    CollectiveMode, CollectiveOptions, Group, Overlap, Result, PendingOperation, Status, View, asynchronous,
     refuse_all,
 };
 use tokio::sync::Barrier;
@@ -43,7 +43,7 @@ fn tasks_that_share_a_client_all_start_their_calls() {
     // The last one has not begun.
     assert!(writes.iter().all(|write| !write.is_done()));
     writes.push(start(0));
-    for (written, buffer) in writes.into_iter().map(Started::wait) {
+    for (written, buffer) in writes.into_iter().map(PendingOperation::wait) {
         assert_eq!(written.unwrap(), buffer.len());
     }
     let mut found = vec![0; data.len() + 1];
@@ -54,7 +54,7 @@ fn tasks_that_share_a_client_all_start_their_calls() {
         .zip(&groups)
         .map(|(file, group)| file.start_read_all_at(group.clone(), vec![0; EACH], 0, SERVER))
         .collect();
-    for (rank, (read, buffer)) in reads.into_iter().map(Started::wait).enumerate() {
+    for (rank, (read, buffer)) in reads.into_iter().map(PendingOperation::wait).enumerate() {
         assert_eq!(read.unwrap(), EACH);
         assert!(buffer == part(&data, rank), "task {rank}");
     }
@@ -63,14 +63,14 @@ fn tasks_that_share_a_client_all_start_their_calls() {
         .map(|rank| {
             let (group, why) = (groups[rank].clone(), why.clone());
             match rank {
-                3 => Started::apart(move || {
+                3 => PendingOperation::on_own_thread(move || {
                     refuse_all(&*group, &why, std::time::Duration::from_secs(60)).map(|_| 0)
                 }),
                 _ => files[rank].start_together(move |file| file.read_all_at(&*group, &mut [0], 0)),
             }
         })
         .collect();
-    for (rank, called) in calls.into_iter().map(Started::wait).enumerate() {
+    for (rank, called) in calls.into_iter().map(PendingOperation::wait).enumerate() {
         match rank {
             3 => assert_eq!(called.unwrap(), 0),
             _ => assert!(

@@ -21,44 +21,44 @@ use braid_wire::message::{
     types::{PathRef, Attributes},
 };
 
-use super::{Caller, Engine, Run, gate::lock, recalls::Channel};
+use super::{Caller, Engine, ServerEpoch, semaphore::lock, recall_channel::RecallChannel};
 use crate::{
     error::{Error, Result},
-    lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled},
+    lease::{LeaseRequest, RequiredAction, LeaseState, LeaseOf, LeaseTicket, Recalled},
 };
 
 /// The leases of one client.
-pub(crate) struct Leasing<D: Driver> {
-    holding: Mutex<Holding>,
+pub(crate) struct LeaseClient<D: Driver> {
+    state: Mutex<LeaseState>,
     /// Some thread or task carries out recalls.
-    served: AtomicBool,
+    has_holder: AtomicBool,
     ended: AtomicBool,
     /// Returned leases that the server does not know of yet.
-    returns: Mutex<Vec<ReturnedLease>>,
-    pub(super) channel: Mutex<Option<Arc<Channel<D>>>>,
+    pending_returns: Mutex<Vec<ReturnedLease>>,
+    pub(super) channel: Mutex<Option<Arc<RecallChannel<D>>>>,
 }
 
-impl<D: Driver> Default for Leasing<D> {
+impl<D: Driver> Default for LeaseClient<D> {
     fn default() -> Self {
         let (served, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
-            holding: Mutex::new(Holding::new()),
-            served,
+            state: Mutex::new(LeaseState::new()),
+            has_holder: served,
             ended,
-            returns: Mutex::default(),
+            pending_returns: Mutex::default(),
             channel: Mutex::new(None),
         }
     }
 }
 
-impl<D: Driver> Leasing<D> {
+impl<D: Driver> LeaseClient<D> {
     /// Recalls are carried out from now on. Returns whether they were not before.
     pub(crate) fn serve(&self) -> bool {
-        !self.served.swap(true, Ordering::AcqRel)
+        !self.has_holder.swap(true, Ordering::AcqRel)
     }
 
-    pub(crate) fn is_served(&self) -> bool {
-        self.served.load(Ordering::Acquire)
+    pub(crate) fn has_holder(&self) -> bool {
+        self.has_holder.load(Ordering::Acquire)
     }
 
     /// The session ends: no lease is valid any more.
@@ -72,97 +72,97 @@ impl<D: Driver> Leasing<D> {
     }
 
     /// A connection to this epoch of the server was made.
-    pub(super) fn met(&self, run: Run) {
-        lock(&self.holding).met(run);
+    pub(super) fn set_epoch(&self, run: ServerEpoch) {
+        lock(&self.state).set_epoch(run);
     }
 
     /// Whether leases of another epoch may still be in use.
-    pub(super) fn may_believe(&self) -> bool {
-        self.is_served() && lock(&self.holding).owes_dropping()
+    pub(super) fn may_use_old_leases(&self) -> bool {
+        self.has_holder() && lock(&self.state).must_invalidate()
     }
 
-    pub(super) fn renewed(&self, run: Run, sent: Duration, now: Duration) {
-        if self.is_served() {
-            lock(&self.holding).renewed(run, sent, now);
+    pub(super) fn renewed(&self, run: ServerEpoch, sent: Duration, now: Duration) {
+        if self.has_holder() {
+            lock(&self.state).renewed(run, sent, now);
         }
     }
 
-    pub(super) fn duty(&self, now: Duration) -> Duty {
-        lock(&self.holding).duty(now)
+    pub(super) fn required_action(&self, now: Duration) -> RequiredAction {
+        lock(&self.state).required_action(now)
     }
 
     /// Whether recalls of this epoch after this number may be awaited.
-    pub(super) fn may_await(&self, run: Run, seen: u64, now: Duration) -> bool {
-        let mut holding = lock(&self.holding);
-        holding.is_of(run) && matches!(holding.duty(now), Duty::Await(known, _) if known == seen)
+    pub(super) fn may_await(&self, run: ServerEpoch, seen: u64, now: Duration) -> bool {
+        let mut holding = lock(&self.state);
+        holding.is_of(run) && matches!(holding.required_action(now), RequiredAction::AwaitRecalls(known, _) if known == seen)
     }
 
-    pub(super) fn holding(&self) -> std::sync::MutexGuard<'_, Holding> {
-        lock(&self.holding)
+    pub(super) fn state(&self) -> std::sync::MutexGuard<'_, LeaseState> {
+        lock(&self.state)
     }
 }
 
 /// A lease request in flight. Cancelled when dropped without a reply.
-pub(crate) struct Asking<'a, D: Driver> {
-    leasing: &'a Leasing<D>,
-    ask: Option<Ask>,
+pub(crate) struct PendingRequest<'a, D: Driver> {
+    leasing: &'a LeaseClient<D>,
+    ask: Option<LeaseRequest>,
 }
 
-impl<D: Driver> Drop for Asking<'_, D> {
+impl<D: Driver> Drop for PendingRequest<'_, D> {
     fn drop(&mut self) {
         if let Some(ask) = self.ask.take() {
-            lock(&self.leasing.holding).unanswered(ask);
+            lock(&self.leasing.state).unanswered(ask);
         }
     }
 }
 
-impl<D: Driver> Asking<'_, D> {
+impl<D: Driver> PendingRequest<'_, D> {
     /// The reply came, from epoch `run`. Returns the lease if one was granted and no recall has
     /// overtaken it.
     pub(crate) fn answered(
         mut self,
-        run: Run,
+        run: ServerEpoch,
         of: LeaseOf,
         grant: LeaseGrant,
         now: Duration,
     ) -> Option<LeaseTicket> {
         let ask = self.ask.take()?;
-        lock(&self.leasing.holding).answered(ask, run, Some((of, grant)), now)
+        lock(&self.leasing.state).answered(ask, run, Some((of, grant)), now)
     }
 }
 
 impl<D: Driver> Engine<D> {
     /// A lease, if it is held now. See [`Engine::still`].
     pub fn ticket(&self, of: LeaseOf) -> Option<LeaseTicket> {
-        if !self.is_ours() || !self.leasing.is_served() || self.leasing.has_ended() {
+        if !self.is_ours() || !self.lease_client.has_holder() || self.lease_client.has_ended() {
             return None;
         }
-        lock(&self.leasing.holding).ticket(of, self.driver.now())
+        lock(&self.lease_client.state).ticket(of, self.driver.now())
     }
 
     /// Whether the lease was held, and allowed the same, from the moment of the ticket until now. A
     /// reply to a call that was sent after the ticket was taken may be cached, and used, as long as
     /// this returns true.
-    pub fn still(&self, ticket: &LeaseTicket) -> bool {
+    pub fn is_valid(&self, ticket: &LeaseTicket) -> bool {
         self.ticket(ticket.of()).as_ref() == Some(ticket)
     }
 
     /// Returns a lease that is not needed any more. The server learns of it with the next closes.
-    pub(crate) fn give_back_later(&self, of: LeaseOf) {
-        if let Some(returned) = self.leasing.holding().give_back(of) {
-            lock(&self.leasing.returns).push(returned);
+    pub(crate) fn return_lease_later(&self, of: LeaseOf) {
+        if let Some(returned) = self.lease_client.state().return_lease(of) {
+            lock(&self.lease_client.pending_returns).push(returned);
         }
     }
 
     /// The number of returned leases that the server does not know of yet.
-    pub(super) fn returns(&self) -> usize {
-        lock(&self.leasing.returns).len()
+    pub(super) fn pending_returns(&self) -> usize {
+        lock(&self.lease_client.pending_returns).len()
     }
 
     /// Sends the returned leases to the server. If one is not received, the server recalls it when
     /// another client needs it.
     pub(super) async fn flush_returns(self: &Arc<Self>) {
-        let mut waiting = std::mem::take(&mut *lock(&self.leasing.returns));
+        let mut waiting = std::mem::take(&mut *lock(&self.lease_client.pending_returns));
         while !waiting.is_empty() {
             let rest = waiting.split_off(waiting.len().min(LEASES_RETURNED_MAX));
             let _ = self.return_leases(waiting).await;
@@ -173,14 +173,14 @@ impl<D: Driver> Engine<D> {
     /// Recalls are carried out from now on; before this, no lease is requested. Returns whether
     /// they were not before.
     pub fn serve_recalls(&self) -> bool {
-        self.is_ours() && self.leasing.serve()
+        self.is_ours() && self.lease_client.serve()
     }
 
     /// Begins a lease request; `None` if nobody carries out recalls.
-    pub(crate) fn asking(&self) -> Option<Asking<'_, D>> {
-        self.leasing.is_served().then(|| {
-            let ask = lock(&self.leasing.holding).ask(self.driver.now());
-            Asking { leasing: &self.leasing, ask: Some(ask) }
+    pub(crate) fn begin_request(&self) -> Option<PendingRequest<'_, D>> {
+        self.lease_client.has_holder().then(|| {
+            let ask = lock(&self.lease_client.state).begin_request(self.driver.now());
+            PendingRequest { leasing: &self.lease_client, ask: Some(ask) }
         })
     }
 
@@ -199,10 +199,10 @@ impl<D: Driver> Engine<D> {
     /// # Errors
     /// The server is not reached: it repeats the recall, or ends the session.
     pub async fn carried_out(self: &Arc<Self>, recalled: &Recalled, keep: LeaseMode) -> Result<()> {
-        let returned = self.leasing.holding().carried_out(recalled, keep);
+        let returned = self.lease_client.state().carried_out(recalled, keep);
         let call = ReturnLeases { leases: vec![returned] };
         let latest = self.deadline();
-        let believed_until = || latest.min(self.leasing.holding().believed_until());
+        let believed_until = || latest.min(self.lease_client.state().valid_until());
         let mut until = believed_until();
         loop {
             if self.driver.now() >= until {
@@ -227,16 +227,16 @@ impl<D: Driver> Caller<D> {
     /// # Errors
     /// As any call.
     pub async fn ask_names(&self, dir: FileIndex) -> Result<Option<LeaseTicket>> {
-        Ok(self.ask_names_told(dir).await?.map(|(ticket, _)| ticket))
+        Ok(self.ask_names_with_attributes(dir).await?.map(|(ticket, _)| ticket))
     }
 
     /// As `ask_names`; also returns the directory's own attributes, which may be cached under the
     /// ticket.
-    pub async fn ask_names_told(
+    pub async fn ask_names_with_attributes(
         &self,
         dir: FileIndex,
     ) -> Result<Option<(LeaseTicket, Attributes)>> {
-        let Some(asking) = self.engine.asking() else { return Ok(None) };
+        let Some(asking) = self.engine.begin_request() else { return Ok(None) };
         let (at, call) = (PathRef::file(dir), LeaseNames { dir });
         let (granted, run) =
             self.repeatable("ask for the names lease of", &at, call).send_with_epoch().await?;
@@ -252,7 +252,7 @@ impl<D: Driver> Caller<D> {
     /// # Errors
     /// As any call.
     pub async fn ask_layout(&self, file: FileIndex) -> Result<Option<(LeaseTicket, Layout)>> {
-        let Some(asking) = self.engine.asking() else { return Ok(None) };
+        let Some(asking) = self.engine.begin_request() else { return Ok(None) };
         let (at, call) = (PathRef::file(file), LeaseLayout { file });
         let (granted, run) =
             self.repeatable("ask for the layout lease of", &at, call).send_with_epoch().await?;
@@ -275,7 +275,7 @@ impl<D: Driver> Caller<D> {
         mode: LeaseMode,
         alone: bool,
     ) -> Result<Option<LeaseTicket>> {
-        let Some(asking) = self.engine.asking() else { return Ok(None) };
+        let Some(asking) = self.engine.begin_request() else { return Ok(None) };
         let call = LeaseData { file, mode, exclusive: alone };
         let (grant, run) = self
             .repeatable("ask for the data lease of", &PathRef::file(file), call)
@@ -289,9 +289,9 @@ impl<D: Driver> Caller<D> {
     ///
     /// # Errors
     /// As any call. The server then learns of it when it recalls the lease.
-    pub async fn give_back(&self, of: LeaseOf) -> Result<()> {
+    pub async fn return_lease(&self, of: LeaseOf) -> Result<()> {
         self.engine.check_process()?;
-        let returned = self.engine.leasing.holding().give_back(of);
+        let returned = self.engine.lease_client.state().return_lease(of);
         self.engine.return_leases(returned.into_iter().collect()).await
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use braid_types::{ByteCount, limits::RESERVATION_EXPIRES_MS};
 use braid_wire::message::iod::{Reservation, ReservationAccount};
 
-use crate::engine::gate::lock;
+use crate::engine::semaphore::lock;
 
 /// Space that a client requests beyond what it holds: sixty-four steps, enough for a burst of small
 /// files.
@@ -23,7 +23,7 @@ const EXPIRES: Duration = Duration::from_millis(RESERVATION_EXPIRES_MS);
 
 /// The reservation part of a write message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct RoomAsk {
+pub(crate) struct ReservationRequest {
     pub(crate) term: u64,
     pub(crate) released: u64,
     pub(crate) wanted: u64,
@@ -34,29 +34,29 @@ pub(crate) struct RoomAsk {
 
 /// This client's reservation at one daemon.
 #[derive(Debug, Default)]
-pub(crate) struct PoolRoom {
+pub(crate) struct DaemonReservation {
     /// Whether there is something to send. Read without the lock.
-    asks: AtomicBool,
-    state: Mutex<State>,
+    has_message: AtomicBool,
+    state: Mutex<ReservationState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReservationState {
     term: u64,
     granted: u64,
     released: u64,
     /// The part of `released` that the daemon has confirmed.
-    told: u64,
+    acknowledged: u64,
     held: u64,
     /// The largest amount that was missing since the last request.
-    missed: u64,
+    shortfall: u64,
     /// The time when the last answered request was sent, and how long its reply is valid from then.
     sent: Duration,
     holds: Duration,
     used: Duration,
 }
 
-impl State {
+impl ReservationState {
     fn spare(&self) -> u64 {
         (self.granted - self.released).saturating_sub(self.held)
     }
@@ -66,7 +66,7 @@ impl State {
     }
 
     fn asks(&self) -> bool {
-        self.missed > 0 || self.told < self.released
+        self.shortfall > 0 || self.acknowledged < self.released
     }
 
     fn account(&self) -> ReservationAccount {
@@ -75,60 +75,60 @@ impl State {
     }
 }
 
-impl PoolRoom {
+impl DaemonReservation {
     /// Takes spare space. `false` if there is too little; then the next write requests more.
-    pub(super) fn hold(&self, bytes: u64, now: Duration) -> bool {
+    pub(super) fn take(&self, bytes: u64, now: Duration) -> bool {
         let mut state = lock(&self.state);
         let found = state.is_good(now) && bytes <= state.spare();
         if found {
             state.held += bytes;
             state.used = now;
         } else {
-            state.missed = state.missed.max(bytes);
-            self.asks.store(true, Ordering::Release);
+            state.shortfall = state.shortfall.max(bytes);
+            self.has_message.store(true, Ordering::Release);
         }
         found
     }
 
-    pub(super) fn give_back(&self, bytes: u64) {
+    pub(super) fn put_back(&self, bytes: u64) {
         let mut state = lock(&self.state);
         state.held = state.held.saturating_sub(bytes);
     }
 
-    pub(super) fn let_go(&self, bytes: u64) {
+    pub(super) fn release(&self, bytes: u64) {
         let mut state = lock(&self.state);
         state.held = state.held.saturating_sub(bytes);
         state.released = state.released.saturating_add(bytes).min(state.granted);
-        self.asks.store(state.asks(), Ordering::Release);
+        self.has_message.store(state.asks(), Ordering::Release);
     }
 
     /// Whether something must be sent to the daemon. Takes no lock, so that a client without
     /// reservations pays nothing.
-    pub(crate) fn asks(&self) -> bool {
-        self.asks.load(Ordering::Acquire)
+    pub(crate) fn has_message(&self) -> bool {
+        self.has_message.load(Ordering::Acquire)
     }
 
     /// The reservation part of a write that uses `uses` reserved bytes.
-    pub(crate) fn ask(&self, uses: u64, now: Duration) -> RoomAsk {
+    pub(crate) fn request(&self, uses: u64, now: Duration) -> ReservationRequest {
         let state = lock(&self.state);
         let available = state.granted - state.released;
-        let target = state.held.saturating_add(SPARE_BYTES.max(state.missed));
+        let target = state.held.saturating_add(SPARE_BYTES.max(state.shortfall));
         let wanted =
-            if state.missed > 0 || uses > 0 { target.saturating_sub(available) } else { 0 };
+            if state.shortfall > 0 || uses > 0 { target.saturating_sub(available) } else { 0 };
         // After a restart, the daemon may have granted less than is held. Then all writes share
         // what is there, until there is more.
         let uses = if state.held <= available { uses } else { 0 };
-        RoomAsk { term: state.term, released: state.released, wanted, uses, sent: now }
+        ReservationRequest { term: state.term, released: state.released, wanted, uses, sent: now }
     }
 
     /// Applies a reply.
-    pub(crate) fn heard(&self, asked: &RoomAsk, room: Option<Reservation>) {
+    pub(crate) fn apply_reply(&self, asked: &ReservationRequest, room: Option<Reservation>) {
         let mut state = lock(&self.state);
         match room {
             Some(room) if room.term == state.term => {
                 state.granted = state.granted.max(room.granted.0);
-                state.told =
-                    state.told.max(if asked.term == room.term { asked.released } else { 0 });
+                state.acknowledged =
+                    state.acknowledged.max(if asked.term == room.term { asked.released } else { 0 });
                 state.sent = state.sent.max(asked.sent);
                 state.holds = Duration::from_millis(u64::from(room.valid_ms));
             }
@@ -138,25 +138,25 @@ impl PoolRoom {
                 let holds = Duration::from_millis(u64::from(room.valid_ms));
                 let (term, granted, held, used) =
                     (room.term, room.granted.0, state.held, state.used);
-                *state = State {
+                *state = ReservationState {
                     term,
                     granted,
                     held,
                     used,
                     sent: asked.sent,
                     holds,
-                    ..State::default()
+                    ..ReservationState::default()
                 };
             }
             Some(_) => {}
             // The daemon has reserved nothing for us, whatever we knew.
             None if asked.sent >= state.sent => {
-                (state.holds, state.told) = (Duration::ZERO, state.released)
+                (state.holds, state.acknowledged) = (Duration::ZERO, state.released)
             }
             None => {}
         }
-        state.missed = 0;
-        self.asks.store(state.asks(), Ordering::Release);
+        state.shortfall = 0;
+        self.has_message.store(state.asks(), Ordering::Release);
     }
 
     /// The message to a daemon whose reservation was not used for long, or always with `all`.
@@ -164,11 +164,11 @@ impl PoolRoom {
     pub(super) fn to_return(&self, now: Duration, all: bool) -> Option<ReservationAccount> {
         let mut state = lock(&self.state);
         let is_idle = state.held == 0 && now >= state.used.saturating_add(IDLE);
-        if state.told == state.granted || !(is_idle || all) {
+        if state.acknowledged == state.granted || !(is_idle || all) {
             return None;
         }
         if now >= state.sent.saturating_add(EXPIRES) {
-            (state.released, state.told) = (state.granted, state.granted);
+            (state.released, state.acknowledged) = (state.granted, state.granted);
             return None;
         }
         state.released += state.spare();
@@ -178,9 +178,9 @@ impl PoolRoom {
     pub(super) fn returned(&self, account: &ReservationAccount) {
         let mut state = lock(&self.state);
         if state.term == account.term {
-            state.told = state.told.max(account.released.0);
+            state.acknowledged = state.acknowledged.max(account.released.0);
         }
-        self.asks.store(state.asks(), Ordering::Release);
+        self.has_message.store(state.asks(), Ordering::Release);
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
     use braid_types::IodId;
 
     use super::{
-        super::{HeldRoom, Spent},
+        super::{Reservation, UsedReservation},
         *,
     };
 
@@ -203,91 +203,91 @@ mod tests {
     }
 
     /// A reservation of 1000 bytes in term 1.
-    fn granted() -> PoolRoom {
-        let pool = PoolRoom::default();
-        assert!(!pool.hold(10, NOW));
-        pool.heard(&pool.ask(0, NOW), room(1, 1000));
+    fn granted() -> DaemonReservation {
+        let pool = DaemonReservation::default();
+        assert!(!pool.take(10, NOW));
+        pool.apply_reply(&pool.request(0, NOW), room(1, 1000));
         pool
     }
 
     #[test]
     fn space_is_requested_only_when_it_was_missing() {
-        let pool = PoolRoom::default();
-        assert!(!pool.asks());
-        assert!(!pool.hold(10, NOW));
-        let asked = pool.ask(0, NOW);
+        let pool = DaemonReservation::default();
+        assert!(!pool.has_message());
+        assert!(!pool.take(10, NOW));
+        let asked = pool.request(0, NOW);
         assert_eq!((asked.term, asked.wanted, asked.uses), (0, SPARE_BYTES, 0));
-        pool.heard(&asked, room(1, 1000));
-        assert!(pool.hold(1000, NOW) && !pool.hold(1, NOW));
+        pool.apply_reply(&asked, room(1, 1000));
+        assert!(pool.take(1000, NOW) && !pool.take(1, NOW));
     }
 
     #[test]
     fn room_holds_from_when_its_request_was_sent() {
         let pool = granted();
-        assert!(pool.hold(1, NOW + HOLDS - Duration::from_millis(1)) && !pool.hold(1, NOW + HOLDS));
-        pool.heard(&pool.ask(0, NOW + HOLDS), room(1, 1000));
-        assert!(pool.hold(1, NOW + HOLDS));
+        assert!(pool.take(1, NOW + HOLDS - Duration::from_millis(1)) && !pool.take(1, NOW + HOLDS));
+        pool.apply_reply(&pool.request(0, NOW + HOLDS), room(1, 1000));
+        assert!(pool.take(1, NOW + HOLDS));
     }
 
     #[test]
     fn written_space_is_released_and_unwritten_space_is_spare_again() {
         let pool = Arc::new(granted());
-        let mut held = HeldRoom::default();
-        assert!(pool.hold(300, NOW));
+        let mut held = Reservation::default();
+        assert!(pool.take(300, NOW));
         held.add(IodId(1), &pool, 300);
-        let spent = Spent::of(&mut held);
+        let spent = UsedReservation::of(&mut held);
         assert_eq!((spent.at(IodId(1)), spent.at(IodId(2))), (300, 0));
-        assert_eq!(pool.ask(300, NOW).uses, 300);
+        assert_eq!(pool.request(300, NOW).uses, 300);
         drop(spent);
         drop(held);
-        let told = pool.ask(0, NOW);
-        assert!(pool.asks() && (told.released, told.wanted) == (300, 0), "it is told");
-        assert!(pool.hold(700, NOW) && !pool.hold(1, NOW));
-        let mut held = HeldRoom::default();
+        let told = pool.request(0, NOW);
+        assert!(pool.has_message() && (told.released, told.wanted) == (300, 0), "it is told");
+        assert!(pool.take(700, NOW) && !pool.take(1, NOW));
+        let mut held = Reservation::default();
         held.add(IodId(1), &pool, 700);
         drop(held);
-        assert!(pool.hold(700, NOW));
+        assert!(pool.take(700, NOW));
     }
 
     #[test]
     fn a_new_term_replaces_the_old_one_and_late_replies_are_ignored() {
         let pool = granted();
-        assert!(pool.hold(600, NOW));
-        let (first, later) = (pool.ask(600, NOW), pool.ask(600, NOW + HOLDS / 2));
-        pool.heard(&first, room(2, 500));
-        assert_eq!(pool.ask(600, NOW).uses, 0, "600 bytes are held, 500 are kept for them");
-        pool.heard(&later, room(1, 5000));
-        assert!(!pool.hold(1, NOW));
-        pool.heard(&pool.ask(600, NOW), room(2, 700));
-        assert_eq!(pool.ask(600, NOW).uses, 600);
-        assert!(pool.hold(100, NOW) && !pool.hold(1, NOW));
+        assert!(pool.take(600, NOW));
+        let (first, later) = (pool.request(600, NOW), pool.request(600, NOW + HOLDS / 2));
+        pool.apply_reply(&first, room(2, 500));
+        assert_eq!(pool.request(600, NOW).uses, 0, "600 bytes are held, 500 are kept for them");
+        pool.apply_reply(&later, room(1, 5000));
+        assert!(!pool.take(1, NOW));
+        pool.apply_reply(&pool.request(600, NOW), room(2, 700));
+        assert_eq!(pool.request(600, NOW).uses, 600);
+        assert!(pool.take(100, NOW) && !pool.take(1, NOW));
     }
 
     #[test]
     fn a_daemon_that_reports_no_reservation_is_trusted() {
         let pool = granted();
-        pool.heard(&pool.ask(1, NOW), None);
-        assert!(!pool.hold(1, NOW));
-        let again = pool.ask(0, NOW);
+        pool.apply_reply(&pool.request(1, NOW), None);
+        assert!(!pool.take(1, NOW));
+        let again = pool.request(0, NOW);
         assert_eq!(again.term, 1, "the term is named, in case that it lives");
-        pool.heard(&again, room(1, 1000));
-        assert!(pool.hold(1000, NOW));
+        pool.apply_reply(&again, room(1, 1000));
+        assert!(pool.take(1000, NOW));
     }
 
     #[test]
     fn idle_spare_space_is_returned_and_not_used_afterwards() {
         let pool = granted();
-        assert!(pool.hold(100, NOW));
+        assert!(pool.take(100, NOW));
         assert_eq!(pool.to_return(NOW + IDLE, false), None, "it is held");
-        pool.give_back(100);
+        pool.put_back(100);
         assert_eq!(pool.to_return(NOW + IDLE - Duration::from_millis(1), false), None);
         let account = pool.to_return(NOW + IDLE, false).unwrap();
         assert_eq!((account.term, account.released.0), (1, 1000));
-        assert!(!pool.hold(1, NOW + IDLE));
+        assert!(!pool.take(1, NOW + IDLE));
         assert!(pool.to_return(NOW + IDLE, false).is_some(), "until it is told");
         pool.returned(&account);
         assert_eq!(pool.to_return(NOW + IDLE, false), None);
-        pool.heard(&pool.ask(0, NOW + IDLE), room(2, 10));
-        assert!(pool.hold(10, NOW + IDLE));
+        pool.apply_reply(&pool.request(0, NOW + IDLE), room(2, 10));
+        assert!(pool.take(10, NOW + IDLE));
     }
 }

@@ -28,17 +28,17 @@ use braid_wire::{
     },
 };
 
-use super::{OpenFile, iod_batch::IodCall, iod_body::Body, iod_error::Remedy, open_file::Grant};
+use super::{OpenFile, iod_batch::IodCall, iod_body::Body, iod_error::RetryAction, open_file::FileState};
 use crate::error::Error;
 
 impl<D: Driver> OpenFile<D> {
     /// Sends the calls for existing daemons, and answers those for removed ones.
-    pub(crate) async fn batch_of_rest(
+    pub(crate) async fn batch_with_removed(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         calls: Vec<IodCall<'_>>,
         deadline: Duration,
-    ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
+    ) -> Result<(Vec<Result<Answer, RetryAction>>, Duration), RetryAction> {
         let answer = |call: &IodCall<'_>| {
             grant.pools[call.target]
                 .is_removed()
@@ -64,22 +64,22 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-impl<D: Driver> Grant<D> {
+impl<D: Driver> FileState<D> {
     /// Whether a daemon of the file was removed.
     pub(crate) fn has_removed(&self) -> bool {
         self.pools.iter().any(|pool| pool.is_removed())
     }
 
-    fn answer_of_removed(&self, target: usize, body: &Body<'_>) -> Result<Answer, Remedy> {
+    fn answer_of_removed(&self, target: usize, body: &Body<'_>) -> Result<Answer, RetryAction> {
         let pool = &self.pools[target];
-        if !self.known_removed.contains(&target) {
-            return Err(Remedy::Renew(pool.gone(None)));
+        if !self.removed_targets.contains(&target) {
+            return Err(RetryAction::Renew(pool.removed_error(None)));
         }
         let existing: Vec<PartIndex> =
             self.map.targets()[target].parts.iter().filter(|part| self.exists(*part)).collect();
         let lost = existing.first().copied();
         let fails = |part: Option<PartIndex>| {
-            Err(Remedy::Fail(pool.gone(part.and_then(|part| self.object(part)))))
+            Err(RetryAction::Fail(pool.removed_error(part.and_then(|part| self.object(part)))))
         };
         match body {
             Body::Flush => Ok(answer(&FlushReply { verifier: WriteVerifier(0) })),
@@ -118,7 +118,7 @@ impl<D: Driver> Grant<D> {
 
     /// The state of an object according to the recorded size of its file.
     fn info(&self, part: PartIndex) -> Result<ObjectInfo, LayoutError> {
-        let bytes = ByteCount(self.map.ready().object_bytes(self.attributes.bytes.0, part)?);
+        let bytes = ByteCount(self.map.layout_map().object_bytes(self.attributes.bytes.0, part)?);
         Ok(ObjectInfo {
             part,
             exists: true,
@@ -134,8 +134,8 @@ impl<D: Driver> Grant<D> {
         part: PartIndex,
         offset: FileOffset,
     ) -> Result<Option<FileOffset>, LayoutError> {
-        let from = ObjectOffset(self.map.ready().object_bytes(offset.0, part)?);
-        Ok(self.map.ready().file_offset(part, from).ok())
+        let from = ObjectOffset(self.map.layout_map().object_bytes(offset.0, part)?);
+        Ok(self.map.layout_map().file_offset(part, from).ok())
     }
 }
 
@@ -143,6 +143,6 @@ fn answer(reply: &impl Wire) -> Answer {
     Answer { body: encode_success(reply), payload_bytes: 0 }
 }
 
-fn unmapped(error: LayoutError) -> Remedy {
-    Remedy::Fail(Error::from(error))
+fn unmapped(error: LayoutError) -> RetryAction {
+    RetryAction::Fail(Error::from(error))
 }

@@ -10,25 +10,25 @@ use std::{
 };
 
 use super::workers::{Work, Workers};
-use crate::{engine::gate::lock, fork};
+use crate::{engine::semaphore::lock, fork};
 
 /// An operation that was started; see [`crate::File::start`]. When this is dropped, the operation
 /// continues and its result is discarded. After `fork` the operation belongs to the parent: a child
 /// that waits for it panics.
 #[must_use = "the result is lost when this is dropped"]
-pub struct Started<T>(Arc<Place<T>>);
+pub struct PendingOperation<T>(Arc<OutcomeCell<T>>);
 
 /// The panic of the operation, if it panicked.
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
 /// Holds the result.
-struct Place<T> {
+struct OutcomeCell<T> {
     process: u64,
     outcome: Mutex<Option<Outcome<T>>>,
     put: Condvar,
 }
 
-impl<T: Send + 'static> Started<T> {
+impl<T: Send + 'static> PendingOperation<T> {
     pub(super) fn new(workers: &Arc<Workers>, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (place, work) = Self::of(work);
         workers.run(work);
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Started<T> {
     /// Runs an operation on its own thread: for operations that wait for other operations, such as
     /// [`crate::refuse_all`]. The sixteen threads of [`crate::Client::start`] could wait for each
     /// other forever. If no thread can be started, the calling thread runs the operation.
-    pub fn apart(work: impl FnOnce() -> T + Send + 'static) -> Self {
+    pub fn on_own_thread(work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (place, work) = Self::of(work);
         let once = Arc::new(Mutex::new(Some(work)));
         let theirs = Arc::clone(&once);
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Started<T> {
     }
 
     fn of(work: impl FnOnce() -> T + Send + 'static) -> (Self, Work) {
-        let place = Arc::new(Place {
+        let place = Arc::new(OutcomeCell {
             process: fork::mark(),
             outcome: Mutex::new(None),
             put: Condvar::new(),
@@ -70,7 +70,7 @@ impl<T: Send + 'static> Started<T> {
     }
 }
 
-impl<T> Started<T> {
+impl<T> PendingOperation<T> {
     /// Whether the operation has ended, so that [`Started::wait`] returns immediately.
     pub fn is_done(&self) -> bool {
         self.outcome().is_some()
@@ -128,7 +128,7 @@ impl<T> Started<T> {
     }
 }
 
-impl<T> fmt::Debug for Started<T> {
+impl<T> fmt::Debug for PendingOperation<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Started").finish_non_exhaustive()
     }

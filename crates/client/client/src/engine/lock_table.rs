@@ -14,62 +14,62 @@ use std::{collections::BTreeMap, sync::Mutex};
 use braid_types::{FileIndex, RangeMap, SessionId};
 use braid_wire::message::lock::{LockRange, LockRequest, LockSpace};
 
-use super::{gate::lock, handles::Run};
+use super::{semaphore::lock, open_table::ServerEpoch};
 
 #[derive(Debug, Default)]
-pub(crate) struct HeldLocks(Mutex<Table>);
+pub(crate) struct LockTable(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    told: Option<Run>,
-    owners: BTreeMap<Key, Owned>,
+    reclaimed: Option<ServerEpoch>,
+    owners: BTreeMap<LockOwner, OwnerLocks>,
 }
 
 /// An owner of locks, with the file and the kind of lock.
-pub(crate) type Key = (FileIndex, u64, LockSpace);
+pub(crate) type LockOwner = (FileIndex, u64, LockSpace);
 
 #[derive(Debug, Default)]
-struct Owned {
+struct OwnerLocks {
     /// Each range: whether it is exclusive, and its process.
     ranges: RangeMap<(bool, u32)>,
-    under_way: u32,
+    in_flight: u32,
     /// The owner has closed the file, and the unlock is not answered yet.
-    owed: bool,
+    unlock_pending: bool,
 }
 
-pub(crate) fn key(lock: &LockRequest) -> Key {
+pub(crate) fn owner_of(lock: &LockRequest) -> LockOwner {
     (lock.file, lock.owner, lock.space)
 }
 
 /// The range of all possible locks of an owner.
-pub(crate) fn all((file, owner, space): Key) -> LockRange {
+pub(crate) fn whole_range((file, owner, space): LockOwner) -> LockRange {
     LockRange { file, space, owner, start: 0, last: u64::MAX }
 }
 
-impl HeldLocks {
+impl LockTable {
     /// A request is about to be sent.
     pub(crate) fn begin(&self, wanted: &LockRequest) {
-        lock(&self.0).owners.entry(key(wanted)).or_default().under_way += 1;
+        lock(&self.0).owners.entry(owner_of(wanted)).or_default().in_flight += 1;
     }
 
     /// A request has ended. `refused`: the server said that it changed nothing.
     pub(crate) fn end(&self, wanted: &LockRequest, refused: bool) {
         let mut table = lock(&self.0);
-        let Some(owned) = table.owners.get_mut(&key(wanted)) else { return };
-        owned.under_way = owned.under_way.saturating_sub(1);
-        if refused && owned.under_way == 0 && owned.ranges.is_empty() {
-            table.owners.remove(&key(wanted));
+        let Some(owned) = table.owners.get_mut(&owner_of(wanted)) else { return };
+        owned.in_flight = owned.in_flight.saturating_sub(1);
+        if refused && owned.in_flight == 0 && owned.ranges.is_empty() {
+            table.owners.remove(&owner_of(wanted));
         }
     }
 
     /// Epoch `run` granted a lock. False if another epoch was sent a reclaim meanwhile, without
     /// this lock.
-    pub(crate) fn add(&self, run: Run, given: &LockRequest) -> bool {
+    pub(crate) fn add(&self, run: ServerEpoch, given: &LockRequest) -> bool {
         let mut table = lock(&self.0);
-        if table.told.is_some_and(|told| told != run) {
+        if table.reclaimed.is_some_and(|told| told != run) {
             return false;
         }
-        let owned = table.owners.entry(key(given)).or_default();
+        let owned = table.owners.entry(owner_of(given)).or_default();
         owned.ranges.set(given.start, given.last, (given.exclusive, given.pid));
         true
     }
@@ -81,28 +81,28 @@ impl HeldLocks {
         let Some(owned) = table.owners.get_mut(&key) else { return };
         owned.ranges.clear(range.start, range.last);
         if (range.start, range.last) == (0, u64::MAX) {
-            owned.owed = false;
-            if owned.under_way == 0 {
+            owned.unlock_pending = false;
+            if owned.in_flight == 0 {
                 table.owners.remove(&key);
             }
         }
     }
 
     /// The owner has closed the file: it has a pending unlock, if it may have locks.
-    pub(crate) fn owe(&self, key: Key) {
+    pub(crate) fn set_unlock_pending(&self, key: LockOwner) {
         if let Some(owned) = lock(&self.0).owners.get_mut(&key) {
-            owned.owed = true;
+            owned.unlock_pending = true;
         }
     }
 
     /// Whether the owner has a pending unlock.
-    pub(crate) fn is_owed(&self, key: Key) -> bool {
-        lock(&self.0).owners.get(&key).is_some_and(|owned| owned.owed)
+    pub(crate) fn is_unlock_pending(&self, key: LockOwner) -> bool {
+        lock(&self.0).owners.get(&key).is_some_and(|owned| owned.unlock_pending)
     }
 
     /// All owners with a pending unlock.
-    pub(crate) fn owed(&self) -> Vec<Key> {
-        lock(&self.0).owners.iter().filter(|(_, owned)| owned.owed).map(|(key, _)| *key).collect()
+    pub(crate) fn pending_unlocks(&self) -> Vec<LockOwner> {
+        lock(&self.0).owners.iter().filter(|(_, owned)| owned.unlock_pending).map(|(key, _)| *key).collect()
     }
 
     /// Whether an owner may have locks of any kind on a file.
@@ -113,17 +113,17 @@ impl HeldLocks {
 
     /// A connection to epoch `run` was made. Returns the locks to reclaim. A new session has none
     /// of the old session's locks.
-    pub(crate) fn to_tell(&self, run: Run) -> Vec<LockRequest> {
+    pub(crate) fn to_reclaim(&self, run: ServerEpoch) -> Vec<LockRequest> {
         let mut table = lock(&self.0);
-        let before: Option<SessionId> = table.told.map(|told| told.session);
-        table.told = Some(run);
+        let before: Option<SessionId> = table.reclaimed.map(|told| told.session);
+        table.reclaimed = Some(run);
         if before.is_some_and(|before| before != run.session) {
             table.owners.values_mut().for_each(|owned| owned.ranges.clear(0, u64::MAX));
         }
         let ranges = table
             .owners
             .iter()
-            .filter(|(_, owned)| !owned.owed)
+            .filter(|(_, owned)| !owned.unlock_pending)
             .flat_map(|(key, owned)| owned.ranges.iter().map(|range| (*key, range)));
         ranges
             .map(|((file, owner, space), (start, last, (exclusive, pid)))| LockRequest {
@@ -139,8 +139,8 @@ impl HeldLocks {
     }
 
     /// A restarted server granted this lock to another client.
-    pub(crate) fn lost(&self, lost: &LockRequest) {
-        if let Some(owned) = lock(&self.0).owners.get_mut(&key(lost)) {
+    pub(crate) fn reclaim_refused(&self, lost: &LockRequest) {
+        if let Some(owned) = lock(&self.0).owners.get_mut(&owner_of(lost)) {
             owned.ranges.clear(lost.start, lost.last);
         }
     }
@@ -152,8 +152,8 @@ mod tests {
 
     use super::*;
 
-    fn run(session: u64, epoch: u64) -> Run {
-        Run { session: SessionId(session), epoch: MdsEpoch(epoch) }
+    fn run(session: u64, epoch: u64) -> ServerEpoch {
+        ServerEpoch { session: SessionId(session), epoch: MdsEpoch(epoch) }
     }
 
     fn wanted(start: u64, last: u64) -> LockRequest {
@@ -174,43 +174,43 @@ mod tests {
 
     #[test]
     fn a_new_epoch_is_sent_the_locks_and_a_new_session_none() {
-        let held = HeldLocks::default();
-        assert_eq!(held.to_tell(run(1, 1)), []);
+        let held = LockTable::default();
+        assert_eq!(held.to_reclaim(run(1, 1)), []);
         held.begin(&wanted(0, 9));
         assert!(held.add(run(1, 1), &wanted(0, 9)));
         held.end(&wanted(0, 9), false);
         held.remove(&range(4, 5));
-        assert_eq!(held.to_tell(run(1, 2)), [wanted(0, 3), wanted(6, 9)]);
-        held.lost(&wanted(0, 3));
-        assert_eq!(held.to_tell(run(1, 2)), [wanted(6, 9)]);
+        assert_eq!(held.to_reclaim(run(1, 2)), [wanted(0, 3), wanted(6, 9)]);
+        held.reclaim_refused(&wanted(0, 3));
+        assert_eq!(held.to_reclaim(run(1, 2)), [wanted(6, 9)]);
         assert!(
             !held.add(run(1, 1), &wanted(20, 20)),
             "the old run gave it, the new one was not told"
         );
-        assert_eq!(held.to_tell(run(2, 2)), []);
+        assert_eq!(held.to_reclaim(run(2, 2)), []);
     }
 
     #[test]
     fn a_closed_owner_has_a_pending_unlock_and_is_not_reclaimed() {
-        let held = HeldLocks::default();
-        let mine = key(&wanted(0, 9));
-        held.owe(mine);
-        assert_eq!(held.owed(), [], "it has nothing");
+        let held = LockTable::default();
+        let mine = owner_of(&wanted(0, 9));
+        held.set_unlock_pending(mine);
+        assert_eq!(held.pending_unlocks(), [], "it has nothing");
         held.begin(&wanted(0, 9));
         assert!(held.add(run(1, 1), &wanted(0, 9)));
         held.end(&wanted(0, 9), false);
-        held.owe(mine);
-        assert!(held.is_owed(mine));
-        assert_eq!(held.to_tell(run(1, 2)), []);
+        held.set_unlock_pending(mine);
+        assert!(held.is_unlock_pending(mine));
+        assert_eq!(held.to_reclaim(run(1, 2)), []);
         held.remove(&range(0, 9));
-        assert_eq!(held.owed(), [mine], "not all that it may have");
-        held.remove(&all(mine));
-        assert!(!held.is_owed(mine) && !held.has(FileIndex(5), 7));
+        assert_eq!(held.pending_unlocks(), [mine], "not all that it may have");
+        held.remove(&whole_range(mine));
+        assert!(!held.is_unlock_pending(mine) && !held.has(FileIndex(5), 7));
     }
 
     #[test]
     fn an_owner_is_known_from_its_first_request_until_all_was_let_go() {
-        let held = HeldLocks::default();
+        let held = LockTable::default();
         let has = || held.has(FileIndex(5), 7);
         held.begin(&wanted(0, 9));
         held.remove(&range(0, u64::MAX));

@@ -14,19 +14,19 @@ use braid_wire::message::collective::CollectiveKind;
 
 use super::{
     Buffers, Collective,
-    announcement::Announcement,
-    decide::{Circle, families, sessions},
+    task_request::TaskRequest,
+    decide::{Subgroup, families, sessions},
 };
 use crate::{
     engine::{
         FileView, OpenFile,
         iod_batch::IodCall,
-        iod_body::{Body, CollectAsk, JoinAsk},
-        iod_error::Remedy,
+        iod_body::{Body, CollectiveSpec, JoinSpec},
+        iod_error::RetryAction,
         list::{advanced, advanced_mut},
-        open_file::Grant,
-        read::{End, ReadRound, zero_missing},
-        transfer::{Job, Stop},
+        open_file::FileState,
+        read::{FileEnd, ReadRound, zero_missing},
+        transfer::{Transfer, TransferEnd},
         write::WriteRound,
     },
     error::{Error, Result},
@@ -38,26 +38,26 @@ use crate::{
 const WAIT_PART: (u32, u32) = (4, 5);
 
 /// One round of a task's part.
-struct Round {
+struct CollectiveRound {
     request: Request,
     /// Its start in the buffers.
     position: u64,
     windows: Vec<Planned>,
-    joins: Vec<JoinAsk>,
+    joins: Vec<JoinSpec>,
 }
 
 impl<D: Driver> Collective<'_, '_, D> {
     /// Returns the number of bytes that this task has read or written.
     pub(super) async fn through_daemons(
         &mut self,
-        circle: &Circle,
-        all: &[Announcement],
+        circle: &Subgroup,
+        all: &[TaskRequest],
     ) -> Result<u64> {
         let file = self.file;
         let mut deadline = file.engine().deadline();
-        let grant = file.grant();
+        let grant = file.state();
         let master = circle.members[0];
-        let ask = (master == self.rank).then(|| CollectAsk {
+        let ask = (master == self.rank).then(|| CollectiveSpec {
             collective: all[master].id,
             kind: if self.is_write() { CollectiveKind::Write } else { CollectiveKind::Read },
             tasks: families(circle, all),
@@ -73,10 +73,10 @@ impl<D: Driver> Collective<'_, '_, D> {
         };
         let cuts = cuts(circle, all)?;
         let mut skips = vec![0; grant.map.targets().len()];
-        let (mut done, mut end) = (0, End::new(&grant.map));
+        let (mut done, mut end) = (0, FileEnd::new(&grant.map));
         for request in pieces(&self.request, &self.view, &cuts) {
             let name = (all[master].id, place);
-            let round = Round::new(
+            let round = CollectiveRound::new(
                 file,
                 &grant,
                 &self.request,
@@ -127,11 +127,11 @@ impl<D: Driver> Collective<'_, '_, D> {
     }
 }
 
-impl Round {
+impl CollectiveRound {
     #[allow(clippy::too_many_arguments, reason = "one caller, each of them a part of the message")]
     fn new<D: Driver>(
         file: &OpenFile<D>,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         whole: &Request,
         request: Request,
         (collective, rank): ([u8; 16], u32),
@@ -145,11 +145,11 @@ impl Round {
             windows.append(&mut more);
         }
         let wait_ms =
-            (file.engine().silence(deadline) * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
+            (file.engine().attempt_timeout(deadline) * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
         let join = |planned: &Planned| {
             let skip = ByteCount(skips[planned.target]);
             skips[planned.target] += planned.payload;
-            JoinAsk { writes, collective, rank, skip, bytes: ByteCount(planned.payload), wait_ms }
+            JoinSpec { writes, collective, rank, skip, bytes: ByteCount(planned.payload), wait_ms }
         };
         let joins = windows.iter().map(join).collect();
         Ok(Self { position: request.start - whole.start, request, windows, joins })
@@ -161,12 +161,12 @@ impl<D: Driver> OpenFile<D> {
     #[allow(clippy::too_many_arguments, reason = "one caller")]
     async fn read_round(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         view: &FileView,
-        round: &Round,
-        collects: Vec<(usize, &CollectAsk)>,
+        round: &CollectiveRound,
+        collects: Vec<(usize, &CollectiveSpec)>,
         buffers: &mut [IoSliceMut<'_>],
-        end: &mut End,
+        end: &mut FileEnd,
         deadline: Duration,
     ) -> Result<u64> {
         let windows = &round.windows;
@@ -179,8 +179,8 @@ impl<D: Driver> OpenFile<D> {
         if is_short || !end.reaches(view.file_end(&round.request)?) {
             let found = self.find_end(grant, view, &round.request, end, &mut deadline).await;
             wanted = found.map_err(|stop| match stop {
-                Stop::Failed(error) => error,
-                Stop::Replan => {
+                TransferEnd::Failed(error) => error,
+                TransferEnd::Replan => {
                     Error::new(Status::StaleGeneration, "the file was truncated meanwhile")
                 }
             })?;
@@ -193,9 +193,9 @@ impl<D: Driver> OpenFile<D> {
 
     async fn write_round(
         &self,
-        grant: &Arc<Grant<D>>,
-        round: &Round,
-        collects: Vec<(usize, &CollectAsk)>,
+        grant: &Arc<FileState<D>>,
+        round: &CollectiveRound,
+        collects: Vec<(usize, &CollectiveSpec)>,
         buffers: &[IoSlice<'_>],
         end: u64,
         deadline: Duration,
@@ -205,11 +205,11 @@ impl<D: Driver> OpenFile<D> {
     }
 
     /// Makes all exchanges of a job once. On each connection, `Collect` comes before the joins.
-    async fn exchange_all<J: Job>(
+    async fn exchange_all<J: Transfer>(
         &self,
-        grant: &Arc<Grant<D>>,
+        grant: &Arc<FileState<D>>,
         job: &mut J,
-        collects: Vec<(usize, &CollectAsk)>,
+        collects: Vec<(usize, &CollectiveSpec)>,
         deadline: Duration,
     ) -> Result<()> {
         let pending: Vec<usize> = (0..job.len()).collect();
@@ -217,34 +217,34 @@ impl<D: Driver> OpenFile<D> {
         let outcomes = {
             let mut calls: Vec<IodCall<'_>> = collects
                 .into_iter()
-                .map(|(target, ask)| IodCall::plain(target, Body::Collect(ask)))
+                .map(|(target, ask)| IodCall::without_payload(target, Body::BeginCollective(ask)))
                 .collect();
             calls.extend(job.calls(&pending)?);
             if calls.is_empty() {
                 return Ok(());
             }
-            self.batch(grant, calls, deadline).await.map_err(Remedy::into_error)?.0
+            self.batch(grant, calls, deadline).await.map_err(RetryAction::into_error)?.0
         };
-        let mut gravest: Option<Remedy> = None;
+        let mut gravest: Option<RetryAction> = None;
         for (at, outcome) in outcomes.into_iter().enumerate() {
             match outcome {
                 Ok(answer) => accept(job, at.checked_sub(skipped), answer)?,
-                Err(remedy) => gravest = Some(remedy.graver(gravest)),
+                Err(remedy) => gravest = Some(remedy.more_severe(gravest)),
             }
         }
         gravest.map_or(Ok(()), |remedy| Err(remedy.into_error()))
     }
 }
 
-fn accept<J: Job>(job: &mut J, index: Option<usize>, answer: Answer) -> Result<()> {
+fn accept<J: Transfer>(job: &mut J, index: Option<usize>, answer: Answer) -> Result<()> {
     index.map_or(Ok(()), |index| job.accept(index, answer))
 }
 
 /// The daemons that store a byte of any of the subgroup's requests.
 fn involved<D: Driver>(
-    grant: &Grant<D>,
-    circle: &Circle,
-    all: &[Announcement],
+    grant: &FileState<D>,
+    circle: &Subgroup,
+    all: &[TaskRequest],
 ) -> Result<Vec<usize>> {
     let mut involved = Vec::new();
     for target in 0..grant.map.targets().len() {
@@ -260,7 +260,7 @@ fn involved<D: Driver>(
 
 /// File offsets that divide the call into rounds of at most [`ROUND_BYTES_MAX`] for each task. They
 /// are the same for all tasks, so that no two tasks wait for each other at different daemons.
-fn cuts(circle: &Circle, all: &[Announcement]) -> Result<Vec<u64>> {
+fn cuts(circle: &Subgroup, all: &[TaskRequest]) -> Result<Vec<u64>> {
     let requests: Vec<&Request> = circle.members.iter().map(|rank| &all[*rank].request).collect();
     if requests.iter().all(|request| request.bytes <= ROUND_BYTES_MAX) {
         return Ok(Vec::new());
@@ -322,14 +322,14 @@ mod tests {
     };
 
     use super::*;
-    use crate::engine::collective::{CollectiveOptions, decide::Way, outcome::Outcome};
+    use crate::engine::collective::{CollectiveOptions, decide::TransferMethod, outcome::Outcome};
 
     #[test]
     fn borrowed_bodies_encode_like_the_messages() {
         let request = Request { view: View::strided(1, 2, 3), start: 4, bytes: 5 };
         let tasks = StridedRequests::from_requests(&[request]);
         let sessions = vec![(SessionId(3), 1)];
-        let ask = CollectAsk {
+        let ask = CollectiveSpec {
             collective: [5; 16],
             kind: CollectiveKind::Write,
             tasks: tasks.clone(),
@@ -344,10 +344,10 @@ mod tests {
             tasks,
             sessions,
         };
-        assert_eq!(Body::Collect(&ask).encode(9, &present), collect.to_bytes());
+        assert_eq!(Body::BeginCollective(&ask).encode(9, &present), collect.to_bytes());
         let (skip, bytes) = (ByteCount(7), ByteCount(8));
         let ask =
-            |writes| JoinAsk { writes, collective: [6; 16], rank: 2, skip, bytes, wait_ms: 11 };
+            |writes| JoinSpec { writes, collective: [6; 16], rank: 2, skip, bytes, wait_ms: 11 };
         let read = JoinRead {
             handle,
             present: present.clone(),
@@ -371,8 +371,8 @@ mod tests {
 
     #[test]
     fn all_tasks_are_cut_at_the_same_offsets_into_rounds_of_a_bounded_size() {
-        let task = |displacement, group, bytes| Announcement {
-            verdict: Outcome::done(1),
+        let task = |displacement, group, bytes| TaskRequest {
+            readiness: Outcome::done(1),
             id: [0; 16],
             file: FileIndex(1),
             session: 1,
@@ -386,7 +386,7 @@ mod tests {
             task(700_000, 1000, 1 << 20),
             task(701_000, 300_000, 200 << 20),
         ];
-        let circle = Circle { members: vec![0, 1, 2], way: Way::Server };
+        let circle = Subgroup { members: vec![0, 1, 2], way: TransferMethod::Server };
         let cuts = cuts(&circle, &all).unwrap();
         assert!(cuts.is_sorted_by(|a, b| a < b) && cuts.len() >= 14, "{}", cuts.len());
         for task in &all {

@@ -15,62 +15,62 @@ use braid_wire::message::{
     types::{ClusterMap, IodInfo, IodState},
 };
 
-use super::{Engine, gate::lock, link::Link};
+use super::{Engine, semaphore::lock, mds_connection::MdsConnection};
 use crate::error::Error;
 
 #[derive(Debug, Default)]
-pub(super) struct GivenUp(Mutex<Known>);
+pub(super) struct DownDaemons(Mutex<KnownDaemons>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownDaemons {
     epoch: Option<MapEpoch>,
     /// The names that the metadata server uses for the daemons it waits for.
     down: BTreeSet<String>,
-    given_up: BTreeSet<String>,
+    unresponsive: BTreeSet<String>,
 }
 
-impl GivenUp {
-    pub(super) fn see(&self, map: &ClusterMap) {
+impl DownDaemons {
+    pub(super) fn apply_map(&self, map: &ClusterMap) {
         let mut known = lock(&self.0);
         if known.epoch == Some(map.epoch) {
             return;
         }
         let down = map.iods.iter().filter(|iod| iod.state == IodState::Down).map(name).collect();
-        *known = Known { epoch: Some(map.epoch), down, given_up: BTreeSet::new() };
+        *known = KnownDaemons { epoch: Some(map.epoch), down, unresponsive: BTreeSet::new() };
     }
 
     /// A call has ended that the server of the error kept waiting.
-    pub(super) fn waited_for(&self, error: &Error) {
+    pub(super) fn add(&self, error: &Error) {
         let Some(server) = error.server() else { return };
         let mut known = lock(&self.0);
         if known.down.contains(server) {
-            known.given_up.insert(server.to_owned());
+            known.unresponsive.insert(server.to_owned());
         }
     }
 
-    fn has(&self, server: &str) -> bool {
-        lock(&self.0).given_up.contains(server)
+    fn contains(&self, server: &str) -> bool {
+        lock(&self.0).unresponsive.contains(server)
     }
 }
 
 impl<D: Driver> Engine<D> {
     /// Whether the daemon that delays a call is in this list, and is still down in the current map.
-    pub(super) async fn is_given_up(
+    pub(super) async fn is_known_down(
         self: &std::sync::Arc<Self>,
-        link: &Link<D>,
+        link: &MdsConnection<D>,
         blamed: &Error,
     ) -> bool {
-        let Some(server) = blamed.server().filter(|server| self.given_up.has(server)) else {
+        let Some(server) = blamed.server().filter(|server| self.down_daemons.contains(server)) else {
             return false;
         };
-        let soon = self.attempt(self.deadline());
+        let soon = self.attempt_deadline(self.deadline());
         let map =
             self.exchange(&link.shared, Some(&Envelope::PLAIN), &GetClusterMap {}, soon).await;
         match map {
-            Ok(map) => self.take_map(&map),
+            Ok(map) => self.apply_map(&map),
             Err(_) => return false,
         }
-        self.given_up.has(server)
+        self.down_daemons.contains(server)
     }
 }
 
@@ -101,17 +101,17 @@ mod tests {
 
     #[test]
     fn a_down_daemon_is_not_waited_for_until_the_map_changes() {
-        let (given_up, server) = (GivenUp::default(), "I/O daemon 2 at h:1");
+        let (given_up, server) = (DownDaemons::default(), "I/O daemon 2 at h:1");
         let waited = Error::new(Status::TryAgain, "it is down").at(server);
-        given_up.see(&map(1, IodState::Up));
-        given_up.waited_for(&waited);
-        assert!(!given_up.has(server), "it is slow, for all that is known");
-        given_up.see(&map(2, IodState::Down));
-        assert!(!given_up.has(server), "nobody has waited");
-        given_up.waited_for(&waited);
-        given_up.see(&map(2, IodState::Down));
-        assert!(given_up.has(server));
-        given_up.see(&map(4, IodState::Down));
-        assert!(!given_up.has(server), "it was up in between");
+        given_up.apply_map(&map(1, IodState::Up));
+        given_up.add(&waited);
+        assert!(!given_up.contains(server), "it is slow, for all that is known");
+        given_up.apply_map(&map(2, IodState::Down));
+        assert!(!given_up.contains(server), "nobody has waited");
+        given_up.add(&waited);
+        given_up.apply_map(&map(2, IodState::Down));
+        assert!(given_up.contains(server));
+        given_up.apply_map(&map(4, IodState::Down));
+        assert!(!given_up.contains(server), "it was up in between");
     }
 }

@@ -16,7 +16,7 @@ use braid_types::{FileOffset, limits::FILE_BYTES_MAX};
 use super::{FileMap, PIECES_MAX, Piece};
 
 /// One daemon's part of a list.
-pub(super) struct Listed {
+pub(super) struct DaemonList {
     /// Its extents, as in the view.
     extents: Vec<Extent>,
     /// Where each begins in the stream of the daemon's list, and where the last ends.
@@ -37,9 +37,9 @@ pub(super) struct ListWindow {
 /// Each daemon's part of the request, in the order of [`FileMap::targets`]. `None` if the view is
 /// not a list, if the list would be refused, or if a daemon has more pieces than may be passed to
 /// the kernel. Then the request is planned like other views.
-pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<Listed>> {
+pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<DaemonList>> {
     let Pattern::Extents(extents) = &request.view.pattern else { return None };
-    let mut lists: Vec<Listed> = map.targets().iter().map(|_| Listed::new()).collect();
+    let mut lists: Vec<DaemonList> = map.targets().iter().map(|_| DaemonList::new()).collect();
     let (mut skip, mut left, mut position, mut end) = (request.start, request.bytes, 0, 0);
     for extent in extents {
         let extent_end = extent
@@ -69,7 +69,7 @@ pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<Listed>>
     (left == 0 && request.view.extent >= end).then_some(lists)
 }
 
-impl Listed {
+impl DaemonList {
     fn new() -> Self {
         Self { extents: Vec::new(), starts: vec![0], pieces: Vec::new(), next: 0 }
     }

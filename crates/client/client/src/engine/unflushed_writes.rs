@@ -25,18 +25,18 @@ use std::{
 
 use braid_types::{IodId, WriteVerifier};
 
-use super::gate::lock;
+use super::semaphore::lock;
 
 /// The unflushed writes of one open file.
 #[derive(Debug, Default)]
-pub(crate) struct Unsynced {
-    table: Mutex<Table>,
-    losses: Arc<Losses>,
+pub(crate) struct UnflushedWrites {
+    table: Mutex<WriteTable>,
+    losses: Arc<WriteErrors>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    daemons: BTreeMap<IodId, Daemon>,
+struct WriteTable {
+    daemons: BTreeMap<IodId, DaemonWrites>,
     /// Rises with every write to any daemon.
     writes: u64,
     /// The first daemon that lost writes.
@@ -44,28 +44,28 @@ struct Table {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Daemon {
+pub(super) struct DaemonWrites {
     verifier: WriteVerifier,
     /// The value of `writes` at the last write to the daemon.
     last: u64,
 }
 
-impl Unsynced {
-    pub(crate) fn wrote(&self, iod: IodId, verifier: WriteVerifier, server: impl Fn() -> String) {
+impl UnflushedWrites {
+    pub(crate) fn record_write(&self, iod: IodId, verifier: WriteVerifier, server: impl Fn() -> String) {
         let mut table = lock(&self.table);
         table.writes += 1;
         let last = table.writes;
-        let before = table.daemons.insert(iod, Daemon { verifier, last });
+        let before = table.daemons.insert(iod, DaemonWrites { verifier, last });
         if before.is_some_and(|before| before.verifier != verifier) {
-            self.is_lost(&mut table, server);
+            self.set_lost(&mut table, server);
         }
     }
 
     /// A flush ended with this verifier; `before` is the daemon's entry when the flush began.
-    pub(super) fn flushed(
+    pub(super) fn record_flush(
         &self,
         iod: IodId,
-        before: Daemon,
+        before: DaemonWrites,
         verifier: WriteVerifier,
         server: impl Fn() -> String,
     ) {
@@ -83,21 +83,21 @@ impl Unsynced {
             return;
         }
         if known != verifier {
-            self.is_lost(&mut table, server);
+            self.set_lost(&mut table, server);
         }
     }
 
-    fn is_lost(&self, table: &mut Table, server: impl Fn() -> String) {
+    fn set_lost(&self, table: &mut WriteTable, server: impl Fn() -> String) {
         table.lost.get_or_insert_with(&server);
         self.losses.add(server());
     }
 
-    pub(super) fn pending(&self) -> Vec<(IodId, Daemon)> {
+    pub(super) fn pending(&self) -> Vec<(IodId, DaemonWrites)> {
         lock(&self.table).daemons.iter().map(|(iod, daemon)| (*iod, *daemon)).collect()
     }
 
     /// Whether the verifier of a daemon with unflushed writes has changed.
-    pub(super) fn is_doubted(&self, last: impl Fn(IodId) -> Option<WriteVerifier>) -> bool {
+    pub(super) fn may_be_lost(&self, last: impl Fn(IodId) -> Option<WriteVerifier>) -> bool {
         lock(&self.table)
             .daemons
             .iter()
@@ -111,17 +111,17 @@ impl Unsynced {
 
 /// The losses of all files of a client, whether reported or not.
 #[derive(Debug, Default)]
-struct Losses(Mutex<Told>);
+struct WriteErrors(Mutex<ErrorCounts>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct ErrorCounts {
     count: u64,
     /// How many of them a `sync_all` has reported.
-    told: u64,
+    reported: u64,
     last: String,
 }
 
-impl Losses {
+impl WriteErrors {
     fn add(&self, server: String) {
         let mut losses = lock(&self.0);
         losses.count += 1;
@@ -131,47 +131,47 @@ impl Losses {
 
 /// The unflushed writes of all files of a client, also of closed ones.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct UnflushedFiles {
     /// By their address in memory.
-    open: Mutex<HashMap<usize, Arc<Unsynced>>>,
-    left: Arc<Unsynced>,
+    open: Mutex<HashMap<usize, Arc<UnflushedWrites>>>,
+    of_closed_files: Arc<UnflushedWrites>,
 }
 
 /// The losses reported before a `sync_all` began.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Began(u64);
+pub(super) struct SyncStart(u64);
 
-impl Ledger {
+impl UnflushedFiles {
     /// Adds an opened file.
-    pub(super) fn open(&self) -> Arc<Unsynced> {
+    pub(super) fn open(&self) -> Arc<UnflushedWrites> {
         let file =
-            Arc::new(Unsynced { table: Mutex::default(), losses: Arc::clone(&self.left.losses) });
+            Arc::new(UnflushedWrites { table: Mutex::default(), losses: Arc::clone(&self.of_closed_files.losses) });
         lock(&self.open).insert(Arc::as_ptr(&file).addr(), Arc::clone(&file));
         file
     }
 
     /// The file is closed, and no write to it is in flight.
-    pub(super) fn close(&self, file: &Arc<Unsynced>, server: impl Fn(IodId) -> String) {
+    pub(super) fn close(&self, file: &Arc<UnflushedWrites>, server: impl Fn(IodId) -> String) {
         // Locked until the end: a concurrent `all` sees the open file, or what it left.
         let mut open = lock(&self.open);
         open.remove(&Arc::as_ptr(file).addr());
         for (iod, daemon) in file.pending() {
-            self.left.wrote(iod, daemon.verifier, || server(iod));
+            self.of_closed_files.record_write(iod, daemon.verifier, || server(iod));
         }
     }
 
     /// A `sync_all` begins. Returns the open files and what closed files left.
-    pub(super) fn all(&self) -> (Began, Vec<Arc<Unsynced>>) {
-        let told = lock(&self.left.losses.0).told;
+    pub(super) fn begin_sync(&self) -> (SyncStart, Vec<Arc<UnflushedWrites>>) {
+        let told = lock(&self.of_closed_files.losses.0).reported;
         let open = lock(&self.open);
-        (Began(told), open.values().cloned().chain([Arc::clone(&self.left)]).collect())
+        (SyncStart(told), open.values().cloned().chain([Arc::clone(&self.of_closed_files)]).collect())
     }
 
     /// A `sync_all` has flushed everything. Returns a daemon that lost writes, if that was not
     /// reported before this call began.
-    pub(super) fn ended(&self, began: Began) -> Option<String> {
-        let mut losses = lock(&self.left.losses.0);
-        losses.told = losses.count;
+    pub(super) fn end_sync(&self, began: SyncStart) -> Option<String> {
+        let mut losses = lock(&self.of_closed_files.losses.0);
+        losses.reported = losses.count;
         (losses.count > began.0).then(|| losses.last.clone())
     }
 }
@@ -187,68 +187,68 @@ mod tests {
 
     #[test]
     fn a_verifier_that_changes_between_writes_is_a_loss_reported_once() {
-        let unsynced = Unsynced::default();
-        unsynced.wrote(IOD, WriteVerifier(1), server);
-        unsynced.wrote(IOD, WriteVerifier(1), server);
+        let unsynced = UnflushedWrites::default();
+        unsynced.record_write(IOD, WriteVerifier(1), server);
+        unsynced.record_write(IOD, WriteVerifier(1), server);
         assert_eq!(unsynced.take_lost(), None);
-        unsynced.wrote(IOD, WriteVerifier(2), server);
+        unsynced.record_write(IOD, WriteVerifier(2), server);
         assert_eq!(unsynced.take_lost(), Some(server()));
         assert_eq!(unsynced.take_lost(), None);
     }
 
     #[test]
     fn a_write_during_a_flush_stays_unsynced() {
-        let unsynced = Unsynced::default();
-        unsynced.wrote(IOD, WriteVerifier(1), server);
+        let unsynced = UnflushedWrites::default();
+        unsynced.record_write(IOD, WriteVerifier(1), server);
         let before = unsynced.pending()[0].1;
-        unsynced.wrote(IOD, WriteVerifier(1), server);
-        unsynced.flushed(IOD, before, WriteVerifier(1), server);
+        unsynced.record_write(IOD, WriteVerifier(1), server);
+        unsynced.record_flush(IOD, before, WriteVerifier(1), server);
         assert_eq!(unsynced.pending().len(), 1);
         let before = unsynced.pending()[0].1;
-        unsynced.flushed(IOD, before, WriteVerifier(1), server);
+        unsynced.record_flush(IOD, before, WriteVerifier(1), server);
         assert_eq!((unsynced.pending().len(), unsynced.take_lost()), (0, None));
     }
 
     #[test]
     fn an_overtaken_flush_does_not_mark_later_writes_synced() {
-        let unsynced = Unsynced::default();
-        unsynced.wrote(IOD, WriteVerifier(1), server);
+        let unsynced = UnflushedWrites::default();
+        unsynced.record_write(IOD, WriteVerifier(1), server);
         let before = unsynced.pending()[0].1;
-        unsynced.flushed(IOD, before, WriteVerifier(1), server);
-        unsynced.wrote(IOD, WriteVerifier(1), server);
-        unsynced.flushed(IOD, before, WriteVerifier(1), server);
+        unsynced.record_flush(IOD, before, WriteVerifier(1), server);
+        unsynced.record_write(IOD, WriteVerifier(1), server);
+        unsynced.record_flush(IOD, before, WriteVerifier(1), server);
         assert_eq!(unsynced.pending().len(), 1);
     }
 
     #[test]
     fn two_flushes_report_one_loss_once() {
-        let unsynced = Unsynced::default();
-        unsynced.wrote(IOD, WriteVerifier(1), server);
+        let unsynced = UnflushedWrites::default();
+        unsynced.record_write(IOD, WriteVerifier(1), server);
         let first = unsynced.pending()[0].1;
-        unsynced.wrote(IOD, WriteVerifier(1), server);
+        unsynced.record_write(IOD, WriteVerifier(1), server);
         let second = unsynced.pending()[0].1;
-        unsynced.flushed(IOD, first, WriteVerifier(2), server);
+        unsynced.record_flush(IOD, first, WriteVerifier(2), server);
         assert_eq!(unsynced.take_lost(), Some(server()));
-        unsynced.flushed(IOD, second, WriteVerifier(2), server);
+        unsynced.record_flush(IOD, second, WriteVerifier(2), server);
         assert_eq!((unsynced.pending().len(), unsynced.take_lost()), (0, None));
     }
 
     /// What a `sync_all` reports when every daemon replies with this verifier.
-    fn sync_all(ledger: &Ledger, verifier: u64) -> Option<String> {
-        let (began, files) = ledger.all();
+    fn sync_all(ledger: &UnflushedFiles, verifier: u64) -> Option<String> {
+        let (began, files) = ledger.begin_sync();
         for file in files {
             for (iod, before) in file.pending() {
-                file.flushed(iod, before, WriteVerifier(verifier), server);
+                file.record_flush(iod, before, WriteVerifier(verifier), server);
             }
         }
-        ledger.ended(began)
+        ledger.end_sync(began)
     }
 
     #[test]
     fn losses_of_a_closed_file_are_reported_by_the_next_sync_all_only() {
-        let ledger = Ledger::default();
+        let ledger = UnflushedFiles::default();
         let file = ledger.open();
-        file.wrote(IOD, WriteVerifier(1), server);
+        file.record_write(IOD, WriteVerifier(1), server);
         ledger.close(&file, |_| server());
         assert_eq!(sync_all(&ledger, 2), Some(server()));
         assert_eq!(sync_all(&ledger, 2), None);
@@ -256,10 +256,10 @@ mod tests {
 
     #[test]
     fn writes_covered_by_sync_all_are_never_reported_as_lost() {
-        let ledger = Ledger::default();
+        let ledger = UnflushedFiles::default();
         let (open, closed) = (ledger.open(), ledger.open());
-        open.wrote(IOD, WriteVerifier(1), server);
-        closed.wrote(IOD, WriteVerifier(1), server);
+        open.record_write(IOD, WriteVerifier(1), server);
+        closed.record_write(IOD, WriteVerifier(1), server);
         ledger.close(&closed, |_| server());
         assert_eq!(sync_all(&ledger, 1), None);
         assert_eq!((open.pending().len(), sync_all(&ledger, 2)), (0, None));
@@ -267,24 +267,24 @@ mod tests {
 
     #[test]
     fn a_loss_is_reported_by_the_file_and_by_each_earlier_sync_all() {
-        let ledger = Ledger::default();
+        let ledger = UnflushedFiles::default();
         let file = ledger.open();
-        file.wrote(IOD, WriteVerifier(1), server);
-        file.wrote(IOD, WriteVerifier(2), server);
+        file.record_write(IOD, WriteVerifier(1), server);
+        file.record_write(IOD, WriteVerifier(2), server);
         assert_eq!(file.take_lost(), Some(server()), "the file's own close comes first");
-        let ((one, _), (other, _)) = (ledger.all(), ledger.all());
-        assert_eq!(ledger.ended(one), Some(server()));
-        assert_eq!(ledger.ended(other), Some(server()));
-        let (late, _) = ledger.all();
-        assert_eq!(ledger.ended(late), None);
+        let ((one, _), (other, _)) = (ledger.begin_sync(), ledger.begin_sync());
+        assert_eq!(ledger.end_sync(one), Some(server()));
+        assert_eq!(ledger.end_sync(other), Some(server()));
+        let (late, _) = ledger.begin_sync();
+        assert_eq!(ledger.end_sync(late), None);
     }
 
     #[test]
     fn a_verifier_that_changed_before_the_flush_is_a_loss() {
-        let unsynced = Unsynced::default();
-        unsynced.wrote(IOD, WriteVerifier(1), server);
+        let unsynced = UnflushedWrites::default();
+        unsynced.record_write(IOD, WriteVerifier(1), server);
         let before = unsynced.pending()[0].1;
-        unsynced.flushed(IOD, before, WriteVerifier(2), server);
+        unsynced.record_flush(IOD, before, WriteVerifier(2), server);
         assert_eq!((unsynced.pending().len(), unsynced.take_lost()), (0, Some(server())));
     }
 }

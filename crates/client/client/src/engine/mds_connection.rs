@@ -32,13 +32,13 @@ use braid_wire::{
 use super::{
     Engine,
     backoff::Backoff,
-    gate::{Refused, lock},
-    handles::Run,
-    identities::Meaning,
+    semaphore::{WaitRefused, lock},
+    open_table::ServerEpoch,
+    identities::NumberVersion,
     session::Session,
 };
 use crate::{
-    config::Source,
+    config::CredentialSource,
     error::{Error, Result},
 };
 
@@ -49,34 +49,34 @@ const BODY_BYTES: usize = 256;
 /// before.
 const AGENT_ABSENT_MS_MAX: u64 = 2_000;
 
-pub(crate) struct Link<D: Driver> {
+pub(crate) struct MdsConnection<D: Driver> {
     pub(crate) shared: D::Shared,
     pub(crate) session: Arc<Session>,
     pub(crate) server: String,
     /// The server epoch at the other end.
-    pub(crate) run: Run,
+    pub(crate) epoch: ServerEpoch,
     /// The identity numbers that the server knows on this connection.
-    identities: Mutex<HashMap<u32, Meaning>>,
+    identities: Mutex<HashMap<u32, NumberVersion>>,
 }
 
 impl<D: Driver> Engine<D> {
     /// The connection to the metadata server. Makes one if necessary.
-    pub(crate) async fn link(self: &Arc<Self>, deadline: Duration) -> Result<Arc<Link<D>>> {
-        if let Some(link) = lock(&self.link).clone() {
+    pub(crate) async fn mds_connection(self: &Arc<Self>, deadline: Duration) -> Result<Arc<MdsConnection<D>>> {
+        if let Some(link) = lock(&self.mds_connection).clone() {
             return Ok(link);
         }
         let _one = self
-            .linking
+            .connecting
             .acquire(&self.driver, deadline)
             .await
-            .map_err(|refused| self.waited(refused))?;
-        if let Some(link) = lock(&self.link).clone() {
+            .map_err(|refused| self.wait_error(refused))?;
+        if let Some(link) = lock(&self.mds_connection).clone() {
             return Ok(link);
         }
         self.check_time(deadline, || self.mds_name())?;
         let link = Arc::new(self.connect_link(deadline).await?);
-        self.mds_away.answered();
-        *lock(&self.link) = Some(Arc::clone(&link));
+        self.mds_status.set_responsive();
+        *lock(&self.mds_connection) = Some(Arc::clone(&link));
         Ok(link)
     }
 
@@ -85,13 +85,13 @@ impl<D: Driver> Engine<D> {
         let known = lock(&self.session).clone();
         match known {
             Some(session) => Ok(session),
-            None => self.link(deadline).await.map(|link| Arc::clone(&link.session)),
+            None => self.mds_connection(deadline).await.map(|link| Arc::clone(&link.session)),
         }
     }
 
     /// Drops a broken connection, unless another one has replaced it.
-    pub(crate) fn unlink(&self, link: &Arc<Link<D>>) {
-        let mut current = lock(&self.link);
+    pub(crate) fn drop_mds_connection(&self, link: &Arc<MdsConnection<D>>) {
+        let mut current = lock(&self.mds_connection);
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
             *current = None;
         }
@@ -99,20 +99,20 @@ impl<D: Driver> Engine<D> {
 
     /// The error of a call that got no connection or slot. It may have used its whole time while
     /// another task tried to connect.
-    pub(crate) fn waited(&self, refused: Refused) -> Error {
-        let error = self.crowded(refused);
-        if refused == Refused::Late {
-            self.waited_in_vain(Some(&self.mds_away), &error);
+    pub(crate) fn wait_error(&self, refused: WaitRefused) -> Error {
+        let error = self.queue_error(refused);
+        if refused == WaitRefused::Late {
+            self.note_unresponsive(Some(&self.mds_status), &error);
         }
         error
     }
 
-    pub(crate) fn crowded(&self, refused: Refused) -> Error {
+    pub(crate) fn queue_error(&self, refused: WaitRefused) -> Error {
         let why = match refused {
-            Refused::Late => {
+            WaitRefused::Late => {
                 format!("waited {:?} for other calls of this program to end", self.config.timeout)
             }
-            Refused::Crowded => "too many calls of this program wait already".to_owned(),
+            WaitRefused::Crowded => "too many calls of this program wait already".to_owned(),
         };
         Error::new(Status::Unreachable, why).at(self.mds_name())
     }
@@ -125,7 +125,7 @@ impl<D: Driver> Engine<D> {
         )
     }
 
-    async fn connect_link(self: &Arc<Self>, deadline: Duration) -> Result<Link<D>> {
+    async fn connect_link(self: &Arc<Self>, deadline: Duration) -> Result<MdsConnection<D>> {
         let started = self.driver.now();
         let mut backoff = Backoff::new(deadline);
         loop {
@@ -135,7 +135,7 @@ impl<D: Driver> Engine<D> {
             };
             // The session ended while it was reclaimed: the next attempt notices that and opens a
             // new one.
-            if !is_passing(error.status()) && error.status() != Status::NoSession {
+            if !is_transient(error.status()) && error.status() != Status::NoSession {
                 return Err(error);
             }
             let waited_for = self.driver.now().saturating_sub(started);
@@ -147,16 +147,16 @@ impl<D: Driver> Engine<D> {
             }
             if !backoff.wait(&self.driver).await {
                 let error = error.given_up(self.driver.now().saturating_sub(started));
-                self.waited_in_vain(Some(&self.mds_away), &error);
+                self.note_unresponsive(Some(&self.mds_status), &error);
                 return Err(error);
             }
         }
     }
 
-    async fn try_link(self: &Arc<Self>, deadline: Duration) -> Result<Link<D>> {
+    async fn try_link(self: &Arc<Self>, deadline: Duration) -> Result<MdsConnection<D>> {
         let endpoint = self.mds_endpoint()?;
         let server = endpoint.name();
-        let shared = self.driver.connect_shared(&endpoint, self.attempt(deadline)).await?;
+        let shared = self.driver.connect_shared(&endpoint, self.attempt_deadline(deadline)).await?;
         let known = lock(&self.session).clone();
         let mut reply = self.open_session(&shared, &server, known.as_ref(), deadline).await;
         if reply.as_ref().is_err_and(|error| error.status() == Status::NoSession) && known.is_some()
@@ -164,7 +164,7 @@ impl<D: Driver> Engine<D> {
             reply = self.open_session(&shared, &server, None, deadline).await;
         }
         let reply = reply?;
-        self.take_map(&reply.map);
+        self.apply_map(&reply.map);
         let session = match known.filter(|known| known.id == reply.session) {
             Some(known) => {
                 known.reclaimed(&reply);
@@ -173,9 +173,9 @@ impl<D: Driver> Engine<D> {
             None => Arc::new(Session::new(&reply, endpoint.cluster)),
         };
         *lock(&self.session) = Some(Arc::clone(&session));
-        let run = Run { session: reply.session, epoch: reply.epoch };
-        self.leasing.met(run);
-        let link = Link { shared, session, server, run, identities: Mutex::default() };
+        let run = ServerEpoch { session: reply.session, epoch: reply.epoch };
+        self.lease_client.set_epoch(run);
+        let link = MdsConnection { shared, session, server, epoch: run, identities: Mutex::default() };
         self.reclaim(&link, deadline).await?;
         Ok(link)
     }
@@ -191,7 +191,7 @@ impl<D: Driver> Engine<D> {
             session: known.map(|known| known.id),
             client: self.config.client_name.clone(),
         };
-        let deadline = self.attempt(deadline);
+        let deadline = self.attempt_deadline(deadline);
         let reply = self.exchange(shared, Some(&Envelope::PLAIN), &call, deadline).await;
         reply.map_err(|failure| failure.into_error(server))
     }
@@ -204,20 +204,20 @@ impl<D: Driver> Engine<D> {
         envelope: Option<&Envelope>,
         call: &C,
         deadline: Duration,
-    ) -> Result<C::Reply, Attempt>
+    ) -> Result<C::Reply, CallFailure>
     where
         C::Reply: Send,
     {
         let body = match envelope {
-            Some(envelope) => enveloped(envelope, call),
+            Some(envelope) => with_envelope(envelope, call),
             None => call.to_bytes(),
         };
         let answer =
-            self.driver.call(shared, C::OP, &body, deadline).await.map_err(Attempt::Net)?;
+            self.driver.call(shared, C::OP, &body, deadline).await.map_err(CallFailure::Net)?;
         match decode_outcome::<C::Reply>(&answer.body) {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
-            Err(error) => Err(Attempt::Broken(error)),
+            Ok(Err(failure)) => Err(CallFailure::Refused(failure)),
+            Err(error) => Err(CallFailure::Malformed(error)),
         }
     }
 
@@ -244,23 +244,23 @@ impl<D: Driver> Engine<D> {
 
     /// The deadline of one attempt: a third of a call's time. If a connection loses a reply, time
     /// is left for two more attempts.
-    pub(crate) fn attempt(&self, deadline: Duration) -> Duration {
+    pub(crate) fn attempt_deadline(&self, deadline: Duration) -> Duration {
         deadline.min(self.driver.now().saturating_add(self.config.timeout / 3))
     }
 
     /// How long an I/O daemon may move no byte in one attempt: for the same reason, but a transfer
     /// that makes progress is not interrupted.
-    pub(crate) fn silence(&self, deadline: Duration) -> Duration {
-        self.attempt(deadline).saturating_sub(self.driver.now())
+    pub(crate) fn attempt_timeout(&self, deadline: Duration) -> Duration {
+        self.attempt_deadline(deadline).saturating_sub(self.driver.now())
     }
 
     /// The part of an exchange since `begun` in which no daemon was idle, whatever its outcome:
     /// bytes moved, or the exchange waited for its turn.
-    pub(crate) fn moved(&self, begun: Duration, silence_max: Duration) -> Duration {
+    pub(crate) fn active_time(&self, begun: Duration, silence_max: Duration) -> Duration {
         self.driver.now().saturating_sub(begun).saturating_sub(silence_max)
     }
 
-    pub(crate) fn take_map(self: &Arc<Self>, map: &ClusterMap) {
+    pub(crate) fn apply_map(self: &Arc<Self>, map: &ClusterMap) {
         for iod in &map.iods {
             let pool = self.pool(iod.id);
             pool.set_addresses(&iod.addresses);
@@ -269,18 +269,18 @@ impl<D: Driver> Engine<D> {
             }
         }
         lock(&self.service).map_epoch = Some(map.epoch);
-        self.given_up.see(map);
+        self.down_daemons.apply_map(map);
     }
 
     /// Defines the identity number on this connection, unless the server knows its current meaning.
-    pub(crate) async fn ensure_identity(
+    pub(crate) async fn define_identity(
         &self,
-        link: &Link<D>,
+        link: &MdsConnection<D>,
         number: u32,
         deadline: Duration,
-    ) -> Result<(), Attempt> {
+    ) -> Result<(), CallFailure> {
         // The caller holds the number, so its meaning cannot change before the reply.
-        let Some((meaning, identity)) = lock(&self.identities).meaning(number) else {
+        let Some((meaning, identity)) = lock(&self.identities).identity_of(number) else {
             return Ok(());
         };
         if lock(&link.identities).get(&number) == Some(&meaning) {
@@ -294,23 +294,23 @@ impl<D: Driver> Engine<D> {
 }
 
 /// How one attempt of a call failed.
-pub(crate) enum Attempt {
+pub(crate) enum CallFailure {
     Net(NetError),
     Refused(braid_types::Failure),
-    Broken(braid_wire::WireError),
+    Malformed(braid_wire::WireError),
 }
 
-impl Attempt {
+impl CallFailure {
     pub(crate) fn into_error(self, server: &str) -> Error {
         match self {
             Self::Net(error) => error.into(),
             Self::Refused(failure) => Error::refused(server, failure),
-            Self::Broken(error) => Error::broken(server, error),
+            Self::Malformed(error) => Error::malformed_reply(server, error),
         }
     }
 }
 
-fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
+fn with_envelope<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
     let mut body = Vec::with_capacity(BODY_BYTES);
     envelope.encode(&mut body);
     call.encode(&mut body);
@@ -318,7 +318,7 @@ fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
 }
 
 /// Whether the same call may succeed a moment later.
-pub(crate) fn is_passing(status: Status) -> bool {
+pub(crate) fn is_transient(status: Status) -> bool {
     matches!(
         status,
         Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::NotServing

@@ -31,7 +31,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The reason why no permit was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum WaitRefused {
     /// The deadline passed.
     Late,
     /// Too many tasks wait already.
@@ -39,12 +39,12 @@ pub(crate) enum Refused {
 }
 
 #[derive(Debug)]
-pub(crate) struct Gate {
-    state: Mutex<State>,
+pub(crate) struct Semaphore {
+    state: Mutex<WaitQueue>,
 }
 
 #[derive(Debug)]
-struct State {
+struct WaitQueue {
     free: usize,
     next_ticket: u64,
     waiters: VecDeque<(u64, Waker)>,
@@ -52,11 +52,11 @@ struct State {
 
 /// One permit. Dropping it frees it.
 #[derive(Debug)]
-pub(crate) struct Permit<'a>(&'a Gate);
+pub(crate) struct Permit<'a>(&'a Semaphore);
 
-impl Gate {
+impl Semaphore {
     pub(crate) fn new(size: usize) -> Self {
-        Self { state: Mutex::new(State { free: size, next_ticket: 0, waiters: VecDeque::new() }) }
+        Self { state: Mutex::new(WaitQueue { free: size, next_ticket: 0, waiters: VecDeque::new() }) }
     }
 
     /// Waits for a permit until `deadline`, a time of the driver.
@@ -69,7 +69,7 @@ impl Gate {
     }
 
     /// Wakes all waiters, so that those whose deadline has passed give up.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake_expired(&self) {
         let waiters = std::mem::take(&mut lock(&self.state).waiters);
         waiters.into_iter().for_each(|(_, waker)| waker.wake());
     }
@@ -94,14 +94,14 @@ impl Drop for Permit<'_> {
 /// A future that waits for a permit.
 #[derive(Debug)]
 pub(crate) struct Acquire<'g, 'd, D> {
-    gate: &'g Gate,
+    gate: &'g Semaphore,
     driver: &'d D,
     deadline: Duration,
     ticket: Option<u64>,
 }
 
 impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
-    type Output = Result<Permit<'g>, Refused>;
+    type Output = Result<Permit<'g>, WaitRefused>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let gate = self.gate;
@@ -114,10 +114,10 @@ impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
             return Poll::Ready(Ok(Permit(gate)));
         }
         if self.driver.now() >= self.deadline {
-            return Poll::Ready(Err(Refused::Late));
+            return Poll::Ready(Err(WaitRefused::Late));
         }
         if state.waiters.len() >= WAITERS_MAX {
-            return Poll::Ready(Err(Refused::Crowded));
+            return Poll::Ready(Err(WaitRefused::Crowded));
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;

@@ -8,29 +8,29 @@ use braid_net::Driver;
 use braid_types::{Status, limits::AWAIT_RECALLS_MS};
 use braid_wire::message::mds::{AwaitRecalls, Envelope};
 
-use super::{Engine, Run, gate::lock};
+use super::{Engine, ServerEpoch, semaphore::lock};
 use crate::{
     error::{Error, Result},
-    lease::{Duty, Recalled},
+    lease::{RequiredAction, Recalled},
 };
 
 /// Additional time for a reply, beyond the time that the server may hold it back.
-const ANSWER_MS: u64 = 2_000;
+const REPLY_MS: u64 = 2_000;
 /// The wait after a failure.
-const REST: Duration = Duration::from_millis(100);
+const RETRY_WAIT: Duration = Duration::from_millis(100);
 
 /// A connection that waits for recalls.
-pub(crate) struct Channel<D: Driver> {
+pub(crate) struct RecallChannel<D: Driver> {
     shared: D::Shared,
-    run: Run,
+    run: ServerEpoch,
     server: String,
 }
 
 /// What the thread that carries out recalls must do.
 #[derive(Debug)]
-pub enum Notice {
+pub enum RecallNotice {
     /// All leases are lost: drop everything, then call [`Engine::all_dropped`] with this number.
-    LostAll(u64),
+    AllLost(u64),
     /// Recalled leases; end each with [`Engine::carried_out`].
     Recalled(Vec<Recalled>),
     /// Nothing to do: call again.
@@ -42,27 +42,27 @@ pub enum Notice {
 impl<D: Driver> Engine<D> {
     /// Waits, for a bounded time, for something to do about leases. Called repeatedly by one task
     /// or thread that does nothing else.
-    pub async fn next_notice(self: &Arc<Self>) -> Notice {
-        if !self.is_ours() || self.leasing.has_ended() {
-            return Notice::Ended;
+    pub async fn next_notice(self: &Arc<Self>) -> RecallNotice {
+        if !self.is_ours() || self.lease_client.has_ended() {
+            return RecallNotice::Ended;
         }
-        match self.leasing.duty(self.driver.now()) {
-            Duty::Drop(lost) => Notice::LostAll(lost),
-            Duty::Await(seen, until) => match self.await_recalls(seen, until).await {
-                Ok(recalled) if recalled.is_empty() => Notice::Quiet,
-                Ok(recalled) => Notice::Recalled(recalled),
+        match self.lease_client.required_action(self.driver.now()) {
+            RequiredAction::Invalidate(lost) => RecallNotice::AllLost(lost),
+            RequiredAction::AwaitRecalls(seen, until) => match self.await_recalls(seen, until).await {
+                Ok(recalled) if recalled.is_empty() => RecallNotice::Quiet,
+                Ok(recalled) => RecallNotice::Recalled(recalled),
                 Err(_) => {
-                    *lock(&self.leasing.channel) = None;
-                    self.driver.sleep(REST).await;
-                    Notice::Quiet
+                    *lock(&self.lease_client.channel) = None;
+                    self.driver.sleep(RETRY_WAIT).await;
+                    RecallNotice::Quiet
                 }
             },
         }
     }
 
     /// The caches were dropped for all lease losses up to this number.
-    pub fn all_dropped(&self, lost: u64) {
-        self.leasing.holding().all_dropped(lost);
+    pub fn all_invalidated(&self, lost: u64) {
+        self.lease_client.state().all_invalidated(lost);
     }
 
     async fn await_recalls(
@@ -71,10 +71,10 @@ impl<D: Driver> Engine<D> {
         until: Option<Duration>,
     ) -> Result<Vec<Recalled>> {
         let sent = self.driver.now();
-        let deadline = sent + Duration::from_millis(AWAIT_RECALLS_MS + ANSWER_MS);
+        let deadline = sent + Duration::from_millis(AWAIT_RECALLS_MS + REPLY_MS);
         let deadline = until.map_or(deadline, |until| until.min(deadline));
         let channel = self.recall_channel(deadline).await?;
-        if !self.leasing.may_await(channel.run, seen, sent) {
+        if !self.lease_client.may_await(channel.run, seen, sent) {
             // The client connected to another epoch meanwhile, which would take this call as the
             // confirmation that everything cached before is dropped.
             return Ok(Vec::new());
@@ -83,30 +83,30 @@ impl<D: Driver> Engine<D> {
         let recalls = self.exchange(&channel.shared, Some(&Envelope::PLAIN), &call, deadline).await;
         let recalls = recalls.map_err(|failure| failure.into_error(&channel.server))?;
         let now = self.driver.now();
-        let mut holding = self.leasing.holding();
+        let mut holding = self.lease_client.state();
         holding.renewed(channel.run, sent, now);
         Ok(holding.recalls(channel.run, &recalls, now))
     }
 
-    async fn recall_channel(self: &Arc<Self>, deadline: Duration) -> Result<Arc<Channel<D>>> {
-        let link = self.link(deadline).await?;
-        let known = lock(&self.leasing.channel).clone();
-        if let Some(channel) = known.filter(|channel| channel.run == link.run) {
+    async fn recall_channel(self: &Arc<Self>, deadline: Duration) -> Result<Arc<RecallChannel<D>>> {
+        let link = self.mds_connection(deadline).await?;
+        let known = lock(&self.lease_client.channel).clone();
+        if let Some(channel) = known.filter(|channel| channel.run == link.epoch) {
             return Ok(channel);
         }
         let endpoint = self.mds_endpoint()?;
-        let shared = self.driver.connect_shared(&endpoint, self.attempt(deadline)).await?;
+        let shared = self.driver.connect_shared(&endpoint, self.attempt_deadline(deadline)).await?;
         let reply = self.open_session(&shared, &link.server, Some(&link.session), deadline).await?;
-        let run = Run { session: reply.session, epoch: reply.epoch };
-        if run != link.run {
+        let run = ServerEpoch { session: reply.session, epoch: reply.epoch };
+        if run != link.epoch {
             // The server restarted, and the other connection has not noticed yet. That connection
             // must reclaim first.
-            self.unlink(&link);
+            self.drop_mds_connection(&link);
             return Err(Error::refused(&link.server, Status::TryAgain.into()));
         }
-        let channel = Arc::new(Channel { shared, run, server: link.server.clone() });
-        if !self.leasing.has_ended() {
-            *lock(&self.leasing.channel) = Some(Arc::clone(&channel));
+        let channel = Arc::new(RecallChannel { shared, run, server: link.server.clone() });
+        if !self.lease_client.has_ended() {
+            *lock(&self.lease_client.channel) = Some(Arc::clone(&channel));
         }
         Ok(channel)
     }

@@ -14,9 +14,9 @@ use crate::error::Result;
 const VERSION: u32 = 0x4252_4302;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Announcement {
+pub(super) struct TaskRequest {
     /// The reason why the task cannot take part; otherwise the length of its pieces.
-    pub(super) verdict: Outcome,
+    pub(super) readiness: Outcome,
     /// The identifier of the collective request, if this task is its leader.
     pub(super) id: [u8; 16],
     pub(super) file: FileIndex,
@@ -28,16 +28,16 @@ pub(super) struct Announcement {
     pub(super) request: Request,
 }
 
-impl Announcement {
+impl TaskRequest {
     /// The average length of its pieces, in bytes.
     pub(super) fn pieces(&self) -> u64 {
-        self.verdict.bytes()
+        self.readiness.bytes()
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         VERSION.encode(&mut out);
-        self.verdict.encode(&mut out);
+        self.readiness.encode(&mut out);
         self.id.encode(&mut out);
         self.file.encode(&mut out);
         self.session.encode(&mut out);
@@ -61,7 +61,7 @@ impl Announcement {
             return Err(WireError::Unknown);
         }
         Ok(Self {
-            verdict: Outcome::decode(from)?,
+            readiness: Outcome::decode(from)?,
             id: Wire::decode(from)?,
             file: Wire::decode(from)?,
             session: Wire::decode(from)?,
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn an_announcement_survives_its_way_and_does_not_grow_with_the_blocks() {
-        let of = |blocks: u64| Announcement {
-            verdict: Outcome::done(4096),
+        let of = |blocks: u64| TaskRequest {
+            readiness: Outcome::done(4096),
             id: [7; 16],
             file: FileIndex(9),
             session: 3,
@@ -114,10 +114,10 @@ mod tests {
                 bytes: 4096 * blocks,
             },
         };
-        assert_eq!(Announcement::from_bytes(&of(5).to_bytes()).unwrap(), of(5));
+        assert_eq!(TaskRequest::from_bytes(&of(5).to_bytes()).unwrap(), of(5));
         assert_eq!(of(1).to_bytes().len(), of(1 << 30).to_bytes().len());
         let mut other = of(1).to_bytes();
         other[0] ^= 1;
-        assert!(Announcement::from_bytes(&other).is_err(), "of another version");
+        assert!(TaskRequest::from_bytes(&other).is_err(), "of another version");
     }
 }

@@ -27,41 +27,41 @@ use braid_wire::{
     message::iod::{ReturnReservation, ReservationAccount},
 };
 
-pub(crate) use account::{PoolRoom, RoomAsk};
+pub(crate) use account::{DaemonReservation, ReservationRequest};
 
 use super::{
     Engine, OpenFile,
-    gate::lock,
-    pool::{Pool, Pooled},
+    semaphore::lock,
+    pool::{Pool, PooledConnection},
 };
 
 /// Space is reserved in steps of the file, so that most consecutive writes find it reserved
 /// already.
 const STEP_BYTES: u64 = 64 << 10;
 /// The longest delay of others by the return of space. What is not returned expires.
-const RETURN: Duration = Duration::from_secs(1);
+const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Space reserved for a contiguous range of a file at every daemon that stores it. When dropped,
 /// the space is free for other writes of this client; see [`OpenFile::hold_room`].
 #[derive(Debug, Default)]
-pub struct HeldRoom {
+pub struct Reservation {
     start: u64,
     end: u64,
-    parts: Vec<Part>,
+    parts: Vec<DaemonShare>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct DaemonShare {
     iod: IodId,
-    room: Arc<PoolRoom>,
+    reservation: Arc<DaemonReservation>,
     bytes: u64,
 }
 
 /// The reservation of bytes that are being written. Released when dropped.
 #[derive(Debug)]
-pub(super) struct Spent(HeldRoom);
+pub(super) struct UsedReservation(Reservation);
 
-impl HeldRoom {
+impl Reservation {
     /// Whether it covers these bytes of its file.
     pub fn covers(&self, offset: u64, bytes: u64) -> bool {
         bytes == 0
@@ -69,22 +69,22 @@ impl HeldRoom {
                 && offset.checked_add(bytes).is_some_and(|end| end <= self.end))
     }
 
-    fn add(&mut self, iod: IodId, room: &Arc<PoolRoom>, bytes: u64) {
+    fn add(&mut self, iod: IodId, room: &Arc<DaemonReservation>, bytes: u64) {
         match self.parts.iter_mut().find(|part| part.iod == iod) {
             Some(part) => part.bytes += bytes,
-            None => self.parts.push(Part { iod, room: Arc::clone(room), bytes }),
+            None => self.parts.push(DaemonShare { iod, reservation: Arc::clone(room), bytes }),
         }
     }
 }
 
-impl Drop for HeldRoom {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.parts.iter().for_each(|part| part.room.give_back(part.bytes));
+        self.parts.iter().for_each(|part| part.reservation.put_back(part.bytes));
     }
 }
 
-impl Spent {
-    pub(super) fn of(held: &mut HeldRoom) -> Self {
+impl UsedReservation {
+    pub(super) fn of(held: &mut Reservation) -> Self {
         Self(std::mem::take(held))
     }
 
@@ -94,9 +94,9 @@ impl Spent {
     }
 }
 
-impl Drop for Spent {
+impl Drop for UsedReservation {
     fn drop(&mut self) {
-        self.0.parts.drain(..).for_each(|part| part.room.let_go(part.bytes));
+        self.0.parts.drain(..).for_each(|part| part.reservation.release(part.bytes));
     }
 }
 
@@ -108,7 +108,7 @@ impl<D: Driver> OpenFile<D> {
     ///
     /// `held` belongs to this file and to one contiguous range: bytes between its range and these
     /// are reserved, too.
-    pub fn hold_room(&self, offset: u64, bytes: u64, held: &mut HeldRoom) -> bool {
+    pub fn reserve_space(&self, offset: u64, bytes: u64, held: &mut Reservation) -> bool {
         if held.covers(offset, bytes) {
             return true;
         }
@@ -126,36 +126,36 @@ impl<D: Driver> OpenFile<D> {
             true => ((start, start), (start, end)),
             false => ((held.start, held.end), (start.min(held.start), end.max(held.end))),
         };
-        let (grant, now) = (self.grant(), self.engine().driver().now());
-        let mut more = HeldRoom::default();
+        let (grant, now) = (self.state(), self.engine().driver().now());
+        let mut more = Reservation::default();
         for (low, high) in [(new.0, old.0), (old.1, new.1)] {
             // A range that the layout cannot map is refused when it is written.
-            let Ok(costs) = grant.map.room(low, high) else { return false };
+            let Ok(costs) = grant.map.bytes_per_target(low, high) else { return false };
             for (target, bytes) in costs {
-                let room = &grant.pools[target].room;
-                if !room.hold(bytes, now) {
+                let room = &grant.pools[target].reservation;
+                if !room.take(bytes, now) {
                     return false;
                 }
                 more.add(grant.map.targets()[target].iod, room, bytes);
             }
         }
         (held.start, held.end) = new;
-        more.parts.drain(..).for_each(|part| held.add(part.iod, &part.room, part.bytes));
+        more.parts.drain(..).for_each(|part| held.add(part.iod, &part.reservation, part.bytes));
         true
     }
 }
 
 impl<D: Driver> Engine<D> {
     /// Returns space that was not used for long, or `all` space that is not held.
-    pub(crate) async fn return_room(self: &Arc<Self>, all: bool) {
+    pub(crate) async fn return_reservations(self: &Arc<Self>, all: bool) {
         // In the order of the daemons, so that a simulated run is reproducible.
         let pools: BTreeMap<IodId, Arc<Pool<D>>> =
             lock(&self.pools).iter().map(|(iod, pool)| (*iod, Arc::clone(pool))).collect();
-        let deadline = self.driver.now().saturating_add(RETURN.min(self.config.timeout));
+        let deadline = self.driver.now().saturating_add(RETURN_TIMEOUT.min(self.config.timeout));
         // The space of an abandoned write is released. But the daemon must not learn that while it
         // may still execute the write.
-        for pool in pools.into_values().filter(|pool| pool.owed.is_empty()) {
-            let Some(account) = pool.room.to_return(self.driver.now(), all) else { continue };
+        for pool in pools.into_values().filter(|pool| pool.abandoned.is_empty()) {
+            let Some(account) = pool.reservation.to_return(self.driver.now(), all) else { continue };
             // An unresponsive daemon must not delay others for long. The rest is returned next
             // time, or expires.
             if self.return_to(&pool, account, deadline).await.is_none() {
@@ -171,7 +171,7 @@ impl<D: Driver> Engine<D> {
         deadline: Duration,
     ) -> Option<()> {
         let (lease, pooled) = pool.checkout(self, deadline).await.ok()?;
-        let Pooled { connection, meta } = *pooled;
+        let PooledConnection { connection, meta } = *pooled;
         let mut connections = [connection];
         let body = ReturnReservation { account: account.clone() }.to_bytes();
         let op = ReturnReservation::OP;
@@ -188,12 +188,12 @@ impl<D: Driver> Engine<D> {
         let [connection] = connections;
         match batch[0].outcome.take() {
             Some(Ok(answer)) => {
-                lease.give_back(Box::new(Pooled { connection, meta }));
+                lease.put_back(Box::new(PooledConnection { connection, meta }));
                 // A refusal means that the daemon has reserved nothing for us.
-                decode_outcome::<()>(&answer.body).is_ok().then(|| pool.room.returned(&account))
+                decode_outcome::<()>(&answer.body).is_ok().then(|| pool.reservation.returned(&account))
             }
             _ => {
-                lease.give_up(connection, &meta);
+                lease.drop_connection(connection, &meta);
                 None
             }
         }

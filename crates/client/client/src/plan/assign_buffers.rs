@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use super::Piece;
 
 /// For each window, a list of pieces: the slices of `buffers` that they name, in order.
-pub(crate) fn deal<'b>(buffers: &'b [IoSlice<'_>], windows: &[&[Piece]]) -> Vec<Vec<IoSlice<'b>>> {
+pub(crate) fn assign_buffers<'b>(buffers: &'b [IoSlice<'_>], windows: &[&[Piece]]) -> Vec<Vec<IoSlice<'b>>> {
     let mut dealt: Vec<Vec<IoSlice<'b>>> =
         windows.iter().map(|pieces| Vec::with_capacity(pieces.len())).collect();
     let mut cursor = Cursor::new(buffers.iter().map(|buffer| &buffer[..]));
@@ -21,7 +21,7 @@ pub(crate) fn deal<'b>(buffers: &'b [IoSlice<'_>], windows: &[&[Piece]]) -> Vec<
 }
 
 /// As [`deal`], for receiving.
-pub(crate) fn deal_mut<'b>(
+pub(crate) fn assign_buffers_mut<'b>(
     buffers: &'b mut [IoSliceMut<'_>],
     windows: &[&[Piece]],
 ) -> Vec<Vec<IoSliceMut<'b>>> {
@@ -138,7 +138,7 @@ mod tests {
             }).collect();
 
             let shared: Vec<IoSlice<'_>> = user.iter().map(|buffer| IoSlice::new(buffer)).collect();
-            let got: Vec<Vec<u8>> = deal(&shared, &lists)
+            let got: Vec<Vec<u8>> = assign_buffers(&shared, &lists)
                 .iter()
                 .map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect())
                 .collect();
@@ -146,7 +146,7 @@ mod tests {
 
             let mut own: Vec<IoSliceMut<'_>> =
                 user.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-            let got: Vec<Vec<u8>> = deal_mut(&mut own, &lists)
+            let got: Vec<Vec<u8>> = assign_buffers_mut(&mut own, &lists)
                 .iter()
                 .map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect())
                 .collect();

@@ -22,33 +22,33 @@ use std::sync::{
 
 use braid_types::{ConnectionId, SessionId, limits::ABANDONED_CONNECTIONS_MAX};
 
-use super::gate::lock;
+use super::semaphore::lock;
 
 #[derive(Debug, Default)]
-pub(crate) struct Owed {
+pub(crate) struct AbandonedWrites {
     /// Whether the list is not empty.
-    some: AtomicBool,
+    has_any: AtomicBool,
     connections: Mutex<Vec<(SessionId, ConnectionId)>>,
 }
 
-impl Owed {
+impl AbandonedWrites {
     /// The connection was dropped.
     pub(crate) fn add(&self, session: SessionId, connection: ConnectionId) {
         let mut connections = lock(&self.connections);
         connections.push((session, connection));
-        self.some.store(true, Ordering::Release);
+        self.has_any.store(true, Ordering::Release);
     }
 
     /// Whether the list is empty. Takes no lock, so that the usual write pays nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.some.load(Ordering::Acquire)
+        !self.has_any.load(Ordering::Acquire)
     }
 
     /// The listed connections of this session, at most as many as fit one message.
-    pub(crate) fn of(&self, session: SessionId) -> Vec<ConnectionId> {
+    pub(crate) fn in_session(&self, session: SessionId) -> Vec<ConnectionId> {
         let mut connections = lock(&self.connections);
         connections.retain(|(of, _)| *of == session);
-        self.some.store(!connections.is_empty(), Ordering::Release);
+        self.has_any.store(!connections.is_empty(), Ordering::Release);
         connections
             .iter()
             .map(|(_, connection)| *connection)
@@ -57,10 +57,10 @@ impl Owed {
     }
 
     /// The daemon has abandoned these.
-    pub(crate) fn settle(&self, abandoned: &[ConnectionId]) {
+    pub(crate) fn remove(&self, abandoned: &[ConnectionId]) {
         let mut connections = lock(&self.connections);
         connections.retain(|(_, connection)| !abandoned.contains(connection));
-        self.some.store(!connections.is_empty(), Ordering::Release);
+        self.has_any.store(!connections.is_empty(), Ordering::Release);
     }
 }
 
@@ -74,37 +74,37 @@ mod tests {
 
     #[test]
     fn a_connection_is_listed_until_the_daemon_has_abandoned_it() {
-        let owed = Owed::default();
-        assert_eq!(owed.of(SessionId(1)), []);
+        let owed = AbandonedWrites::default();
+        assert_eq!(owed.in_session(SessionId(1)), []);
         owed.add(SessionId(1), id(1));
         owed.add(SessionId(1), id(2));
         assert_eq!(
-            owed.of(SessionId(1)),
+            owed.in_session(SessionId(1)),
             [id(1), id(2)],
             "asked for, not taken: the answer may not come"
         );
-        owed.settle(&[id(1)]);
-        assert_eq!(owed.of(SessionId(1)), [id(2)]);
-        owed.settle(&[id(2)]);
-        assert_eq!(owed.of(SessionId(1)), []);
+        owed.remove(&[id(1)]);
+        assert_eq!(owed.in_session(SessionId(1)), [id(2)]);
+        owed.remove(&[id(2)]);
+        assert_eq!(owed.in_session(SessionId(1)), []);
     }
 
     #[test]
     fn connections_of_an_ended_session_are_left_to_its_fence() {
-        let owed = Owed::default();
+        let owed = AbandonedWrites::default();
         owed.add(SessionId(1), id(1));
         owed.add(SessionId(2), id(2));
-        assert_eq!(owed.of(SessionId(2)), [id(2)]);
+        assert_eq!(owed.in_session(SessionId(2)), [id(2)]);
     }
 
     #[test]
     fn more_connections_than_fit_one_message_are_abandoned_in_parts() {
-        let owed = Owed::default();
+        let owed = AbandonedWrites::default();
         let number = |n: usize| ConnectionId(std::array::from_fn(|at| (n >> (8 * (at % 2))) as u8));
         (0..=ABANDONED_CONNECTIONS_MAX).for_each(|n| owed.add(SessionId(1), number(n)));
-        let first = owed.of(SessionId(1));
+        let first = owed.in_session(SessionId(1));
         assert_eq!(first.len(), ABANDONED_CONNECTIONS_MAX);
-        owed.settle(&first);
-        assert_eq!(owed.of(SessionId(1)).len(), 1);
+        owed.remove(&first);
+        assert_eq!(owed.in_session(SessionId(1)).len(), 1);
     }
 }

@@ -28,33 +28,33 @@ use crate::error::Error;
 
 /// How long a server counts as unresponsive. The kernel repeats its requests within milliseconds,
 /// and a server that is back should be used soon.
-const REMEMBERED: Duration = Duration::from_secs(3);
+const UNRESPONSIVE_TIME: Duration = Duration::from_secs(3);
 /// The time of a query to an unresponsive server: enough for a connection and a reply if it is
 /// back.
-const PROBE: Duration = Duration::from_millis(500);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Whether one server is unresponsive.
 #[derive(Debug, Default)]
-pub(crate) struct Away {
+pub(crate) struct ServerStatus {
     /// The end of the state, in milliseconds of the driver's time; 0: responsive.
     until_ms: AtomicU64,
 }
 
-impl Away {
-    fn begin(&self, now: Duration) {
-        let until = now.saturating_add(REMEMBERED).as_millis();
+impl ServerStatus {
+    fn set_unresponsive(&self, now: Duration) {
+        let until = now.saturating_add(UNRESPONSIVE_TIME).as_millis();
         self.until_ms.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// The server has answered.
-    pub(crate) fn answered(&self) {
+    pub(crate) fn set_responsive(&self) {
         if self.until_ms.load(Ordering::Relaxed) != 0 {
             self.until_ms.store(0, Ordering::Relaxed);
         }
     }
 
     /// Whether the server is unresponsive. Reads the clock only if necessary.
-    fn is_at(&self, now: impl FnOnce() -> Duration) -> bool {
+    fn is_unresponsive_at(&self, now: impl FnOnce() -> Duration) -> bool {
         let until_ms = self.until_ms.load(Ordering::Relaxed);
         until_ms != 0 && now().as_millis() < u128::from(until_ms)
     }
@@ -62,22 +62,22 @@ impl Away {
 
 impl<D: Driver> Engine<D> {
     /// The deadline of a query to these servers: earlier if one is unresponsive.
-    pub(crate) fn cut_short<'a>(
+    pub(crate) fn shorten_deadline<'a>(
         &self,
-        servers: impl IntoIterator<Item = &'a Away>,
+        servers: impl IntoIterator<Item = &'a ServerStatus>,
         deadline: Duration,
     ) -> Duration {
         let mut servers = servers.into_iter();
-        let is_away = servers.any(|server| server.is_at(|| self.driver.now()));
-        if is_away && self.driver.call_deadline().is_some_and(|bound| self.is_whole(bound)) {
-            deadline.min(self.driver.now().saturating_add(PROBE))
+        let is_away = servers.any(|server| server.is_unresponsive_at(|| self.driver.now()));
+        if is_away && self.driver.call_deadline().is_some_and(|bound| self.is_full_length(bound)) {
+            deadline.min(self.driver.now().saturating_add(PROBE_TIMEOUT))
         } else {
             deadline
         }
     }
 
     /// A call gave up after it had waited for the server that the error names.
-    pub(crate) fn waited_in_vain(&self, server: Option<&Away>, error: &Error) {
+    pub(crate) fn note_unresponsive(&self, server: Option<&ServerStatus>, error: &Error) {
         let Some(bound) = self.driver.call_deadline() else { return };
         if let Some(name) = error.server() {
             self.driver.blame(name);
@@ -85,15 +85,15 @@ impl<D: Driver> Engine<D> {
         let now = self.driver.now();
         // A call gives up when no time is left for another wait between two attempts.
         if let Some(server) = server
-            && self.is_whole(bound)
+            && self.is_full_length(bound)
             && now.saturating_add(backoff::LONGEST) >= bound.until
         {
-            server.begin(now);
+            server.set_unresponsive(now);
         }
     }
 
     /// Whether this is the deadline of a program's call, and not a shorter one.
-    fn is_whole(&self, bound: CallTimeLimit) -> bool {
+    fn is_full_length(&self, bound: CallTimeLimit) -> bool {
         bound.time >= self.config.timeout
     }
 
@@ -119,16 +119,16 @@ mod tests {
 
     #[test]
     fn a_server_is_away_for_a_moment_or_until_it_answers() {
-        let (away, now) = (Away::default(), Duration::from_secs(100));
-        assert!(!away.is_at(|| now));
-        away.begin(now);
-        assert!(away.is_at(|| now) && !away.is_at(|| now + REMEMBERED));
-        away.answered();
-        assert!(!away.is_at(|| now));
+        let (away, now) = (ServerStatus::default(), Duration::from_secs(100));
+        assert!(!away.is_unresponsive_at(|| now));
+        away.set_unresponsive(now);
+        assert!(away.is_unresponsive_at(|| now) && !away.is_unresponsive_at(|| now + UNRESPONSIVE_TIME));
+        away.set_responsive();
+        assert!(!away.is_unresponsive_at(|| now));
     }
 
     #[test]
     fn a_probe_ends_before_the_unresponsive_state_does() {
-        const { assert!(PROBE.as_millis() * 2 < REMEMBERED.as_millis()) };
+        const { assert!(PROBE_TIMEOUT.as_millis() * 2 < UNRESPONSIVE_TIME.as_millis()) };
     }
 }

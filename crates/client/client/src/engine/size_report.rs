@@ -16,38 +16,38 @@ use braid_wire::message::{
     types::ObjectInfo,
 };
 
-use super::gate::lock;
+use super::semaphore::lock;
 
 /// What is known of one open file's objects. `None`: the daemons must be queried.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<Option<Known>>);
+pub(crate) struct SizeReportState(Mutex<Option<ReportedObjects>>);
 
 #[derive(Debug, Default)]
-struct Known {
-    under_way: u32,
+struct ReportedObjects {
+    in_flight: u32,
     /// The file existed before the open: the state ends with the first write.
-    found: bool,
+    existed: bool,
     daemons: BTreeMap<IodId, (WriteVerifier, BTreeMap<PartIndex, ObjectInfo>)>,
 }
 
 /// A write in flight; each of its replies is passed to [`Told::wrote`]. Dropped before its end, its
 /// outcome is unknown.
 #[derive(Debug)]
-pub(crate) struct Telling<'a> {
-    told: &'a Told,
+pub(crate) struct PendingWrite<'a> {
+    state: &'a SizeReportState,
     ended: bool,
 }
 
-impl<'a> Telling<'a> {
-    pub(crate) fn begin(told: &'a Told) -> Self {
+impl<'a> PendingWrite<'a> {
+    pub(crate) fn begin(told: &'a SizeReportState) -> Self {
         let mut known = lock(&told.0);
         match known.as_mut() {
-            Some(Known { found: true, .. }) => *known = None,
-            Some(known) => known.under_way += 1,
+            Some(ReportedObjects { existed: true, .. }) => *known = None,
+            Some(known) => known.in_flight += 1,
             None => {}
         }
         drop(known);
-        Self { told, ended: false }
+        Self { state: told, ended: false }
     }
 
     /// Every daemon has confirmed its part.
@@ -56,21 +56,21 @@ impl<'a> Telling<'a> {
     }
 }
 
-impl Drop for Telling<'_> {
+impl Drop for PendingWrite<'_> {
     fn drop(&mut self) {
-        self.told.end(self.ended);
+        self.state.end(self.ended);
     }
 }
 
-impl Told {
+impl SizeReportState {
     /// For a new file, which has no objects.
-    pub(crate) fn made() -> Self {
-        Self(Mutex::new(Some(Known::default())))
+    pub(crate) fn of_new_file() -> Self {
+        Self(Mutex::new(Some(ReportedObjects::default())))
     }
 
     /// For an existing file that this handle has not written.
-    pub(crate) fn found() -> Self {
-        Self(Mutex::new(Some(Known { found: true, ..Known::default() })))
+    pub(crate) fn of_existing_file() -> Self {
+        Self(Mutex::new(Some(ReportedObjects { existed: true, ..ReportedObjects::default() })))
     }
 
     /// Whether a report exists, now or after the writes in flight.
@@ -79,20 +79,20 @@ impl Told {
     }
 
     /// Makes the state unknown for good.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn invalidate(&self) {
         *lock(&self.0) = None;
     }
 
     fn end(&self, whole: bool) {
         let mut known = lock(&self.0);
         match known.as_mut().filter(|_| whole) {
-            Some(known) => known.under_way -= 1,
+            Some(known) => known.in_flight -= 1,
             None => *known = None,
         }
     }
 
     /// A daemon has written, and reports its objects.
-    pub(crate) fn wrote(&self, iod: IodId, verifier: WriteVerifier, objects: &[ObjectInfo]) {
+    pub(crate) fn record_write(&self, iod: IodId, verifier: WriteVerifier, objects: &[ObjectInfo]) {
         let mut table = lock(&self.0);
         let Some(known) = table.as_mut() else { return };
         let (known_verifier, parts) =
@@ -115,9 +115,9 @@ impl Told {
     }
 
     /// The report to the metadata server.
-    pub(crate) fn tell(&self, open_id: u64) -> Option<SizeReport> {
+    pub(crate) fn report(&self, open_id: u64) -> Option<SizeReport> {
         let table = lock(&self.0);
-        let known = table.as_ref().filter(|known| known.under_way == 0)?;
+        let known = table.as_ref().filter(|known| known.in_flight == 0)?;
         let daemon = |(iod, (verifier, parts)): (
             &IodId,
             &(WriteVerifier, BTreeMap<PartIndex, ObjectInfo>),
@@ -152,17 +152,17 @@ mod tests {
         }
     }
 
-    fn write(told: &Told, verifier: WriteVerifier, objects: &[ObjectInfo]) {
-        let telling = Telling::begin(told);
-        told.wrote(IOD, verifier, objects);
+    fn write(told: &SizeReportState, verifier: WriteVerifier, objects: &[ObjectInfo]) {
+        let telling = PendingWrite::begin(told);
+        told.record_write(IOD, verifier, objects);
         telling.end();
     }
 
     #[test]
     fn the_latest_state_of_each_object_is_reported_in_any_order() {
-        let told = Told::made();
+        let told = SizeReportState::of_new_file();
         assert_eq!(
-            told.tell(7),
+            told.report(7),
             Some(SizeReport { open_id: 7, daemons: Vec::new() }),
             "nobody wrote"
         );
@@ -173,32 +173,32 @@ mod tests {
             verifier: VERIFIER,
             objects: vec![object(0, 5), object(2, 9)],
         }];
-        assert_eq!(told.tell(7), Some(SizeReport { open_id: 7, daemons }));
+        assert_eq!(told.report(7), Some(SizeReport { open_id: 7, daemons }));
     }
 
     #[test]
     fn an_existing_file_is_reported_only_as_not_written() {
-        let told = Told::found();
-        assert_eq!(told.tell(7), Some(SizeReport { open_id: 7, daemons: Vec::new() }));
+        let told = SizeReportState::of_existing_file();
+        assert_eq!(told.report(7), Some(SizeReport { open_id: 7, daemons: Vec::new() }));
         write(&told, VERIFIER, &[object(0, 5)]);
-        assert_eq!(told.tell(7), None);
+        assert_eq!(told.report(7), None);
     }
 
     #[test]
     fn nothing_is_reported_while_a_write_is_in_flight() {
-        let told = Told::made();
-        let telling = Telling::begin(&told);
-        assert_eq!(told.tell(7), None);
-        told.wrote(IOD, VERIFIER, &[object(0, 5)]);
+        let told = SizeReportState::of_new_file();
+        let telling = PendingWrite::begin(&told);
+        assert_eq!(told.report(7), None);
+        told.record_write(IOD, VERIFIER, &[object(0, 5)]);
         telling.end();
-        assert!(told.tell(7).is_some());
+        assert!(told.report(7).is_some());
     }
 
     #[test]
     fn an_uncertain_state_is_not_reported() {
-        let unknown: [fn(&Told); 5] = [
-            |told| told.forget(),
-            |told| drop(Telling::begin(told)),
+        let unknown: [fn(&SizeReportState); 5] = [
+            |told| told.invalidate(),
+            |told| drop(PendingWrite::begin(told)),
             |told| write(told, WriteVerifier(2), &[object(0, 6)]),
             |told| write(told, VERIFIER, &[]),
             |told| {
@@ -207,13 +207,13 @@ mod tests {
             },
         ];
         for (at, make) in unknown.into_iter().enumerate() {
-            let told = Told::made();
+            let told = SizeReportState::of_new_file();
             write(&told, VERIFIER, &[object(0, 5)]);
             make(&told);
-            assert_eq!(told.tell(7), None, "{at}");
+            assert_eq!(told.report(7), None, "{at}");
             write(&told, VERIFIER, &[object(0, 5)]);
-            assert_eq!(told.tell(7), None, "{at}: for good");
+            assert_eq!(told.report(7), None, "{at}: for good");
         }
-        assert_eq!(Told::default().tell(7), None);
+        assert_eq!(SizeReportState::default().report(7), None);
     }
 }

@@ -10,7 +10,7 @@ use braid_types::limits::LEASE_STOP_MS;
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
 use super::{LeaseOf, LeaseTicket, Recalled};
-use crate::engine::Run;
+use crate::engine::ServerEpoch;
 
 /// Recalls that are remembered because they may have overtaken grants (I9). Beyond this number, all
 /// older grants are void.
@@ -18,7 +18,7 @@ const RECALLS_REMEMBERED_MAX: usize = 4096;
 
 /// A request for a lease that is in flight.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Ask {
+pub struct LeaseRequest {
     /// The newest recall that was received before the request was sent.
     begun: u64,
     sent: Duration,
@@ -26,16 +26,16 @@ pub struct Ask {
 
 /// The action that is required before anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Duty {
+pub enum RequiredAction {
     /// Drop everything, then confirm it with [`Holding::all_dropped`] and this number.
-    Drop(u64),
+    Invalidate(u64),
     /// Await recalls after this number. All leases are lost at the given time, unless a renewal is
     /// answered.
-    Await(u64, Option<Duration>),
+    AwaitRecalls(u64, Option<Duration>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Held {
+struct HeldLease {
     number: u64,
     mode: LeaseMode,
     set_ids: bool,
@@ -45,25 +45,25 @@ struct Held {
 
 /// All leases of one client.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Holding {
-    run: Option<Run>,
-    held: HashMap<LeaseOf, Held>,
+pub struct LeaseState {
+    epoch: Option<ServerEpoch>,
+    held: HashMap<LeaseOf, HeldLease>,
     next_since: u64,
     /// The newest recall of this epoch that was received.
     seen: u64,
     /// Recalls that may have overtaken a grant, and leases that were returned, by their numbers.
     recalls: VecDeque<(u64, LeaseOf)>,
     /// Grants with a lower number are void.
-    floor: u64,
+    void_below: u64,
     /// Requests in flight, by the newest recall received before they were sent.
-    asks: BTreeMap<u64, u32>,
-    believed_until: Duration,
+    pending_requests: BTreeMap<u64, u32>,
+    valid_until: Duration,
     /// The number of lease losses, and up to which of them the caches are dropped.
     lost: u64,
-    dropped: u64,
+    invalidated: u64,
 }
 
-impl Holding {
+impl LeaseState {
     /// No leases, and no server yet.
     pub fn new() -> Self {
         Self::default()
@@ -71,92 +71,92 @@ impl Holding {
 
     /// From now on the client is connected to this epoch of the server. Leases of another epoch are
     /// lost. Returns whether caches must be dropped.
-    pub fn met(&mut self, run: Run) -> bool {
-        if self.run == Some(run) {
+    pub fn set_epoch(&mut self, run: ServerEpoch) -> bool {
+        if self.epoch == Some(run) {
             return false;
         }
-        let before = self.run.replace(run).is_some();
+        let before = self.epoch.replace(run).is_some();
         self.seen = 0;
-        self.floor = 0;
+        self.void_below = 0;
         self.recalls.clear();
-        self.believed_until = Duration::ZERO;
+        self.valid_until = Duration::ZERO;
         if before {
             self.lose_all();
         }
-        self.owes_dropping()
+        self.must_invalidate()
     }
 
     /// Whether the leases are of this epoch.
-    pub fn is_of(&self, run: Run) -> bool {
-        self.run == Some(run)
+    pub fn is_of(&self, run: ServerEpoch) -> bool {
+        self.epoch == Some(run)
     }
 
     /// Whether something cached before a lease loss is not dropped yet.
-    pub fn owes_dropping(&self) -> bool {
-        self.dropped != self.lost
+    pub fn must_invalidate(&self) -> bool {
+        self.invalidated != self.lost
     }
 
     /// The action that is required now.
-    pub fn duty(&mut self, now: Duration) -> Duty {
-        self.look_at(now);
-        if self.owes_dropping() {
-            return Duty::Drop(self.lost);
+    pub fn required_action(&mut self, now: Duration) -> RequiredAction {
+        self.expire(now);
+        if self.must_invalidate() {
+            return RequiredAction::Invalidate(self.lost);
         }
-        Duty::Await(self.seen, (!self.held.is_empty()).then_some(self.believed_until))
+        RequiredAction::AwaitRecalls(self.seen, (!self.held.is_empty()).then_some(self.valid_until))
     }
 
     /// The caches were dropped for all lease losses up to this number.
-    pub fn all_dropped(&mut self, lost: u64) {
-        self.dropped = self.dropped.max(lost);
+    pub fn all_invalidated(&mut self, lost: u64) {
+        self.invalidated = self.invalidated.max(lost);
     }
 
     /// A request for a lease is sent at `now`.
-    pub fn ask(&mut self, now: Duration) -> Ask {
-        *self.asks.entry(self.seen).or_default() += 1;
-        Ask { begun: self.seen, sent: now }
+    pub fn begin_request(&mut self, now: Duration) -> LeaseRequest {
+        *self.pending_requests.entry(self.seen).or_default() += 1;
+        LeaseRequest { begun: self.seen, sent: now }
     }
 
     /// A request was answered by epoch `run`, with or without a grant.
     pub fn answered(
         &mut self,
-        ask: Ask,
-        run: Run,
+        ask: LeaseRequest,
+        run: ServerEpoch,
         grant: Option<(LeaseOf, LeaseGrant)>,
         now: Duration,
     ) -> Option<LeaseTicket> {
-        let ticket = grant.and_then(|(of, grant)| self.take_in(&ask, run, of, &grant, now));
-        self.forget_ask(&ask);
+        let ticket = grant.and_then(|(of, grant)| self.apply_grant(&ask, run, of, &grant, now));
+        self.end_request(&ask);
         ticket
     }
 
     /// A request ended without a reply; a later reply is ignored.
-    pub fn unanswered(&mut self, ask: Ask) {
-        self.forget_ask(&ask);
+    pub fn unanswered(&mut self, ask: LeaseRequest) {
+        self.end_request(&ask);
     }
 
     /// This epoch has answered a call of the session that was sent at `sent`.
-    pub fn renewed(&mut self, run: Run, sent: Duration, now: Duration) {
-        self.look_at(now);
-        if self.run == Some(run) {
-            self.believed_until =
-                self.believed_until.max(sent + Duration::from_millis(LEASE_STOP_MS));
+    pub fn renewed(&mut self, run: ServerEpoch, sent: Duration, now: Duration) {
+        self.expire(now);
+        if self.epoch == Some(run) {
+            self.valid_until =
+                self.valid_until.max(sent + Duration::from_millis(LEASE_STOP_MS));
         }
     }
 
     /// Applies the recalls in a reply of this epoch to `AwaitRecalls`. Returns those to carry out.
-    pub fn recalls(&mut self, run: Run, recalls: &[Recall], now: Duration) -> Vec<Recalled> {
-        self.look_at(now);
+    pub fn recalls(&mut self, run: ServerEpoch, recalls: &[Recall], now: Duration) -> Vec<Recalled> {
+        self.expire(now);
         // While something is not dropped after a lease loss, no lease may be returned as if it were
         // dropped. Recalls that are not applied here are sent again.
-        if self.run != Some(run) || self.owes_dropping() {
+        if self.epoch != Some(run) || self.must_invalidate() {
             return Vec::new();
         }
         recalls.iter().filter_map(|recall| self.recall(recall)).collect()
     }
 
     /// The time until which leases are valid, according to the last answered renewal.
-    pub fn believed_until(&self) -> Duration {
-        self.believed_until
+    pub fn valid_until(&self) -> Duration {
+        self.valid_until
     }
 
     /// A recall has been carried out. Returns the message to the server.
@@ -180,10 +180,10 @@ impl Holding {
     }
 
     /// Returns a lease that is not needed any more. The result is the message to the server.
-    pub fn give_back(&mut self, of: LeaseOf) -> Option<ReturnedLease> {
+    pub fn return_lease(&mut self, of: LeaseOf) -> Option<ReturnedLease> {
         let held = self.held.remove(&of)?;
         // The server drops grants that crossed this return, too.
-        if !self.asks.is_empty() {
+        if !self.pending_requests.is_empty() {
             let at = self.recalls.partition_point(|(number, _)| *number <= held.number);
             self.recalls.insert(at, (held.number, of));
         }
@@ -192,7 +192,7 @@ impl Holding {
 
     /// A lease, if it is held and valid now.
     pub fn ticket(&self, of: LeaseOf, now: Duration) -> Option<LeaseTicket> {
-        if now >= self.believed_until || self.owes_dropping() {
+        if now >= self.valid_until || self.must_invalidate() {
             return None;
         }
         let held = self.held.get(&of)?;
@@ -200,22 +200,22 @@ impl Holding {
     }
 
     /// Whether a lease was held, and allowed no less, from the ticket's moment until now.
-    pub fn still(&self, ticket: &LeaseTicket, now: Duration) -> bool {
+    pub fn is_valid(&self, ticket: &LeaseTicket, now: Duration) -> bool {
         self.ticket(ticket.of, now).as_ref() == Some(ticket)
     }
 
-    fn take_in(
+    fn apply_grant(
         &mut self,
-        ask: &Ask,
-        run: Run,
+        ask: &LeaseRequest,
+        run: ServerEpoch,
         of: LeaseOf,
         grant: &LeaseGrant,
         now: Duration,
     ) -> Option<LeaseTicket> {
         self.renewed(run, ask.sent, now);
         let void =
-            self.run != Some(run) || self.owes_dropping() || self.is_overtaken(of, grant.number);
-        if void || grant.mode == LeaseMode::None || now >= self.believed_until {
+            self.epoch != Some(run) || self.must_invalidate() || self.is_overtaken(of, grant.number);
+        if void || grant.mode == LeaseMode::None || now >= self.valid_until {
             return None;
         }
         let next = &mut self.next_since;
@@ -234,7 +234,7 @@ impl Holding {
             }
             None => {
                 let LeaseGrant { number, mode, set_ids } = *grant;
-                let held = Held { number, mode, set_ids, since: begin() };
+                let held = HeldLease { number, mode, set_ids, since: begin() };
                 self.held.insert(of, held);
             }
         }
@@ -243,7 +243,7 @@ impl Holding {
 
     fn is_overtaken(&self, of: LeaseOf, number: u64) -> bool {
         let later = self.recalls.iter().rev().take_while(|(recalled, _)| *recalled > number);
-        number < self.floor || later.into_iter().any(|(_, recalled)| *recalled == of)
+        number < self.void_below || later.into_iter().any(|(_, recalled)| *recalled == of)
     }
 
     fn recall(&mut self, recall: &Recall) -> Option<Recalled> {
@@ -252,13 +252,13 @@ impl Holding {
             return None;
         }
         self.seen = recall.number;
-        if !self.asks.is_empty() {
+        if !self.pending_requests.is_empty() {
             self.recalls.push_back((recall.number, of));
         }
         if self.recalls.len() > RECALLS_REMEMBERED_MAX
             && let Some((number, _)) = self.recalls.pop_front()
         {
-            self.floor = number;
+            self.void_below = number;
         }
         let held = self.held.get(&of).is_some_and(|held| held.number < recall.number);
         if held && matches!(of, LeaseOf::Names(_)) {
@@ -267,22 +267,22 @@ impl Holding {
         Some(Recalled { of, number: recall.number, keep: recall.keep, held })
     }
 
-    fn forget_ask(&mut self, ask: &Ask) {
-        if let Some(count) = self.asks.get_mut(&ask.begun) {
+    fn end_request(&mut self, ask: &LeaseRequest) {
+        if let Some(count) = self.pending_requests.get_mut(&ask.begun) {
             *count -= 1;
             if *count == 0 {
-                self.asks.remove(&ask.begun);
+                self.pending_requests.remove(&ask.begun);
             }
         }
-        let oldest = self.asks.first_key_value().map_or(u64::MAX, |(begun, _)| *begun);
+        let oldest = self.pending_requests.first_key_value().map_or(u64::MAX, |(begun, _)| *begun);
         while self.recalls.front().is_some_and(|(number, _)| *number <= oldest) {
             self.recalls.pop_front();
         }
     }
 
     /// Loses all leases if their time is over.
-    fn look_at(&mut self, now: Duration) {
-        if now >= self.believed_until && !self.held.is_empty() {
+    fn expire(&mut self, now: Duration) {
+        if now >= self.valid_until && !self.held.is_empty() {
             self.lose_all();
         }
     }
@@ -293,15 +293,15 @@ impl Holding {
     }
 }
 
-impl Hash for Holding {
+impl Hash for LeaseState {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut held: Vec<_> = self.held.iter().collect();
         held.sort_unstable();
         let (counts, times) = (
-            (self.next_since, self.seen, self.floor, self.lost, self.dropped),
-            self.believed_until,
+            (self.next_since, self.seen, self.void_below, self.lost, self.invalidated),
+            self.valid_until,
         );
-        (self.run, held, counts, times, &self.recalls, &self.asks).hash(state);
+        (self.epoch, held, counts, times, &self.recalls, &self.pending_requests).hash(state);
     }
 }
 
