@@ -16,7 +16,7 @@ pub enum Error {
     /// There is no data, or no hole, at or after the offset (`ENXIO`).
     PastEnd,
     /// Names changed between the caller's lookup and its call: it must look up again (`ESTALE`).
-    LookAgain,
+    NameChanged,
     /// The caller gave up waiting (`EINTR`).
     Interrupted,
 }
@@ -47,7 +47,7 @@ impl Error {
     }
 
     /// Whether a server did not answer for as long as a call may take.
-    pub(crate) fn is_of_server_away(&self) -> bool {
+    pub(crate) fn is_server_unresponsive(&self) -> bool {
         let Self::Cluster(error) = self else { return false };
         error.was_given_up()
             || matches!(error.status(), Status::Unreachable | Status::ConnectionLost)
@@ -66,7 +66,7 @@ impl fmt::Display for Error {
             Self::Cluster(error) => error.fmt(f),
             Self::BadHandle => f.write_str("the handle is not open for this"),
             Self::PastEnd => f.write_str("there is no data or hole at or after the offset"),
-            Self::LookAgain => f.write_str("the name has changed meanwhile"),
+            Self::NameChanged => f.write_str("the name has changed meanwhile"),
             Self::Interrupted => f.write_str("the caller gave up waiting"),
         }
     }

@@ -43,21 +43,21 @@ pub use braid_client::{
 pub use consistency::Consistency;
 pub use data::{
     throughput::SlowRates,
-    write_coalescing::{GATHER_AGE, GATHER_BYTES_MAX},
+    write_coalescing::{BUFFER_AGE_MAX, BUFFER_BYTES_MAX},
 };
 pub use error::{Error, Result};
-pub use mount_caches::Keeper;
-pub use names::cached_attributes::{Keep, Kept, Known, Looked};
+pub use mount_caches::CacheInvalidator;
+pub use names::cached_attributes::{CachingLeases, Cacheable, CachedAttributes, LookupResult};
 pub use open::handles::{DirectoryHandle, FileHandle};
 pub use ops::{
     allocate::Allocation,
     create::NewFile,
-    directory::Stretch,
+    directory::DirectoryBatch,
     layout_xattr::LAYOUT_XATTR,
     lock::{Lock, LockSpace, LockWait},
     open::{Access, OpenAs, Opened},
     read::Page,
-    statfs::Room,
+    statfs::FreeSpace,
     write::WriteAs,
 };
 pub use users::User;

@@ -13,21 +13,21 @@ use braid_client::{Client, FileIndex, LeaseHolder, LeaseMode, Leases, lease::Lea
 
 use crate::{
     consistency::Consistency,
-    data::{Data, Table, server_clock::ServerClock, throughput::SlowRates, write_coalescing::Runs},
+    data::{FileData, FileDataTable, server_clock::ServerClock, throughput::SlowRates, write_coalescing::WriteBuffers},
     error::Result,
     names::{
-        cached_attributes::{Keep, Kept},
-        name_cache::Cache,
-        names_lease::Promise,
+        cached_attributes::{CachingLeases, Cacheable},
+        name_cache::NameCache,
+        names_lease::NamesLease,
     },
-    open::lazy_open::LateFiles,
+    open::lazy_open::LazyOpens,
     vfs::Vfs,
 };
 
 /// What a gateway caches outside of this crate: the kernel's dentries, attributes and pages. Called
 /// by threads that serve no request, unless said otherwise. A slow call delays another client's
 /// change.
-pub trait Keeper: Send + Sync {
+pub trait CacheInvalidator: Send + Sync {
     /// For each directory: drops its names, its attributes, and the attributes of these files.
     fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]);
 
@@ -42,32 +42,32 @@ pub trait Keeper: Send + Sync {
 
 /// Everything that this mount has under leases: names and attributes, file data, buffered writes,
 /// lazy opens.
-pub(crate) struct Holder {
+pub(crate) struct MountCaches {
     leases: Leases,
     /// Names and attributes.
-    pub(crate) cache: Cache,
+    pub(crate) names: NameCache,
     /// Held shared while a cacheable reply is written; exclusively by a recall, for a moment.
-    order: RwLock<()>,
+    reply_order: RwLock<()>,
     /// What the gateway caches. Not set: nothing, and no lease is taken.
-    keeper: OnceLock<Arc<dyn Keeper>>,
+    invalidator: OnceLock<Arc<dyn CacheInvalidator>>,
     /// Files whose bytes are in use or cached.
-    pub(crate) data: Table,
+    pub(crate) data: FileDataTable,
     /// Buffered writes of these files.
-    pub(crate) runs: Arc<Runs>,
+    pub(crate) buffers: Arc<WriteBuffers>,
     /// Gives buffered bytes their modification time.
     pub(crate) clock: ServerClock,
-    pub(crate) late: Arc<LateFiles>,
+    pub(crate) lazy_opens: Arc<LazyOpens>,
     /// A thread gives up unused files.
     tidying: AtomicBool,
 }
 
-impl fmt::Debug for Holder {
+impl fmt::Debug for MountCaches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MountCaches").finish_non_exhaustive()
     }
 }
 
-impl Holder {
+impl MountCaches {
     pub(crate) fn new(
         client: &Client,
         consistency: Consistency,
@@ -76,13 +76,13 @@ impl Holder {
     ) -> Arc<Self> {
         Arc::new(Self {
             leases: client.leases(),
-            cache: Cache::default(),
-            order: RwLock::default(),
-            keeper: OnceLock::new(),
-            data: Table::new(consistency),
-            runs: Arc::new(Runs::new(slow, write_behind)),
+            names: NameCache::default(),
+            reply_order: RwLock::default(),
+            invalidator: OnceLock::new(),
+            data: FileDataTable::new(consistency),
+            buffers: Arc::new(WriteBuffers::new(slow, write_behind)),
             clock: ServerClock::default(),
-            late: Arc::default(),
+            lazy_opens: Arc::default(),
             tidying: AtomicBool::new(false),
         })
     }
@@ -93,18 +93,18 @@ impl Holder {
 
     /// Whether this mount takes leases.
     pub(crate) fn is_serving(&self) -> bool {
-        self.keeper.get().is_some()
+        self.invalidator.get().is_some()
     }
 
     /// The last use of a file's bytes by one handle has ended.
-    pub(crate) fn closed(self: &Arc<Self>, file: FileIndex) {
-        self.data.forget_unused(file, |data| self.is_worth_keeping(data));
+    pub(crate) fn end_use(self: &Arc<Self>, file: FileIndex) {
+        self.data.forget_unused(file, |data| self.stays_in_table(data));
         if !self.data.is_full() || self.tidying.swap(true, Ordering::AcqRel) {
             return;
         }
         let caches = Arc::clone(self);
         let gives_up = move || {
-            caches.data.oldest().into_iter().for_each(|data| caches.give_up(data));
+            caches.data.oldest_unused().into_iter().for_each(|data| caches.give_up(data));
             caches.tidying.store(false, Ordering::Release);
         };
         if thread::Builder::new().name("vfs-tidy".into()).spawn(gives_up).is_err() {
@@ -112,7 +112,7 @@ impl Holder {
         }
     }
 
-    fn give_up(&self, data: Arc<Data>) {
+    fn give_up(&self, data: Arc<FileData>) {
         // A thread that opens the file meanwhile begins under a lease that is asked for afterwards.
         self.drain_and(&data, || {
             // If this call fails, the server recalls the lease when it needs it.
@@ -122,75 +122,75 @@ impl Holder {
     }
 
     /// This mount changed the size of a file otherwise than by writing.
-    pub(crate) fn resized(&self, file: FileIndex) {
-        self.attributes_change(file);
-        if let Some(data) = self.data.known(file) {
-            data.ends_at(None);
+    pub(crate) fn note_resize(&self, file: FileIndex) {
+        self.note_attribute_change(file);
+        if let Some(data) = self.data.get(file) {
+            data.set_end(None);
         }
     }
 
     /// The end of a file, by its cached attributes.
-    pub(crate) fn end_known(&self, file: FileIndex) -> Option<u64> {
-        let known = self.cache.attributes(file, |lease| self.holds(lease))?;
+    pub(crate) fn cached_end(&self, file: FileIndex) -> Option<u64> {
+        let known = self.names.attributes(file, |lease| self.is_valid(lease))?;
         Some(known.attributes.bytes.0)
     }
 
     /// Drops what the gateway caches of a directory, and removes the directory from the name cache
     /// unless its lease is valid.
-    pub(crate) fn forget(&self, directory: FileIndex) {
-        self.forget_all(vec![directory]);
+    pub(crate) fn forget_directory(&self, directory: FileIndex) {
+        self.forget_directories(vec![directory]);
     }
 
     /// As [`MountCaches::forget_directory`], of several directories together.
-    pub(crate) fn forget_all(&self, directories: Vec<FileIndex>) {
-        let taken = |directory| (directory, self.cache.take(directory, |lease| self.holds(lease)));
+    pub(crate) fn forget_directories(&self, directories: Vec<FileIndex>) {
+        let taken = |directory| (directory, self.names.take_directory(directory, |lease| self.is_valid(lease)));
         let taken: Vec<_> = directories.into_iter().map(taken).collect();
         self.wait_for_replies();
-        if let Some(keeper) = self.keeper.get() {
+        if let Some(keeper) = self.invalidator.get() {
             keeper.drop_names(&taken);
         }
     }
 
     /// Drops attributes of a file that were given out under the lease of another directory.
     pub(crate) fn drop_attributes(&self, file: FileIndex) {
-        if let Some(keeper) = self.keeper.get() {
+        if let Some(keeper) = self.invalidator.get() {
             self.wait_for_replies();
             keeper.drop_attributes(file);
         }
     }
 
     /// Drops pages that the gateway caches.
-    pub(crate) fn keeper_drops(&self, file: FileIndex, offset: u64, bytes: u64) {
-        if let Some(keeper) = self.keeper.get() {
+    pub(crate) fn drop_pages(&self, file: FileIndex, offset: u64, bytes: u64) {
+        if let Some(keeper) = self.invalidator.get() {
             keeper.drop_data(file, offset, bytes);
         }
     }
 
     /// Waits until all cacheable replies that are being written now are written.
     fn wait_for_replies(&self) {
-        drop(self.order.write().unwrap_or_else(PoisonError::into_inner));
+        drop(self.reply_order.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-impl LeaseHolder for Holder {
+impl LeaseHolder for MountCaches {
     fn recall_names(&self, directory: FileIndex) {
-        self.cache.recalled(directory);
-        self.forget(directory);
-        self.late.recalled(directory);
+        self.names.note_recall(directory);
+        self.forget_directory(directory);
+        self.lazy_opens.recalled(directory);
     }
 
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode {
-        let Some(data) = self.data.known(file) else { return LeaseMode::None };
+        let Some(data) = self.data.get(file) else { return LeaseMode::None };
         self.drain(&data);
-        let kept = data.may_keep(keep);
+        let kept = data.mode_after_recall(keep);
         self.data.forget(data, |_| kept != LeaseMode::None);
         kept
     }
 
     fn lost_all(&self) {
         // Another thread sends the lazy opens once there is a session again: this one restores it.
-        self.late.lost_all();
-        self.lose_all();
+        self.lazy_opens.lost_all();
+        self.drop_all_caches();
     }
 }
 
@@ -200,33 +200,33 @@ impl Vfs {
     ///
     /// # Errors
     /// It was called before; there are too many threads.
-    pub fn serve(&self, keeper: Arc<dyn Keeper>) -> Result<()> {
-        let caches = Arc::downgrade(&self.holder);
-        self.holder.leases.serve(caches as Weak<dyn LeaseHolder>)?;
-        let _ = self.holder.keeper.set(keeper);
+    pub fn serve(&self, keeper: Arc<dyn CacheInvalidator>) -> Result<()> {
+        let caches = Arc::downgrade(&self.caches);
+        self.caches.leases.serve(caches as Weak<dyn LeaseHolder>)?;
+        let _ = self.caches.invalidator.set(keeper);
         Ok(())
     }
 
     /// The lease under which a name may be cached in this directory after a rename. For a gateway
     /// whose cache follows renames by itself: it takes this lease before the rename, and checks it
     /// afterwards with [`Vfs::reply_cacheable`].
-    pub fn keep_names(&self, directory: FileIndex) -> Keep {
+    pub fn lease_for_renamed(&self, directory: FileIndex) -> CachingLeases {
         let name = self
-            .holder
-            .held_promise(directory)
-            .filter(|_| !self.holder.cache.is_in_doubt(directory));
-        Keep { name, attributes: None }
+            .caches
+            .held_names_lease(directory)
+            .filter(|_| !self.caches.names.is_uncertain(directory));
+        CachingLeases { name, attributes: None }
     }
 
     /// Writes a reply: `give` gets what of it may be cached, and must have written it when it
     /// returns.
-    pub fn hand_out<R>(&self, keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
+    pub fn reply_cacheable<R>(&self, keep: &CachingLeases, give: impl FnOnce(Cacheable) -> R) -> R {
         if keep.name.is_none() && keep.attributes.is_none() {
-            return give(Kept { name: false, attributes: false });
+            return give(Cacheable { name: false, attributes: false });
         }
-        let _order = self.holder.order.read().unwrap_or_else(PoisonError::into_inner);
+        let _order = self.caches.reply_order.read().unwrap_or_else(PoisonError::into_inner);
         let is_valid =
-            |lease: &Option<Arc<Promise>>| lease.as_ref().is_some_and(|one| self.holder.holds(one));
-        give(Kept { name: is_valid(&keep.name), attributes: is_valid(&keep.attributes) })
+            |lease: &Option<Arc<NamesLease>>| lease.as_ref().is_some_and(|one| self.caches.is_valid(one));
+        give(Cacheable { name: is_valid(&keep.name), attributes: is_valid(&keep.attributes) })
     }
 }

@@ -8,11 +8,11 @@ use crate::{
     consistency::Consistency,
     data::throughput::SlowRates,
     error::Result,
-    mount_caches::Holder,
+    mount_caches::MountCaches,
     names::{
-        cached_attributes::{Keep, Known},
+        cached_attributes::{CachingLeases, CachedAttributes},
         change_marks::ChangeMark,
-        names_lease::Promise,
+        names_lease::NamesLease,
         pending_changes::ChangeGuard,
         removed_dirs::RemovedDirectories,
     },
@@ -21,15 +21,15 @@ use crate::{
         open_file::OpenFile,
         shared_file::Files,
     },
-    ops::{directory::OpenDirectory, is_open_question},
+    ops::{directory::OpenDirectory, is_outcome_unknown},
     users::Users,
 };
 
 /// The state before entries of a directory are changed.
 #[derive(Debug)]
-pub(crate) struct Before<'a> {
+pub(crate) struct BeforeChange<'a> {
     /// The directory's names lease, if it was held.
-    pub(crate) lease: Option<Arc<Promise>>,
+    pub(crate) lease: Option<Arc<NamesLease>>,
     pub(crate) mark: ChangeMark,
     /// No listing is served from the cache meanwhile.
     changing: ChangeGuard<'a>,
@@ -58,7 +58,7 @@ pub struct Vfs {
     pub(crate) open_files: Handles<OpenFile>,
     pub(crate) open_directories: Handles<OpenDirectory>,
     pub(crate) files: Arc<Files>,
-    pub(crate) holder: Arc<Holder>,
+    pub(crate) caches: Arc<MountCaches>,
     pub(crate) removed: RemovedDirectories,
     consistency: Consistency,
 }
@@ -91,7 +91,7 @@ impl Vfs {
     pub fn with(client: Client, options: Options) -> Result<Self> {
         let Options { consistency, slow, flush_on_close } = options;
         Ok(Self {
-            holder: Holder::new(&client, consistency, slow, !flush_on_close),
+            caches: MountCaches::new(&client, consistency, slow, !flush_on_close),
             consistency,
             users: Users::new(client)?,
             open_files: Handles::default(),
@@ -126,109 +126,109 @@ impl Vfs {
     /// mount had buffered: they still are buffered, or something was (`buffered`) when the question
     /// was sent, and the file was changed since. Writes after the question do not matter: the
     /// caller knows when it asked.
-    pub(crate) fn is_in_doubt(&self, file: FileIndex, buffered: bool, mark: ChangeMark) -> bool {
-        self.holder.has_gathered(file) || buffered && !self.holder.cache.is_unchanged(file, mark)
+    pub(crate) fn may_be_stale(&self, file: FileIndex, buffered: bool, mark: ChangeMark) -> bool {
+        self.caches.has_buffered(file) || buffered && !self.caches.names.is_unchanged(file, mark)
     }
 
     /// Sends the buffered bytes of a file and returns the position in this mount's changes.
     /// Attributes that are asked for afterwards and cached are not older than a write that has
     /// returned. The handle that wrote the bytes reports an error.
-    pub(crate) fn settled_mark(&self, file: FileIndex) -> ChangeMark {
-        let _ = self.holder.settle_file(file);
-        let mark = self.holder.cache.mark();
+    pub(crate) fn flush_and_mark(&self, file: FileIndex) -> ChangeMark {
+        let _ = self.caches.flush_file(file);
+        let mark = self.caches.names.mark();
         // Bytes that were buffered before the mark are sent now, which counts as a change after it.
-        let _ = self.holder.settle_file(file);
+        let _ = self.caches.flush_file(file);
         mark
     }
 
     /// Sends all buffered bytes of this mount, for a gateway that ends. When this returns they are
     /// at the I/O daemons, or their loss is recorded.
-    pub fn settle(&self) {
+    pub fn flush_all(&self) {
         // A close reports an error, if there still is one.
-        let _ = self.holder.settle_all();
+        let _ = self.caches.flush_all();
     }
 
     /// Ends the session and its leases, for a gateway that has ended. No call may follow.
-    pub fn leave(&self) {
+    pub fn end_session(&self) {
         self.client().end_session();
     }
 
     /// Attributes of a reply that are not cacheable.
-    pub(crate) fn seen(&self, attributes: Attributes) -> Known {
-        Known::now(attributes)
+    pub(crate) fn uncacheable(&self, attributes: Attributes) -> CachedAttributes {
+        CachedAttributes::uncacheable(attributes)
     }
 
     /// Attributes of a reply to a question that was sent under a lease: they are cached.
-    pub(crate) fn kept_under(
+    pub(crate) fn cache_under(
         &self,
         attributes: Attributes,
-        lease: &Arc<Promise>,
+        lease: &Arc<NamesLease>,
         mark: ChangeMark,
-    ) -> Known {
+    ) -> CachedAttributes {
         let keep = self
-            .holder
-            .cache
-            .keep_attributes(lease, mark, &attributes, |lease| self.holder.holds(lease));
-        Known { attributes, keep }
+            .caches
+            .names
+            .cache_attributes(lease, mark, &attributes, |lease| self.caches.is_valid(lease));
+        CachedAttributes { attributes, leases: keep }
     }
 
     /// The names lease under which the attributes of a file would be cached, if it is held: that of
     /// the directory of its only name, or a directory's own.
-    pub(crate) fn promise_of(&self, file: FileIndex) -> Option<Arc<Promise>> {
-        match self.holder.cache.parent(file) {
-            Some(above) => self.holder.promise(above),
-            None => self.holder.held_promise(file),
+    pub(crate) fn names_lease_of(&self, file: FileIndex) -> Option<Arc<NamesLease>> {
+        match self.caches.names.parent_of_file(file) {
+            Some(above) => self.caches.names_lease(above),
+            None => self.caches.held_names_lease(file),
         }
     }
 
     /// This mount has changed the bytes or attributes of a file.
-    pub(crate) fn changed(&self, file: FileIndex) {
-        self.holder.cache.change(&[file]);
+    pub(crate) fn note_change(&self, file: FileIndex) {
+        self.caches.names.invalidate(&[file]);
     }
 
     /// This mount created something under a name, or tried to. Name and attributes are cached,
     /// unless another change came between. `after`: the directory's attributes afterwards, if the
     /// reply had them.
-    pub(crate) fn made(
+    pub(crate) fn note_created(
         &self,
         (directory, name): (FileIndex, &[u8]),
         made: braid_client::Result<Attributes>,
-        Before { lease, mark, changing: _until_cached }: Before<'_>,
+        BeforeChange { lease, mark, changing: _until_cached }: BeforeChange<'_>,
         after: Option<Attributes>,
-    ) -> Result<Known> {
-        let (cache, is_valid) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
+    ) -> Result<CachedAttributes> {
+        let (cache, is_valid) = (&self.caches.names, |lease: &NamesLease| self.caches.is_valid(lease));
         let keep = match (&made, lease) {
-            (Ok(found), Some(lease)) => cache.keep_found(&lease, mark, name, found, is_valid),
-            _ => Keep::default(),
+            (Ok(found), Some(lease)) => cache.cache_found(&lease, mark, name, found, is_valid),
+            _ => CachingLeases::default(),
         };
         match &keep.name {
-            Some(lease) => cache.change_entries(directory, lease, mark, after, is_valid),
+            Some(lease) => cache.note_entry_change(directory, lease, mark, after, is_valid),
             // What is cached of the name is too old, or the outcome is unknown.
-            None => cache.change_name(directory, name),
+            None => cache.invalidate_name(directory, name),
         }
-        let attributes = made.inspect_err(|error| self.gave_up(directory, error))?;
-        Ok(Known { attributes, keep })
+        let attributes = made.inspect_err(|error| self.note_failure(directory, error))?;
+        Ok(CachedAttributes { attributes, leases: keep })
     }
 
     /// A change of a directory's entries has failed.
-    pub(crate) fn gave_up(&self, directory: FileIndex, error: &braid_client::Error) {
-        if is_open_question(error) {
-            self.holder.doubt(directory);
+    pub(crate) fn note_failure(&self, directory: FileIndex, error: &braid_client::Error) {
+        if is_outcome_unknown(error) {
+            self.caches.mark_uncertain(directory);
         }
     }
 
     /// As [`Vfs::before_change`], before something is created under a name.
-    pub(crate) fn before_making(&self, (directory, name): (FileIndex, &[u8])) -> Before<'_> {
-        let before = self.before(directory);
-        Before { changing: before.changing.making(directory, name), ..before }
+    pub(crate) fn before_create(&self, (directory, name): (FileIndex, &[u8])) -> BeforeChange<'_> {
+        let before = self.before_change(directory);
+        BeforeChange { changing: before.changing.with_creation_of(directory, name), ..before }
     }
 
     /// The state before entries of a directory are changed.
-    pub(crate) fn before(&self, directory: FileIndex) -> Before<'_> {
-        let changing = self.holder.cache.changing([directory; 2]);
-        Before {
-            lease: self.holder.held_promise(directory),
-            mark: self.holder.cache.mark(),
+    pub(crate) fn before_change(&self, directory: FileIndex) -> BeforeChange<'_> {
+        let changing = self.caches.names.begin_change([directory; 2]);
+        BeforeChange {
+            lease: self.caches.held_names_lease(directory),
+            mark: self.caches.names.mark(),
             changing,
         }
     }

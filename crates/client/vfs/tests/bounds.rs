@@ -18,7 +18,7 @@ use std::{
 
 use braid_client::{Client, Config, LeaseHolder, LeaseMode};
 use braid_vfs::{
-    Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs, WriteAs,
+    Access, FileHandle, FileIndex, LookupResult, OpenAs, Opened, Page, Status, Vfs, WriteAs,
 };
 use support::{Cluster, ROOT, create, wait_for};
 
@@ -74,10 +74,10 @@ fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHan
         // Once the close has arrived and the size is recorded, its attributes are cached.
         wait_for(|| {
             let opened = open(reader, *file);
-            let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else {
+            let LookupResult::Found(found) = reader.look_up(ROOT, name).unwrap() else {
                 panic!("it is there")
             };
-            match opened.keeps_data && reader.hand_out(&found.keep, |kept| kept.attributes) {
+            match opened.may_cache_pages && reader.reply_cacheable(&found.leases, |kept| kept.attributes) {
                 true => handle = Some(opened.handle),
                 false => reader.release(opened.handle, None).unwrap(),
             }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use braid_client::{Client, Config, LeaseHolder, LeaseMode};
-use braid_vfs::{Access, FileHandle, FileIndex, Keeper, Page, Vfs, WriteAs};
+use braid_vfs::{Access, FileHandle, FileIndex, CacheInvalidator, Page, Vfs, WriteAs};
 use support::{Cluster, create, wait_for, write};
 
 const FILES: usize = 40;
@@ -31,7 +31,7 @@ struct Kernel {
     itself: OnceLock<Weak<Kernel>>,
 }
 
-impl Keeper for Kernel {
+impl CacheInvalidator for Kernel {
     fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
 
@@ -73,7 +73,7 @@ fn lease_loss_drops_all_pages_while_calls_wait_for_daemons() {
         Arc::new(Vfs::new(Client::connect(config).unwrap()).unwrap()),
         Arc::new(Kernel::default()),
     );
-    vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
+    vfs.serve(Arc::clone(&kernel) as Arc<dyn CacheInvalidator>).unwrap();
     kernel.vfs.set(Arc::downgrade(&vfs)).unwrap();
     kernel.itself.set(Arc::downgrade(&kernel)).unwrap();
     let made = |number: usize| {

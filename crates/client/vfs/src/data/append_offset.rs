@@ -1,10 +1,10 @@
 //! Where a file ends, while this mount is alone with it and knows: appends go there without a
 //! question.
 
-use super::Data;
+use super::FileData;
 use crate::mutex::lock;
 
-impl Data {
+impl FileData {
     /// The offset of an append of `bytes` bytes, if it is known. From now on the file ends behind
     /// them. The end becomes unknown when they or bytes before them are lost, which may happen
     /// before the append returns.
@@ -16,12 +16,12 @@ impl Data {
     }
 
     /// Sets where the file ends. `None`: not known.
-    pub(crate) fn ends_at(&self, end: Option<u64>) {
+    pub(crate) fn set_end(&self, end: Option<u64>) {
         lock(&self.state).end = end;
     }
 
     /// Bytes were written up to this offset.
-    pub(crate) fn written_to(&self, end: u64) {
+    pub(crate) fn extend_end(&self, end: u64) {
         let known = &mut lock(&self.state).end;
         *known = known.map(|known| known.max(end));
     }
@@ -36,21 +36,21 @@ mod tests {
 
     #[test]
     fn appends_follow_each_other_without_asking_the_server() {
-        let data = Data::new(FileIndex(7), Consistency::Posix);
+        let data = FileData::new(FileIndex(7), Consistency::Posix);
         assert_eq!(data.begin_append(5), None, "not known yet");
-        data.ends_at(Some(10));
+        data.set_end(Some(10));
         assert_eq!((data.begin_append(5), data.begin_append(1)), (Some(10), Some(15)));
     }
 
     #[test]
     fn bytes_lost_during_an_append_leave_the_end_unknown() {
-        let data = Data::new(FileIndex(7), Consistency::Posix);
-        data.ends_at(Some(10));
+        let data = FileData::new(FileIndex(7), Consistency::Posix);
+        data.set_end(Some(10));
         assert_eq!(data.begin_append(5), Some(10));
         // `MountCaches::record_loss`, of the background flush before it.
-        data.ends_at(None);
+        data.set_end(None);
         // The append returns.
-        data.written_to(15);
+        data.extend_end(15);
         assert_eq!(data.begin_append(1), None, "behind the file's end there would be zeros");
     }
 }

@@ -19,52 +19,52 @@ use std::{
 use braid_client::CallDeadline;
 
 use super::{
-    Data,
-    write_coalescing::{BufferState, Run},
+    FileData,
+    write_coalescing::{BufferState, WriteBuffer},
 };
 use crate::{
     error::{Error, Result},
-    mount_caches::Holder,
+    mount_caches::MountCaches,
     mutex::lock,
     open::open_file::OpenFile,
 };
 
 /// A write buffer that is being sent.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct BackgroundFlush {
     pub(super) by: Arc<OpenFile>,
     bytes: usize,
     sends: JoinHandle<Result<()>>,
 }
 
-impl Holder {
+impl MountCaches {
     /// Sends a full buffer: one with a long flush unit in the background.
     ///
     /// # Errors
     /// It could not be written, or the buffer before it. The handle that wrote it reports it, too.
-    pub(super) fn send_off(
+    pub(super) fn send_full(
         self: &Arc<Self>,
-        data: &Arc<Data>,
+        data: &Arc<FileData>,
         state: &mut BufferState,
     ) -> Result<()> {
-        if !state.run.as_ref().is_some_and(|run| run.long) {
-            return self.write_out(data, state);
+        if !state.buffer.as_ref().is_some_and(|run| run.long) {
+            return self.flush_buffer(data, state);
         }
         let landed = self.wait_for_background(state);
         if landed.is_err() {
             return self.send_after(data, state, landed);
         }
-        let Some(run) = state.run.take() else { return Ok(()) };
-        let (by, bytes) = (Arc::clone(&run.by), run.bytes.len());
+        let Some(run) = state.buffer.take() else { return Ok(()) };
+        let (by, bytes) = (Arc::clone(&run.handle), run.bytes.len());
         let run = Arc::new(Mutex::new(Some(run)));
         let (caches, theirs, to_send) = (Arc::clone(self), Arc::clone(data), Arc::clone(&run));
         let sends = move || lock(&to_send).take().map_or(Ok(()), |run| caches.send(&theirs, run));
         match thread::Builder::new().name("vfs-flight".into()).spawn(sends) {
-            Ok(sends) => state.flight = Some(Flight { by, bytes, sends }),
+            Ok(sends) => state.background = Some(BackgroundFlush { by, bytes, sends }),
             // No thread to be had: this one sends it.
             Err(_) => {
-                state.run = lock(&run).take();
-                return self.write_out(data, state);
+                state.buffer = lock(&run).take();
+                return self.flush_buffer(data, state);
             }
         }
         Ok(())
@@ -74,8 +74,8 @@ impl Holder {
     ///
     /// # Errors
     /// They could not be written. The handle that wrote them reports it, too.
-    pub(super) fn write_out(&self, data: &Data, state: &mut BufferState) -> Result<()> {
-        if state.run.is_none() && state.flight.is_none() {
+    pub(super) fn flush_buffer(&self, data: &FileData, state: &mut BufferState) -> Result<()> {
+        if state.buffer.is_none() && state.background.is_none() {
             return self.send_after(data, state, Ok(()));
         }
         let written = {
@@ -93,60 +93,60 @@ impl Holder {
     }
 
     /// Sends the buffer behind a background flush that ended with this result.
-    fn send_after(&self, data: &Data, state: &mut BufferState, landed: Result<()>) -> Result<()> {
-        let written = state.run.take().map_or(Ok(()), |run| {
+    fn send_after(&self, data: &FileData, state: &mut BufferState, landed: Result<()>) -> Result<()> {
+        let written = state.buffer.take().map_or(Ok(()), |run| {
             let bytes = run.bytes.len();
             let written = match &landed {
                 // The server was waited for already: the bytes are lost without a second wait.
-                Err(error) if error.is_of_server_away() => {
+                Err(error) if error.is_server_unresponsive() => {
                     self.record_loss(data, &run, error);
                     Ok(())
                 }
                 _ => self.send(data, run),
             };
-            self.runs.free(bytes);
+            self.buffers.release_bytes(bytes);
             written
         });
-        if data.gathered.some.load(Ordering::Acquire) {
-            *lock(&data.gathered.owner) = None;
-            data.gathered.closed.store(false, Ordering::Release);
-            data.gathered.some.store(false, Ordering::Release);
-            self.runs.ages.ended(data.file);
+        if data.buffered.has_bytes.load(Ordering::Acquire) {
+            *lock(&data.buffered.owner) = None;
+            data.buffered.closed.store(false, Ordering::Release);
+            data.buffered.has_bytes.store(false, Ordering::Release);
+            self.buffers.ages.buffer_ended(data.file);
         }
         landed.and(written)
     }
 
     /// Waits for the background flush.
     fn wait_for_background(&self, state: &mut BufferState) -> Result<()> {
-        let Some(Flight { bytes, sends, .. }) = state.flight.take() else { return Ok(()) };
+        let Some(BackgroundFlush { bytes, sends, .. }) = state.background.take() else { return Ok(()) };
         let landed = sends.join().unwrap_or_else(|panic| resume_unwind(panic));
-        self.runs.free(bytes);
+        self.buffers.release_bytes(bytes);
         landed
     }
 
-    fn send(&self, data: &Data, mut run: Run) -> Result<()> {
-        data.is_not_as_made();
-        let (file, began) = (run.by.file.get(), Instant::now());
+    fn send(&self, data: &FileData, mut run: WriteBuffer) -> Result<()> {
+        data.forget_created_attributes();
+        let (file, began) = (run.handle.file.get(), Instant::now());
         // A full buffer is sent by the write that filled it, so the daemon's time is right.
         let modified = run.modified.filter(|_| !run.is_full());
         let written = file.and_then(|file| {
-            Ok(file.write_reserved_modified(&mut run.held, &run.bytes, run.offset, modified)?)
+            Ok(file.write_reserved_modified(&mut run.reservation, &run.bytes, run.offset, modified)?)
         });
         match &written {
-            Ok(_) => self.runs.took(&run, began.elapsed()),
+            Ok(_) => self.buffers.note_sent(&run, began.elapsed()),
             Err(error) => self.record_loss(data, &run, error),
         }
         // The bytes have the daemons' time now.
-        self.cache.change(&[data.file]);
+        self.names.invalidate(&[data.file]);
         written.map(drop)
     }
 
-    fn record_loss(&self, data: &Data, run: &Run, why: &Error) {
-        run.by.lost.note(why);
-        self.runs.losses.note(why);
+    fn record_loss(&self, data: &FileData, run: &WriteBuffer, why: &Error) {
+        run.handle.write_error.note(why);
+        self.buffers.errors.note(why);
         if run.closed {
-            self.runs.losses.note_closed(data.file, why);
+            self.buffers.errors.record_closed(data.file, why);
         }
-        data.ends_at(None);
+        data.set_end(None);
     }
 }

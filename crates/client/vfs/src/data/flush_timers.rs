@@ -21,10 +21,10 @@ use std::{
 use braid_client::FileIndex;
 
 use super::{
-    Data,
-    write_coalescing::{GATHER_AGE, Runs},
+    FileData,
+    write_coalescing::{BUFFER_AGE_MAX, WriteBuffers},
 };
-use crate::{mount_caches::Holder, mutex::lock};
+use crate::{mount_caches::MountCaches, mutex::lock};
 
 /// Buffers that are sent at a time because of their age (I9).
 const SENDERS_MAX: usize = 128;
@@ -46,7 +46,7 @@ const OVERDUE: Duration = Duration::from_secs(1);
 
 /// The files with buffered bytes.
 #[derive(Debug, Default)]
-pub(super) struct Ages {
+pub(super) struct BufferAges {
     state: Mutex<TimerState>,
     began: Condvar,
 }
@@ -54,7 +54,7 @@ pub(super) struct Ages {
 #[derive(Debug, Default)]
 struct TimerState {
     /// All of them, and since when they have buffered bytes.
-    since: HashMap<FileIndex, (Instant, Weak<Data>)>,
+    since: HashMap<FileIndex, (Instant, Weak<FileData>)>,
     /// Those whose buffer waits, the oldest first.
     queue: BTreeSet<(Instant, FileIndex)>,
     /// Those whose buffer is being sent.
@@ -67,7 +67,7 @@ struct TimerState {
 }
 
 impl TimerState {
-    fn add(&mut self, since: Instant, data: &Arc<Data>) {
+    fn add(&mut self, since: Instant, data: &Arc<FileData>) {
         self.remove(data.file);
         self.since.insert(data.file, (since, Arc::downgrade(data)));
         self.queue.insert((since, data.file));
@@ -81,7 +81,7 @@ impl TimerState {
     }
 
     /// Takes the oldest buffer that waits: it is being sent from now on.
-    fn take(&mut self) -> Option<Weak<Data>> {
+    fn take(&mut self) -> Option<Weak<FileData>> {
         let first = self.queue.pop_first()?;
         self.sending.insert(first);
         self.since.get(&first.1).map(|(_, data)| Weak::clone(data))
@@ -90,7 +90,7 @@ impl TimerState {
     /// Whether buffers are sent in time: none is late by [`OVERDUE`].
     fn keeps_up(&self, now: Instant) -> bool {
         let oldest = [self.queue.first(), self.sending.first()].into_iter().flatten();
-        let is_late = |(since, _): &(Instant, FileIndex)| *since + GATHER_AGE + OVERDUE < now;
+        let is_late = |(since, _): &(Instant, FileIndex)| *since + BUFFER_AGE_MAX + OVERDUE < now;
         self.since.len() < RUNS_MAX && !oldest.into_iter().any(is_late)
     }
 
@@ -102,13 +102,13 @@ impl TimerState {
     }
 }
 
-impl Ages {
+impl BufferAges {
     /// A file has buffered bytes from now on.
-    pub(super) fn began(&self, data: &Arc<Data>, caches: &Arc<Holder>) {
+    pub(super) fn buffer_began(&self, data: &Arc<FileData>, caches: &Arc<MountCaches>) {
         let mut state = lock(&self.state);
         state.add(Instant::now(), data);
         if state.free == 0 {
-            one_more(&mut state, &caches.runs, Arc::downgrade(caches));
+            one_more(&mut state, &caches.buffers, Arc::downgrade(caches));
         }
         if !state.watched {
             self.began.notify_one();
@@ -116,12 +116,12 @@ impl Ages {
     }
 
     /// A file has no buffered bytes any more.
-    pub(super) fn ended(&self, file: FileIndex) {
+    pub(super) fn buffer_ended(&self, file: FileIndex) {
         lock(&self.state).remove(file);
     }
 
     /// Too much is buffered: the oldest buffers are sent now.
-    pub(super) fn hurry(&self) {
+    pub(super) fn wake_all(&self) {
         // The lock orders this after the moment at which a thread decides to wait.
         drop(lock(&self.state));
         self.began.notify_all();
@@ -133,12 +133,12 @@ impl Ages {
     }
 
     /// The handle of a buffer is closed: it is sent within [`CLOSED_AGE`].
-    pub(super) fn closed(&self, file: FileIndex) {
+    pub(super) fn handle_closed(&self, file: FileIndex) {
         let mut state = lock(&self.state);
         let Some((since, data)) = state.since.get(&file) else { return };
         let waits = state.queue.contains(&(*since, file));
         let sooner = Instant::now()
-            .checked_sub(GATHER_AGE - CLOSED_AGE)
+            .checked_sub(BUFFER_AGE_MAX - CLOSED_AGE)
             .filter(|sooner| waits && sooner < since);
         if let (Some(sooner), Some(data)) = (sooner, data.upgrade()) {
             let is_first = state.queue.first().is_some_and(|(first, _)| sooner < *first);
@@ -151,19 +151,19 @@ impl Ages {
     }
 
     /// All files with buffered bytes.
-    pub(super) fn all(&self) -> Vec<Arc<Data>> {
+    pub(super) fn all(&self) -> Vec<Arc<FileData>> {
         lock(&self.state).since.values().filter_map(|(_, data)| data.upgrade()).collect()
     }
 
     /// Waits for a buffer that is old enough to be sent; the thread then counts as sending. `None`:
     /// there was none for a while. One thread at a time watches the oldest buffer, so that a buffer
     /// that is sent by its writer wakes no thread.
-    fn old(&self, runs: &Arc<Runs>, caches: &Weak<Holder>) -> Option<Weak<Data>> {
+    fn old(&self, runs: &Arc<WriteBuffers>, caches: &Weak<MountCaches>) -> Option<Weak<FileData>> {
         let mut state = lock(&self.state);
         let until = Instant::now() + IDLE;
         loop {
             let now = Instant::now();
-            let (watched, wait) = (state.watched, runs.age() + state.patience());
+            let (watched, wait) = (state.watched, runs.age_max() + state.patience());
             let due = match state.queue.first() {
                 Some((since, _)) if *since + wait <= now => {
                     let data = state.take();
@@ -209,7 +209,7 @@ impl Ages {
 }
 
 /// Starts a thread, unless there are [`SENDERS_MAX`]. An idle thread does not keep the mount alive.
-fn one_more(state: &mut TimerState, runs: &Arc<Runs>, caches: Weak<Holder>) {
+fn one_more(state: &mut TimerState, runs: &Arc<WriteBuffers>, caches: Weak<MountCaches>) {
     if state.threads >= SENDERS_MAX {
         return;
     }
@@ -222,13 +222,13 @@ fn one_more(state: &mut TimerState, runs: &Arc<Runs>, caches: Weak<Holder>) {
     state.free += usize::from(begun);
 }
 
-fn serve(runs: &Arc<Runs>, caches: &Weak<Holder>) {
+fn serve(runs: &Arc<WriteBuffers>, caches: &Weak<MountCaches>) {
     loop {
         match runs.ages.old(runs, caches) {
             Some(data) => {
                 if let (Some(data), Some(caches)) = (data.upgrade(), caches.upgrade()) {
                     // The handle that wrote the bytes reports the error.
-                    let _ = caches.settle(&data);
+                    let _ = caches.flush(&data);
                     // The handle that wrote them may be closed by now.
                     caches.forget_unused(data);
                 }
@@ -248,14 +248,14 @@ mod tests {
     #[test]
     fn a_buffer_that_is_being_sent_for_too_long_counts_as_late() {
         let (mut state, data) =
-            (TimerState::default(), Arc::new(Data::new(FileIndex(7), Consistency::Posix)));
+            (TimerState::default(), Arc::new(FileData::new(FileIndex(7), Consistency::Posix)));
         let since = Instant::now();
         state.add(since, &data);
-        let late = since + GATHER_AGE + OVERDUE + Duration::from_millis(1);
-        assert!(state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late));
+        let late = since + BUFFER_AGE_MAX + OVERDUE + Duration::from_millis(1);
+        assert!(state.keeps_up(since + BUFFER_AGE_MAX) && !state.keeps_up(late));
         assert!(state.take().is_some() && state.take().is_none());
         assert!(
-            state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late),
+            state.keeps_up(since + BUFFER_AGE_MAX) && !state.keeps_up(late),
             "it is being sent for too long"
         );
         state.remove(FileIndex(7));

@@ -3,13 +3,13 @@
 use braid_client::{Distribution, Layout};
 
 /// A write buffer ends at a multiple of the stripe size of at least this.
-pub(super) const STRETCH_BYTES: u64 = 512 * 1024;
+pub(super) const UNIT_BYTES: u64 = 512 * 1024;
 /// No flush unit is longer.
-pub(super) const STRETCH_BYTES_MAX: u64 = 4 << 20;
+pub(super) const UNIT_BYTES_MAX: u64 = 4 << 20;
 
 /// How much of one file is buffered before it is sent, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct FlushUnit {
     /// The short unit: the strips of one or more daemons, enough to be worth a call.
     short: u64,
     /// What one daemon has of a stripe.
@@ -18,10 +18,10 @@ pub(crate) struct Stretch {
     stripe: u64,
 }
 
-impl Stretch {
+impl FlushUnit {
     /// For a file whose layout is not known.
     pub(crate) const UNKNOWN: Self =
-        Self { short: STRETCH_BYTES, strip: STRETCH_BYTES, stripe: STRETCH_BYTES };
+        Self { short: UNIT_BYTES, strip: UNIT_BYTES, stripe: UNIT_BYTES };
 
     /// For a file with this layout.
     pub(crate) fn of(layout: &Layout) -> Self {
@@ -34,13 +34,13 @@ impl Stretch {
                 Some((Distribution::Grouped { stripe_size, group_width, .. }, _)) => {
                     (*stripe_size, (*group_width).into())
                 }
-                _ => (STRETCH_BYTES, 1),
+                _ => (UNIT_BYTES, 1),
             };
         let strip = strip.max(1);
         let short = match strip {
-            1..STRETCH_BYTES => strip * STRETCH_BYTES.div_ceil(strip),
-            ..=STRETCH_BYTES_MAX => strip,
-            _ => STRETCH_BYTES,
+            1..UNIT_BYTES => strip * UNIT_BYTES.div_ceil(strip),
+            ..=UNIT_BYTES_MAX => strip,
+            _ => UNIT_BYTES,
         };
         Self { short, strip, stripe: strip.saturating_mul(daemons.max(1)) }
     }
@@ -57,13 +57,13 @@ impl Stretch {
 
     /// Whether a write of this length reaches fewer daemons than a long unit of at most
     /// `bytes_max`.
-    pub(crate) fn is_short_of(&self, bytes: usize, bytes_max: u64) -> bool {
+    pub(crate) fn reaches_fewer_daemons(&self, bytes: usize, bytes_max: u64) -> bool {
         (bytes as u64) < self.long(bytes_max)
     }
 
     /// The length of a long unit: full stripes, or strips where not even one stripe fits.
     fn long(&self, bytes_max: u64) -> u64 {
-        let bytes_max = bytes_max.clamp(STRETCH_BYTES, STRETCH_BYTES_MAX);
+        let bytes_max = bytes_max.clamp(UNIT_BYTES, UNIT_BYTES_MAX);
         let whole = |bytes: u64| (bytes <= bytes_max).then(|| bytes_max / bytes * bytes);
         whole(self.stripe).or_else(|| whole(self.strip)).unwrap_or(bytes_max)
     }
@@ -81,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    fn striped(stripe_size: u64, daemons: u32) -> Stretch {
-        Stretch::of(&Layout::one(SimpleStripe { stripe_size }, (1..=daemons).map(IodId)))
+    fn striped(stripe_size: u64, daemons: u32) -> FlushUnit {
+        FlushUnit::of(&Layout::one(SimpleStripe { stripe_size }, (1..=daemons).map(IodId)))
     }
 
     #[test]
@@ -91,31 +91,31 @@ mod tests {
         assert_eq!(short(4096), 512 * 1024);
         assert_eq!(short(3 * 4096), 528_384, "43 strips");
         assert_eq!(short(1 << 20), 1 << 20);
-        assert_eq!(short(64 << 20), STRETCH_BYTES, "more is not buffered");
+        assert_eq!(short(64 << 20), UNIT_BYTES, "more is not buffered");
         assert_eq!(
-            Stretch::of(&Layout::one(Distribution::Single, [IodId(1)])).end(0),
-            STRETCH_BYTES
+            FlushUnit::of(&Layout::one(Distribution::Single, [IodId(1)])).end(0),
+            UNIT_BYTES
         );
     }
 
     #[test]
     fn a_long_unit_is_full_stripes_as_far_as_memory_allows() {
         let long =
-            |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, STRETCH_BYTES_MAX);
+            |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, UNIT_BYTES_MAX);
         assert_eq!(long(1 << 20, 4), 4 << 20);
         assert_eq!(long(1 << 20, 3), 3 << 20);
         assert_eq!(long(64 << 10, 4), 4 << 20);
         assert_eq!(long(1 << 20, 32), 4 << 20, "four daemons of the stripe at a time");
         assert_eq!(long(3 << 20, 32), 3 << 20);
-        assert_eq!(long(64 << 20, 4), STRETCH_BYTES_MAX);
+        assert_eq!(long(64 << 20, 4), UNIT_BYTES_MAX);
     }
 
     #[test]
     fn a_unit_ends_behind_the_byte_that_it_contains() {
         let unit = striped(1 << 20, 4);
-        let end = |offset| unit.long_end(offset, STRETCH_BYTES_MAX);
+        let end = |offset| unit.long_end(offset, UNIT_BYTES_MAX);
         assert_eq!([0, (4 << 20) - 1, 4 << 20].map(end), [4 << 20, 4 << 20, 8 << 20]);
-        let is_short = |bytes| unit.is_short_of(bytes, STRETCH_BYTES_MAX);
+        let is_short = |bytes| unit.reaches_fewer_daemons(bytes, UNIT_BYTES_MAX);
         assert!(is_short((4 << 20) - 1) && !is_short(4 << 20));
     }
 
@@ -130,7 +130,7 @@ mod tests {
             "three daemons of the stripe at a time"
         );
         assert_eq!(long(1 << 20, 4, 700_000), 700_000);
-        assert_eq!(long(1 << 20, 4, 0), STRETCH_BYTES);
-        assert_eq!(long(64 << 10, 4, u64::MAX), STRETCH_BYTES_MAX);
+        assert_eq!(long(1 << 20, 4, 0), UNIT_BYTES);
+        assert_eq!(long(64 << 10, 4, u64::MAX), UNIT_BYTES_MAX);
     }
 }

@@ -4,8 +4,8 @@ use std::{ops::Deref, sync::Arc};
 
 use braid_client::FileIndex;
 
-use super::{Data, Writer};
-use crate::{mount_caches::Holder, ops::open::Access};
+use super::{FileData, Writer};
+use crate::{mount_caches::MountCaches, ops::open::Access};
 
 /// A handle's use of its file's bytes: from before the open is sent until the handle is gone.
 ///
@@ -14,23 +14,23 @@ use crate::{mount_caches::Holder, ops::open::Access};
 #[derive(Debug)]
 pub(crate) struct HandleData {
     _writer: Option<Writer>,
-    data: Arc<Data>,
+    data: Arc<FileData>,
     _end: EndOfUse,
 }
 
 impl HandleData {
     /// For a file that is about to be opened.
-    pub(crate) fn new(caches: &Arc<Holder>, file: FileIndex, access: Access) -> Self {
-        let data = caches.data.of(file);
-        let writer = access.write.then(|| caches.writer(&data));
+    pub(crate) fn new(caches: &Arc<MountCaches>, file: FileIndex, access: Access) -> Self {
+        let data = caches.data.get_or_add(file);
+        let writer = access.write.then(|| caches.begin_writer(&data));
         Self { _writer: writer, data, _end: EndOfUse { file, caches: Arc::clone(caches) } }
     }
 }
 
 impl Deref for HandleData {
-    type Target = Arc<Data>;
+    type Target = Arc<FileData>;
 
-    fn deref(&self) -> &Arc<Data> {
+    fn deref(&self) -> &Arc<FileData> {
         &self.data
     }
 }
@@ -38,11 +38,11 @@ impl Deref for HandleData {
 #[derive(Debug)]
 struct EndOfUse {
     file: FileIndex,
-    caches: Arc<Holder>,
+    caches: Arc<MountCaches>,
 }
 
 impl Drop for EndOfUse {
     fn drop(&mut self) {
-        self.caches.closed(self.file);
+        self.caches.end_use(self.file);
     }
 }

@@ -25,19 +25,19 @@ use std::{
     thread,
 };
 
-use super::Data;
-use crate::{mount_caches::Holder, mutex::lock};
+use super::FileData;
+use crate::{mount_caches::MountCaches, mutex::lock};
 
 /// Files at a time: fewer than the threads with which the FUSE gateway drops pages, since writes
 /// that still run drop pages, too.
 const THREADS: usize = 6;
 
-impl Data {
+impl FileData {
     /// How likely a drop of its pages waits for a daemon: most of all where pages are being read,
     /// then where a program may have made some dirty.
     fn may_wait(&self) -> u8 {
         let lease = &lock(&self.state).lease;
-        match (lease.has_pages_under_way(), lease.has_writers()) {
+        match (lease.is_reading_pages(), lease.has_writers()) {
             (true, _) => 2,
             (false, true) => 1,
             (false, false) => 0,
@@ -45,14 +45,14 @@ impl Data {
     }
 }
 
-impl Holder {
+impl MountCaches {
     /// When this returns nothing that was cached under a lease is used any more. What was written
     /// under one is at the daemons, or its loss is recorded.
-    pub(crate) fn lose_all(&self) {
+    pub(crate) fn drop_all_caches(&self) {
         let mut files = self.data.all();
-        files.iter().for_each(|data| self.close(data));
+        files.iter().for_each(|data| self.begin_recall(data));
         files.sort_by_cached_key(|data| data.may_wait());
-        let names = || self.forget_all(self.cache.directories());
+        let names = || self.forget_directories(self.names.directories());
         thread::scope(|scope| {
             let beside =
                 thread::Builder::new().name("vfs-lost-names".into()).spawn_scoped(scope, names);
@@ -63,11 +63,11 @@ impl Holder {
         });
         for data in files {
             // A relaxed mount may have read pages of it meanwhile, which need no lease.
-            self.data.forget(data, |data| self.is_worth_keeping(data));
+            self.data.forget(data, |data| self.stays_in_table(data));
         }
     }
 
-    fn drain_each(&self, files: &[Arc<Data>]) {
+    fn drain_each(&self, files: &[Arc<FileData>]) {
         let next = AtomicUsize::new(0);
         let work = || {
             loop {
@@ -91,31 +91,31 @@ impl Holder {
     }
 
     /// From now on nothing begins under a file's lease.
-    pub(super) fn close(&self, data: &Data) {
+    pub(super) fn begin_recall(&self, data: &FileData) {
         let ticket = self.leases().data_ticket(data.file);
         {
             let mut state = lock(&data.state);
-            state.lease.recall();
+            state.lease.begin_recall();
             state.returning = ticket;
         }
         data.changed.notify_all();
     }
 
     /// Drops the pages that are cached now, unless another thread is doing that.
-    fn drop_once_if_free(&self, data: &Data) {
+    fn drop_once_if_free(&self, data: &FileData) {
         if let Ok(_one) = data.dropping.try_lock() {
             self.drop_once(data);
         }
     }
 
     /// Waits for what ran under a file's lease, and lets uses begin again.
-    fn end_uses(&self, data: &Data) {
+    fn end_uses(&self, data: &FileData) {
         // An append that still ran may have set the end, which is known only under the lease.
-        data.wait_while(|lease| !lease.is_still()).end = None;
+        data.wait_while(|lease| !lease.has_no_writes()).end = None;
         // While the pages of a write that ended were dropped, others may have been read.
         self.drop_all(data);
         // The handle that wrote the bytes reports the error.
-        let _ = self.settle(data);
+        let _ = self.flush(data);
         data.end_recall();
     }
 }

@@ -25,7 +25,7 @@ use braid_client::LeaseMode;
 
 /// A use of a file's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Use {
+pub enum DataUse {
     /// A read for a kernel that caches the bytes.
     Page,
     /// A read from the daemons that nobody caches. What another mount has buffered must be there
@@ -39,7 +39,7 @@ pub enum Use {
 
 /// Whether a use may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Verdict {
+pub enum Decision {
     /// It may begin.
     Go,
     /// It waits until the state changes.
@@ -49,13 +49,13 @@ pub enum Verdict {
         /// In this mode.
         mode: LeaseMode,
         /// A weaker mode is of no use.
-        alone: bool,
+        required: bool,
     },
 }
 
 /// The uses of one file's bytes and the state of its lease.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Gate {
+pub struct DataLeaseState {
     /// A relaxed mount: pages of a file that nobody here may write need no lease, and may be older
     /// than the file.
     weak: bool,
@@ -77,76 +77,76 @@ pub struct Gate {
     asking: bool,
 }
 
-impl Gate {
+impl DataLeaseState {
     /// For a relaxed mount.
-    pub fn weak() -> Self {
+    pub fn relaxed() -> Self {
         Self { weak: true, ..Self::default() }
     }
 
     /// Whether pages need no lease now.
-    pub fn is_weak(&self) -> bool {
+    pub fn needs_no_lease(&self) -> bool {
         self.weak && self.writers == 0
     }
 
     /// Whether this use may begin under a lease of mode `held`.
-    pub fn verdict(&self, what: Use, held: LeaseMode) -> Verdict {
+    pub fn decide(&self, what: DataUse, held: LeaseMode) -> Decision {
         match what {
             // (2), (3)
-            Use::Page if self.dropping > 0 => Verdict::Go,
-            _ if self.recalled > 0 => Verdict::Wait,
-            _ if self.allows(what, held) => Verdict::Go,
-            _ if self.asking => Verdict::Wait,
+            DataUse::Page if self.dropping > 0 => Decision::Go,
+            _ if self.recalled > 0 => Decision::Wait,
+            _ if self.allows(what, held) => Decision::Go,
+            _ if self.asking => Decision::Wait,
             _ => self.needed_lease(what),
         }
     }
 
-    fn allows(&self, what: Use, held: LeaseMode) -> bool {
+    fn allows(&self, what: DataUse, held: LeaseMode) -> bool {
         match (what, held) {
             (_, LeaseMode::Write)
-            | (Use::Write | Use::Read, LeaseMode::Shared)
-            | (Use::Read, LeaseMode::Read) => true,
+            | (DataUse::Write | DataUse::Read, LeaseMode::Shared)
+            | (DataUse::Read, LeaseMode::Read) => true,
             // (4)
-            (Use::Page, _) if self.is_weak() => true,
-            (Use::Page, LeaseMode::Read) => self.writers == 0,
+            (DataUse::Page, _) if self.needs_no_lease() => true,
+            (DataUse::Page, LeaseMode::Read) => self.writers == 0,
             _ => false,
         }
     }
 
-    fn needed_lease(&self, what: Use) -> Verdict {
+    fn needed_lease(&self, what: DataUse) -> Decision {
         let (mode, alone) = match what {
-            Use::Page if self.writers == 0 => (LeaseMode::Read, true),
-            Use::Read => (LeaseMode::Read, false),
-            Use::Write => (LeaseMode::Shared, false),
-            Use::Page | Use::Append => (LeaseMode::Write, true),
+            DataUse::Page if self.writers == 0 => (LeaseMode::Read, true),
+            DataUse::Read => (LeaseMode::Read, false),
+            DataUse::Write => (LeaseMode::Shared, false),
+            DataUse::Page | DataUse::Append => (LeaseMode::Write, true),
         };
-        Verdict::Ask { mode, alone }
+        Decision::Ask { mode, required: alone }
     }
 
     /// A use begins that may begin.
-    pub fn begin(&mut self, what: Use) {
+    pub fn begin(&mut self, what: DataUse) {
         match what {
-            Use::Page => {
+            DataUse::Page => {
                 self.pages += 1;
                 (self.has_pages, self.page_since_drop) = (true, true);
             }
             // It returns the bytes at its beginning or later ones, so nothing waits for it.
-            Use::Read => {}
-            Use::Write | Use::Append => self.writes += 1,
+            DataUse::Read => {}
+            DataUse::Write | DataUse::Append => self.writes += 1,
         }
     }
 
     /// It ended: the gateway has the page, or the bytes are written and cached pages of them
     /// dropped.
-    pub fn end(&mut self, what: Use) {
+    pub fn end(&mut self, what: DataUse) {
         match what {
-            Use::Page => self.pages -= 1,
-            Use::Read => {}
-            Use::Write | Use::Append => self.writes -= 1,
+            DataUse::Page => self.pages -= 1,
+            DataUse::Read => {}
+            DataUse::Write | DataUse::Append => self.writes -= 1,
         }
     }
 
     /// Sets whether a lease is being asked for.
-    pub fn ask(&mut self, asking: bool) {
+    pub fn set_asking(&mut self, asking: bool) {
         self.asking = asking;
     }
 
@@ -161,17 +161,17 @@ impl Gate {
     }
 
     /// A lease is to be returned.
-    pub fn recall(&mut self) {
+    pub fn begin_recall(&mut self) {
         self.recalled += 1;
     }
 
     /// Whether no write runs any more, so that the pages that are dropped now stay dropped.
-    pub fn is_still(&self) -> bool {
+    pub fn has_no_writes(&self) -> bool {
         self.writes == 0
     }
 
     /// Whether the gateway may have pages.
-    pub fn has_given(&self) -> bool {
+    pub fn may_have_pages(&self) -> bool {
         self.has_pages
     }
 
@@ -193,24 +193,24 @@ impl Gate {
     }
 
     /// Whether pages are being read for the gateway.
-    pub fn has_pages_under_way(&self) -> bool {
+    pub fn is_reading_pages(&self) -> bool {
         self.pages > 0
     }
 
     /// The lease may be returned, or is. Uses that wait check again when it is.
-    pub fn returned(&mut self) {
+    pub fn end_recall(&mut self) {
         self.recalled -= 1;
     }
 
     /// A handle is opened for writing. Whether pages that were read under a lease of mode `held`
     /// must be dropped first.
-    pub fn writer_comes(&mut self, held: LeaseMode) -> bool {
+    pub fn open_writer(&mut self, held: LeaseMode) -> bool {
         self.writers += 1;
         held == LeaseMode::Read || self.has_pages && held != LeaseMode::Write
     }
 
     /// A handle that was open for writing is closed. Whether it was the last.
-    pub fn writer_goes(&mut self) -> bool {
+    pub fn close_writer(&mut self) -> bool {
         self.writers -= 1;
         self.writers == 0
     }
@@ -225,94 +225,94 @@ impl Gate {
 mod tests {
     use super::*;
 
-    const ALONE: Verdict = Verdict::Ask { mode: LeaseMode::Write, alone: true };
+    const ALONE: Decision = Decision::Ask { mode: LeaseMode::Write, required: true };
 
     #[test]
     fn a_page_needs_a_read_lease_or_with_writers_here_a_write_lease() {
-        let mut state = Gate::default();
+        let mut state = DataLeaseState::default();
         assert_eq!(
-            state.verdict(Use::Page, LeaseMode::None),
-            Verdict::Ask { mode: LeaseMode::Read, alone: true }
+            state.decide(DataUse::Page, LeaseMode::None),
+            Decision::Ask { mode: LeaseMode::Read, required: true }
         );
-        assert_eq!(state.verdict(Use::Page, LeaseMode::Read), Verdict::Go);
-        assert!(!state.writer_comes(LeaseMode::None));
-        assert_eq!(state.verdict(Use::Page, LeaseMode::Read), ALONE);
-        assert_eq!(state.verdict(Use::Page, LeaseMode::Shared), ALONE);
-        assert_eq!(state.verdict(Use::Page, LeaseMode::Write), Verdict::Go);
+        assert_eq!(state.decide(DataUse::Page, LeaseMode::Read), Decision::Go);
+        assert!(!state.open_writer(LeaseMode::None));
+        assert_eq!(state.decide(DataUse::Page, LeaseMode::Read), ALONE);
+        assert_eq!(state.decide(DataUse::Page, LeaseMode::Shared), ALONE);
+        assert_eq!(state.decide(DataUse::Page, LeaseMode::Write), Decision::Go);
     }
 
     #[test]
     fn a_relaxed_mount_reads_pages_without_a_lease_until_a_writer_opens() {
-        let mut state = Gate::weak();
-        assert_eq!(state.verdict(Use::Page, LeaseMode::None), Verdict::Go);
-        state.begin(Use::Page);
-        state.end(Use::Page);
+        let mut state = DataLeaseState::relaxed();
+        assert_eq!(state.decide(DataUse::Page, LeaseMode::None), Decision::Go);
+        state.begin(DataUse::Page);
+        state.end(DataUse::Page);
         assert!(
-            state.writer_comes(LeaseMode::None),
+            state.open_writer(LeaseMode::None),
             "such a page may be old, and must not be stored into"
         );
-        assert_eq!(state.verdict(Use::Page, LeaseMode::Shared), ALONE);
+        assert_eq!(state.decide(DataUse::Page, LeaseMode::Shared), ALONE);
         assert_eq!(
-            state.verdict(Use::Write, LeaseMode::None),
-            Verdict::Ask { mode: LeaseMode::Shared, alone: false }
+            state.decide(DataUse::Write, LeaseMode::None),
+            Decision::Ask { mode: LeaseMode::Shared, required: false }
         );
-        assert_eq!(state.verdict(Use::Append, LeaseMode::Shared), ALONE);
+        assert_eq!(state.decide(DataUse::Append, LeaseMode::Shared), ALONE);
     }
 
     #[test]
     fn a_write_needs_a_shared_lease_and_an_append_a_write_lease() {
-        let state = Gate::default();
-        assert_eq!(state.verdict(Use::Write, LeaseMode::Shared), Verdict::Go);
+        let state = DataLeaseState::default();
+        assert_eq!(state.decide(DataUse::Write, LeaseMode::Shared), Decision::Go);
         assert_eq!(
-            state.verdict(Use::Write, LeaseMode::None),
-            Verdict::Ask { mode: LeaseMode::Shared, alone: false }
+            state.decide(DataUse::Write, LeaseMode::None),
+            Decision::Ask { mode: LeaseMode::Shared, required: false }
         );
-        assert_eq!(state.verdict(Use::Append, LeaseMode::Shared), ALONE);
-        assert_eq!(state.verdict(Use::Read, LeaseMode::Shared), Verdict::Go);
+        assert_eq!(state.decide(DataUse::Append, LeaseMode::Shared), ALONE);
+        assert_eq!(state.decide(DataUse::Read, LeaseMode::Shared), Decision::Go);
         assert_eq!(
-            state.verdict(Use::Read, LeaseMode::None),
-            Verdict::Ask { mode: LeaseMode::Read, alone: false }
+            state.decide(DataUse::Read, LeaseMode::None),
+            Decision::Ask { mode: LeaseMode::Read, required: false }
         );
     }
 
     #[test]
     fn a_page_read_while_pages_are_dropped_is_dropped_again() {
-        let mut state = Gate::default();
-        state.begin(Use::Page);
-        state.end(Use::Page);
-        state.recall();
+        let mut state = DataLeaseState::default();
+        state.begin(DataUse::Page);
+        state.end(DataUse::Page);
+        state.begin_recall();
         assert_eq!(
-            state.verdict(Use::Page, LeaseMode::Read),
-            Verdict::Wait,
+            state.decide(DataUse::Page, LeaseMode::Read),
+            Decision::Wait,
             "no thread drops pages, so none waits for it"
         );
         state.begin_drop(true);
-        assert_eq!(state.verdict(Use::Page, LeaseMode::None), Verdict::Go);
-        state.begin(Use::Page);
+        assert_eq!(state.decide(DataUse::Page, LeaseMode::None), Decision::Go);
+        state.begin(DataUse::Page);
         assert!(!state.end_drop(true));
-        state.end(Use::Page);
+        state.end(DataUse::Page);
         state.begin_drop(true);
         assert!(state.end_drop(true));
     }
 
     #[test]
     fn a_page_being_read_when_a_drop_begins_is_dropped_again() {
-        let mut state = Gate::default();
-        state.begin(Use::Page);
-        state.recall();
+        let mut state = DataLeaseState::default();
+        state.begin(DataUse::Page);
+        state.begin_recall();
         state.begin_drop(true);
-        state.end(Use::Page);
+        state.end(DataUse::Page);
         assert!(!state.end_drop(true), "it may have arrived after its place was dropped");
     }
 
     #[test]
     fn an_open_for_writing_drops_pages_that_were_read_under_a_read_lease() {
-        let mut state = Gate::default();
-        state.begin(Use::Page);
-        state.end(Use::Page);
-        assert!(state.writer_comes(LeaseMode::Read));
-        let mut state = Gate::default();
-        state.begin(Use::Page);
-        assert!(!state.writer_comes(LeaseMode::Write));
+        let mut state = DataLeaseState::default();
+        state.begin(DataUse::Page);
+        state.end(DataUse::Page);
+        assert!(state.open_writer(LeaseMode::Read));
+        let mut state = DataLeaseState::default();
+        state.begin(DataUse::Page);
+        assert!(!state.open_writer(LeaseMode::Write));
     }
 }

@@ -48,20 +48,20 @@ use std::{
 use braid_client::{CallDeadline, FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
 use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
-pub(crate) use self::{handle_data::HandleData, table::Table};
+pub(crate) use self::{handle_data::HandleData, table::FileDataTable};
 use self::{
-    lease_state::{Gate, Use, Verdict},
-    overlapping_writes::Overlap,
-    page_version::Held,
+    lease_state::{DataLeaseState, DataUse, Decision},
+    overlapping_writes::OverlappingWrites,
+    page_version::CachedPages,
     set_ids::SetIds,
-    write_coalescing::Gathered,
+    write_coalescing::BufferedFile,
 };
 use crate::{
     consistency::Consistency,
     error::{Error, Result},
-    mount_caches::Holder,
+    mount_caches::MountCaches,
     mutex::lock,
-    names::{cached_attributes::Known, names_lease::Promise},
+    names::{cached_attributes::CachedAttributes, names_lease::NamesLease},
 };
 
 /// How long a call waits for a lease that other clients do not return, unless its deadline is
@@ -70,18 +70,18 @@ const WAIT_MAX: Duration = Duration::from_secs(TIMEOUT_SECONDS_DEFAULT);
 
 /// The use of one file's bytes by this mount.
 #[derive(Debug)]
-pub(crate) struct Data {
+pub(crate) struct FileData {
     file: FileIndex,
     state: Mutex<DataState>,
     changed: Condvar,
     /// Held by the thread that drops all pages.
     dropping: Mutex<()>,
-    gathered: Gathered,
+    buffered: BufferedFile,
 }
 
 #[derive(Debug, Default)]
 struct DataState {
-    lease: Gate,
+    lease: DataLeaseState,
     /// The lease that is being returned: nothing begins under it any more.
     returning: Option<LeaseTicket>,
     /// A write lease that was asked for as required. Clients without leases may have the file open
@@ -94,21 +94,21 @@ struct DataState {
     /// Where the file ends. `None`: not known, or other clients use the file.
     end: Option<u64>,
     /// The version of the pages, where they need no lease.
-    held: Option<Held<Promise>>,
+    pages: Option<CachedPages<NamesLease>>,
     set_ids: SetIds,
-    overlap: Overlap,
+    overlapping: OverlappingWrites,
 }
 
-impl Data {
+impl FileData {
     fn new(file: FileIndex, consistency: Consistency) -> Self {
-        let lease = if consistency.is_weak() { Gate::weak() } else { Gate::default() };
+        let lease = if consistency.is_weak() { DataLeaseState::relaxed() } else { DataLeaseState::default() };
         let state = Mutex::new(DataState { lease, ..DataState::default() });
         Self {
             file,
             state,
             changed: Condvar::new(),
             dropping: Mutex::default(),
-            gathered: Gathered::default(),
+            buffered: BufferedFile::default(),
         }
     }
 
@@ -122,13 +122,13 @@ impl Data {
         if let (LeaseMode::Write, true, Ok(ticket)) = (mode, required, answer) {
             state.required.clone_from(ticket);
         }
-        state.lease.ask(false);
+        state.lease.set_asking(false);
         drop(state);
         self.changed.notify_all();
     }
 
     /// Waits for a state that other threads reach by themselves.
-    fn wait_while(&self, waits: impl Fn(&Gate) -> bool) -> MutexGuard<'_, DataState> {
+    fn wait_while(&self, waits: impl Fn(&DataLeaseState) -> bool) -> MutexGuard<'_, DataState> {
         let state = lock(&self.state);
         self.changed
             .wait_while(state, |state| waits(&state.lease))
@@ -136,7 +136,7 @@ impl Data {
     }
 
     /// Changes the lease state, and wakes all threads that wait for it.
-    fn change<T>(&self, work: impl FnOnce(&mut Gate) -> T) -> T {
+    fn change<T>(&self, work: impl FnOnce(&mut DataLeaseState) -> T) -> T {
         let done = work(&mut lock(&self.state).lease);
         self.changed.notify_all();
         done
@@ -145,9 +145,9 @@ impl Data {
     /// The lease may be returned, or is: uses may begin again.
     fn end_recall(&self) {
         self.change(|lease| {
-            debug_assert!(lease.is_still(), "lease_state I1: a write runs under a returned lease");
-            debug_assert!(!lease.has_given(), "lease_state I1: pages are left of a returned lease");
-            lease.returned();
+            debug_assert!(lease.has_no_writes(), "lease_state I1: a write runs under a returned lease");
+            debug_assert!(!lease.may_have_pages(), "lease_state I1: pages are left of a returned lease");
+            lease.end_recall();
         });
     }
 
@@ -162,17 +162,17 @@ impl Data {
         bytes: Range<u64>,
         write: impl FnOnce(&[Range<u64>]) -> Result<()>,
     ) -> Result<()> {
-        self.is_not_as_made();
-        let (number, parts) = lock(&self.state).overlap.begin_pages(bytes);
+        self.forget_created_attributes();
+        let (number, parts) = lock(&self.state).overlapping.begin_pages(bytes);
         let written = write(&parts);
-        lock(&self.state).overlap.end_pages(number);
+        lock(&self.state).overlapping.end_pages(number);
         self.changed.notify_all();
         written
     }
 
     /// The mode in which a recalled lease is kept: *shared* where a program here writes, *read*
     /// where none does.
-    pub(crate) fn may_keep(&self, keep: LeaseMode) -> LeaseMode {
+    pub(crate) fn mode_after_recall(&self, keep: LeaseMode) -> LeaseMode {
         let writes = lock(&self.state).lease.has_writers();
         match keep {
             LeaseMode::Shared if writes => keep,
@@ -183,9 +183,9 @@ impl Data {
 }
 
 /// A use of a file's bytes that has begun: a read, a write, or a page that is being read.
-pub(crate) struct Under {
-    data: Arc<Data>,
-    what: Use,
+pub(crate) struct UseGuard {
+    data: Arc<FileData>,
+    what: DataUse,
     /// No other client uses the file: writes may be buffered.
     alone: bool,
     /// The lease. `None`: a page that needs none.
@@ -194,7 +194,7 @@ pub(crate) struct Under {
     call: Option<u64>,
 }
 
-impl Under {
+impl UseGuard {
     /// Whether it holds a lease.
     pub(crate) fn is_leased(&self) -> bool {
         self.ticket.is_some()
@@ -211,12 +211,12 @@ impl Under {
 
     /// These bytes are about to be changed. Until this is dropped, pages that the kernel writes
     /// back leave them out. Waits for pages of them that are being written already.
-    pub(crate) fn changes(&mut self, offset: u64, bytes: u64) {
+    pub(crate) fn exclude_write_back(&mut self, offset: u64, bytes: u64) {
         let mut state = lock(&self.data.state);
-        let call = state.overlap.begin_call(offset..offset.saturating_add(bytes));
+        let call = state.overlapping.begin_call(offset..offset.saturating_add(bytes));
         self.call = Some(call);
-        if state.overlap.must_wait(call) {
-            let waits = |state: &mut DataState| state.overlap.must_wait(call);
+        if state.overlapping.must_wait(call) {
+            let waits = |state: &mut DataState| state.overlapping.must_wait(call);
             drop(
                 self.data.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner),
             );
@@ -224,10 +224,10 @@ impl Under {
     }
 }
 
-impl Drop for Under {
+impl Drop for UseGuard {
     fn drop(&mut self) {
         let mut state = lock(&self.data.state);
-        self.call.into_iter().for_each(|call| state.overlap.end_call(call));
+        self.call.into_iter().for_each(|call| state.overlapping.end_call(call));
         state.lease.end(self.what);
         drop(state);
         self.data.changed.notify_all();
@@ -237,8 +237,8 @@ impl Drop for Under {
 /// A handle that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    data: Arc<Data>,
-    caches: Arc<Holder>,
+    data: Arc<FileData>,
+    caches: Arc<MountCaches>,
 }
 
 impl Drop for Writer {
@@ -247,7 +247,7 @@ impl Drop for Writer {
         // After the last writer a lease for writing only keeps others from caching. It is given
         // back under the lock, so that the next open for writing finds it gone and asks again. A
         // write lease stays while pages are cached under it.
-        let held = match state.lease.writer_goes() {
+        let held = match state.lease.close_writer() {
             true => {
                 // A lease that was given back is not recalled, so nothing else resets the end.
                 state.end = None;
@@ -255,7 +255,7 @@ impl Drop for Writer {
             }
             false => LeaseMode::None,
         };
-        if held == LeaseMode::Shared || held == LeaseMode::Write && !state.lease.has_given() {
+        if held == LeaseMode::Shared || held == LeaseMode::Write && !state.lease.may_have_pages() {
             self.caches.leases().return_lease_later(LeaseOf::Data(self.data.file));
         }
         drop(state);
@@ -263,10 +263,10 @@ impl Drop for Writer {
     }
 }
 
-impl Holder {
+impl MountCaches {
     /// Begins a use of a file's bytes, and waits for the lease that it needs. `None`: this mount
     /// takes no leases.
-    pub(crate) fn begin(self: &Arc<Self>, data: &Arc<Data>, what: Use) -> Result<Option<Under>> {
+    pub(crate) fn begin(self: &Arc<Self>, data: &Arc<FileData>, what: DataUse) -> Result<Option<UseGuard>> {
         if !self.is_serving() {
             return Ok(None);
         }
@@ -277,19 +277,19 @@ impl Holder {
         loop {
             let ticket = self.ticket(data, &state);
             let held = ticket.as_ref().map_or(LeaseMode::None, LeaseTicket::mode);
-            let verdict = state.lease.verdict(what, held);
-            if verdict == Verdict::Go {
+            let verdict = state.lease.decide(what, held);
+            if verdict == Decision::Go {
                 state.lease.begin(what);
                 let alone = held == LeaseMode::Write
                     && !state.lease.is_asking()
                     && state.required != ticket;
                 let data = Arc::clone(data);
-                return Ok(Some(Under { data, what, alone, ticket, call: None }));
+                return Ok(Some(UseGuard { data, what, alone, ticket, call: None }));
             }
             let left = time_left(&mut until)?;
-            if let Verdict::Ask { mode, alone: required } = verdict {
-                state.lease.ask(true);
-                if what != Use::Page {
+            if let Decision::Ask { mode, required } = verdict {
+                state.lease.set_asking(true);
+                if what != DataUse::Page {
                     drop(state);
                     self.ask(data, mode, required)?;
                     state = lock(&data.state);
@@ -299,7 +299,7 @@ impl Holder {
             }
             state =
                 data.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            if what == Use::Page
+            if what == DataUse::Page
                 && let Some(error) = state.failed.take()
             {
                 return Err(error);
@@ -308,48 +308,48 @@ impl Holder {
     }
 
     /// Whether a page may be read now without waiting: then caching the file's pages is worth it.
-    pub(crate) fn keeps_pages(&self, data: &Data) -> bool {
+    pub(crate) fn can_cache_pages(&self, data: &FileData) -> bool {
         let state = lock(&data.state);
-        self.is_serving() && state.lease.verdict(Use::Page, self.held(data, &state)) == Verdict::Go
+        self.is_serving() && state.lease.decide(DataUse::Page, self.held(data, &state)) == Decision::Go
     }
 
     /// Whether a file that nobody has open stays in the table: its pages are cached, or may be.
-    pub(crate) fn is_worth_keeping(&self, data: &Data) -> bool {
+    pub(crate) fn stays_in_table(&self, data: &FileData) -> bool {
         let state = lock(&data.state);
-        state.lease.has_given()
+        state.lease.may_have_pages()
             || matches!(self.held(data, &state), LeaseMode::Read | LeaseMode::Write)
     }
 
     /// A file whose pages need no lease is opened for reading, with these attributes: pages of
     /// another version of it are dropped. No other open of it continues until that is done.
-    pub(crate) fn renew(&self, data: &Data, known: &Known) {
-        if !lock(&data.state).lease.is_weak() {
+    pub(crate) fn check_page_version(&self, data: &FileData, known: &CachedAttributes) {
+        if !lock(&data.state).lease.needs_no_lease() {
             return;
         }
         let now = Instant::now();
-        let (version, lease) = ((&known.attributes).into(), known.keep.attributes.as_ref());
+        let (version, lease) = ((&known.attributes).into(), known.leases.attributes.as_ref());
         let _one = lock(&data.dropping);
         {
             let mut state = lock(&data.state);
-            if state.held.as_ref().is_some_and(|held| held.is_of(&version, lease)) {
+            if state.pages.as_ref().is_some_and(|held| held.is_current(&version, lease)) {
                 return;
             }
-            let before = state.held.take();
-            state.held = Some(Held::from_now(before, version, lease, now));
+            let before = state.pages.take();
+            state.pages = Some(CachedPages::read_from(before, version, lease, now));
         }
         self.drop_once(data);
     }
 
     /// Drops cached pages that need no lease, so that later reads see current data.
-    pub(crate) fn drop_weak(&self, data: &Data) {
+    pub(crate) fn drop_relaxed_pages(&self, data: &FileData) {
         let _one = lock(&data.dropping);
-        if lock(&data.state).lease.is_weak() {
+        if lock(&data.state).lease.needs_no_lease() {
             self.drop_once(data);
         }
     }
 
     /// What programs have stored in mappings is at the daemons when this returns.
-    pub(crate) fn drop_stored(&self, data: &Data) {
+    pub(crate) fn drop_dirty_pages(&self, data: &FileData) {
         let _one = lock(&data.dropping);
         // A program with a writable mapping has the file open for writing, by the mapping at least.
         if lock(&data.state).lease.has_writers() {
@@ -359,40 +359,40 @@ impl Holder {
 
     /// Drops the pages that are cached now. Returns whether none is left: others may have been read
     /// meanwhile.
-    fn drop_once(&self, data: &Data) -> bool {
+    fn drop_once(&self, data: &FileData) -> bool {
         let begins = data.change(|lease| {
-            let has_pages = lease.has_given();
+            let has_pages = lease.may_have_pages();
             if has_pages {
                 lease.begin_drop(true);
             }
             has_pages
         });
         if begins {
-            self.keeper_drops(data.file, 0, 0);
+            self.drop_pages(data.file, 0, 0);
         }
         !begins || data.change(|lease| lease.end_drop(true))
     }
 
     /// The mode of the lease that is held and is not being returned.
-    fn held(&self, data: &Data, state: &DataState) -> LeaseMode {
+    fn held(&self, data: &FileData, state: &DataState) -> LeaseMode {
         self.ticket(data, state).map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
-    fn ticket(&self, data: &Data, state: &DataState) -> Option<LeaseTicket> {
+    fn ticket(&self, data: &FileData, state: &DataState) -> Option<LeaseTicket> {
         self.leases()
             .data_ticket(data.file)
             .filter(|ticket| state.returning.as_ref() != Some(ticket))
     }
 
     /// The mode to ask for with an open. A lease that is held already is not asked for again.
-    pub(crate) fn to_wish(&self, data: &Data, wanted: LeaseMode) -> LeaseMode {
+    pub(crate) fn mode_to_ask(&self, data: &FileData, wanted: LeaseMode) -> LeaseMode {
         if !self.is_serving() {
             return LeaseMode::None;
         }
         let state = lock(&data.state);
         match (self.held(data, &state), wanted) {
             (LeaseMode::Write, _) => LeaseMode::None,
-            (_, LeaseMode::Read) if state.lease.is_weak() => LeaseMode::None,
+            (_, LeaseMode::Read) if state.lease.needs_no_lease() => LeaseMode::None,
             (held, wanted) if held == wanted => LeaseMode::None,
             // A read lease would replace the one that this mount's writers need.
             (LeaseMode::Shared, LeaseMode::Read) => LeaseMode::None,
@@ -400,7 +400,7 @@ impl Holder {
         }
     }
 
-    fn ask(&self, data: &Data, mode: LeaseMode, required: bool) -> Result<()> {
+    fn ask(&self, data: &FileData, mode: LeaseMode, required: bool) -> Result<()> {
         let asked = self.leases().ask_data(data.file, mode, required);
         data.ask_answered((mode, required), &asked);
         asked?;
@@ -411,7 +411,7 @@ impl Holder {
     /// are dropped (1).
     fn ask_elsewhere(
         self: &Arc<Self>,
-        data: &Arc<Data>,
+        data: &Arc<FileData>,
         (mode, required): (LeaseMode, bool),
         state: &mut DataState,
     ) -> Result<()> {
@@ -427,17 +427,17 @@ impl Holder {
             theirs.ask_answered((mode, required), &asked);
         };
         thread::Builder::new().name("vfs-lease".into()).spawn(asks).map(drop).map_err(|_| {
-            state.lease.ask(false);
+            state.lease.set_asking(false);
             Error::of(Status::TooManyOpen)
         })
     }
 
     /// A handle is about to be opened for writing.
-    pub(crate) fn writer(self: &Arc<Self>, data: &Arc<Data>) -> Writer {
+    pub(crate) fn begin_writer(self: &Arc<Self>, data: &Arc<FileData>) -> Writer {
         let must_drop = {
             let mut state = lock(&data.state);
             let held = self.held(data, &state);
-            state.lease.writer_comes(held)
+            state.lease.open_writer(held)
         };
         let writer = Writer { data: Arc::clone(data), caches: Arc::clone(self) };
         if must_drop {
@@ -447,48 +447,48 @@ impl Holder {
     }
 
     /// Bytes were written at the daemons.
-    pub(crate) fn written(&self, data: &Data, under: Option<&Under>, offset: u64, bytes: u64) {
-        data.written_to(offset + bytes);
+    pub(crate) fn note_written(&self, data: &FileData, under: Option<&UseGuard>, offset: u64, bytes: u64) {
+        data.extend_end(offset + bytes);
         // Before the drop: a page that is read after it must not be cut at the end known before.
-        self.cache.change(&[data.file]);
-        self.drop_written(under, offset, bytes);
+        self.names.invalidate(&[data.file]);
+        self.drop_changed_pages(under, offset, bytes);
     }
 
     /// Bytes were changed at the daemons. Drops pages of them that the gateway may have read
     /// before.
-    pub(crate) fn drop_written(&self, under: Option<&Under>, offset: u64, bytes: u64) {
-        let Some(Under { data, .. }) = under else { return };
-        if bytes == 0 || !lock(&data.state).lease.has_given() {
+    pub(crate) fn drop_changed_pages(&self, under: Option<&UseGuard>, offset: u64, bytes: u64) {
+        let Some(UseGuard { data, .. }) = under else { return };
+        if bytes == 0 || !lock(&data.state).lease.may_have_pages() {
             return;
         }
         data.change(|lease| lease.begin_drop(false));
-        self.keeper_drops(data.file, offset, bytes);
+        self.drop_pages(data.file, offset, bytes);
         data.change(|lease| lease.end_drop(false));
     }
 
     /// Waits for what runs under a file's lease, and drops all its pages: the lease may be
     /// returned.
-    pub(crate) fn drain(&self, data: &Data) {
+    pub(crate) fn drain(&self, data: &FileData) {
         self.drain_and(data, || ());
     }
 
     /// As [`MountCaches::drain`]. Calls `then` before anything may begin again.
-    pub(crate) fn drain_and(&self, data: &Data, then: impl FnOnce()) {
-        self.close(data);
+    pub(crate) fn drain_and(&self, data: &FileData, then: impl FnOnce()) {
+        self.begin_recall(data);
         // An append that still ran may have set the end, which is known only under the lease.
-        data.wait_while(|lease| !lease.is_still()).end = None;
+        data.wait_while(|lease| !lease.has_no_writes()).end = None;
         // The handle that wrote the bytes reports the error.
-        let _ = self.settle(data);
+        let _ = self.flush(data);
         self.drop_all(data);
         then();
         data.end_recall();
     }
 
     /// Drops pages until the gateway has none of the file.
-    fn drop_all(&self, data: &Data) {
+    fn drop_all(&self, data: &FileData) {
         let _one = lock(&data.dropping);
         while !self.drop_once(data) {
-            drop(data.wait_while(Gate::has_pages_under_way));
+            drop(data.wait_while(DataLeaseState::is_reading_pages));
         }
     }
 }

@@ -26,7 +26,7 @@ use std::ops::Range;
 
 /// The writes of one file that run now.
 #[derive(Debug, Default)]
-pub(super) struct Overlap {
+pub(super) struct OverlappingWrites {
     /// Writes of programs.
     calls: Vec<Write>,
     /// Write-backs of pages.
@@ -51,7 +51,7 @@ impl Write {
     }
 }
 
-impl Overlap {
+impl OverlappingWrites {
     /// A program's call begins. It may be applied once [`OverlappingWrites::must_wait`] is false.
     pub(super) fn begin_call(&mut self, bytes: Range<u64>) -> u64 {
         let number = self.number();
@@ -109,13 +109,13 @@ fn without(range: Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<
 mod tests {
     use super::*;
 
-    fn parts(overlap: &mut Overlap, bytes: Range<u64>) -> Vec<Range<u64>> {
+    fn parts(overlap: &mut OverlappingWrites, bytes: Range<u64>) -> Vec<Range<u64>> {
         overlap.begin_pages(bytes).1
     }
 
     #[test]
     fn pages_are_written_whole_where_no_call_runs() {
-        let mut overlap = Overlap::default();
+        let mut overlap = OverlappingWrites::default();
         overlap.begin_call(8192..8200);
         assert_eq!(parts(&mut overlap, 0..4096), [0..4096]);
         assert_eq!(
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn pages_leave_out_the_bytes_of_every_running_call() {
-        let mut overlap = Overlap::default();
+        let mut overlap = OverlappingWrites::default();
         let first = overlap.begin_call(0..8);
         overlap.begin_call(100..200);
         overlap.begin_call(4000..5000);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_call_waits_only_for_pages_of_its_bytes_that_began_before_it() {
-        let mut overlap = Overlap::default();
+        let mut overlap = OverlappingWrites::default();
         let (elsewhere, _) = overlap.begin_pages(4096..8192);
         let (before, _) = overlap.begin_pages(0..4096);
         let call = overlap.begin_call(0..8);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_empty_call_conflicts_with_nothing() {
-        let mut overlap = Overlap::default();
+        let mut overlap = OverlappingWrites::default();
         let call = overlap.begin_call(100..100);
         assert!(!overlap.must_wait(call));
         assert_eq!(

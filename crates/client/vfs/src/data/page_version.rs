@@ -28,14 +28,14 @@ const MOMENT: Duration = Duration::from_millis(200);
 
 /// Attributes that change with the file's bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Version {
+pub(super) struct PageVersion {
     change: u64,
     generation: SizeGeneration,
     bytes: ByteCount,
     mtime: Timestamp,
 }
 
-impl From<&Attributes> for Version {
+impl From<&Attributes> for PageVersion {
     fn from(seen: &Attributes) -> Self {
         let Attributes { change, size_generation: generation, bytes, mtime, .. } = *seen;
         Self { change, generation, bytes, mtime }
@@ -44,8 +44,8 @@ impl From<&Attributes> for Version {
 
 /// The version of a file's cached pages.
 #[derive(Debug)]
-pub(super) struct Held<P> {
-    version: Version,
+pub(super) struct CachedPages<P> {
+    version: PageVersion,
     /// When the version was first seen.
     seen: Instant,
     /// The earliest time at which a cached page was read.
@@ -54,11 +54,11 @@ pub(super) struct Held<P> {
     lease: Option<Arc<P>>,
 }
 
-impl<P> Held<P> {
+impl<P> CachedPages<P> {
     /// For pages that are dropped at `now` and read again.
-    pub(super) fn from_now(
+    pub(super) fn read_from(
         before: Option<Self>,
-        version: Version,
+        version: PageVersion,
         lease: Option<&Arc<P>>,
         now: Instant,
     ) -> Self {
@@ -68,7 +68,7 @@ impl<P> Held<P> {
     }
 
     /// Whether the pages are current. `version`: the file's, seen just now under this lease.
-    pub(super) fn is_of(&self, version: &Version, lease: Option<&Arc<P>>) -> bool {
+    pub(super) fn is_current(&self, version: &PageVersion, lease: Option<&Arc<P>>) -> bool {
         let unbroken =
             matches!((&self.lease, lease), (Some(then), Some(now)) if Arc::ptr_eq(then, now));
         self.version == *version && (unbroken || self.since.duration_since(self.seen) >= MOMENT)
@@ -79,8 +79,8 @@ impl<P> Held<P> {
 mod tests {
     use super::*;
 
-    fn version(change: u64) -> Version {
-        Version {
+    fn version(change: u64) -> PageVersion {
+        PageVersion {
             change,
             generation: SizeGeneration::default(),
             bytes: ByteCount(1),
@@ -88,23 +88,23 @@ mod tests {
         }
     }
 
-    fn held(before: Option<Held<()>>, change: u64, now: Instant) -> Held<()> {
-        Held::from_now(before, version(change), None, now)
+    fn held(before: Option<CachedPages<()>>, change: u64, now: Instant) -> CachedPages<()> {
+        CachedPages::read_from(before, version(change), None, now)
     }
 
     #[test]
     fn pages_of_another_version_are_not_current() {
         let (lease, now) = (Arc::new(()), Instant::now());
-        let pages = Held::from_now(None, version(1), Some(&lease), now);
-        assert!(pages.is_of(&version(1), Some(&lease)));
-        assert!(!pages.is_of(&version(2), Some(&lease)));
+        let pages = CachedPages::read_from(None, version(1), Some(&lease), now);
+        assert!(pages.is_current(&version(1), Some(&lease)));
+        assert!(!pages.is_current(&version(2), Some(&lease)));
     }
 
     #[test]
     fn a_lease_granted_again_does_not_cover_the_time_between() {
-        let pages = Held::from_now(None, version(1), Some(&Arc::new(())), Instant::now());
-        assert!(!pages.is_of(&version(1), Some(&Arc::new(()))));
-        assert!(!pages.is_of(&version(1), None));
+        let pages = CachedPages::read_from(None, version(1), Some(&Arc::new(())), Instant::now());
+        assert!(!pages.is_current(&version(1), Some(&Arc::new(()))));
+        assert!(!pages.is_current(&version(1), None));
     }
 
     #[test]
@@ -112,12 +112,12 @@ mod tests {
         let now = Instant::now();
         let young = held(Some(held(None, 1, now)), 1, now + MOMENT - Duration::from_millis(1));
         assert!(
-            !young.is_of(&version(1), None),
+            !young.is_current(&version(1), None),
             "a write of the same tick may have come after them"
         );
         let old = held(Some(young), 1, now + MOMENT);
-        assert!(old.is_of(&version(1), None));
+        assert!(old.is_current(&version(1), None));
         let other = held(Some(old), 2, now + 2 * MOMENT);
-        assert!(!other.is_of(&version(2), None), "the moment begins with each version");
+        assert!(!other.is_current(&version(2), None), "the moment begins with each version");
     }
 }

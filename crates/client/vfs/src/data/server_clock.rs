@@ -54,7 +54,7 @@ impl Estimate {
 
 impl ServerClock {
     /// A reply has arrived with this time of the server. `asked`: when the call was sent.
-    pub(crate) fn heard(&self, server: Timestamp, asked: Instant) {
+    pub(crate) fn note_reply(&self, server: Timestamp, asked: Instant) {
         let now = Instant::now();
         self.note_reply_at(server, now, now.saturating_duration_since(asked));
     }

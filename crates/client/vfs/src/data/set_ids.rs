@@ -14,8 +14,8 @@
 
 use braid_client::{AttributeChanges, FileIndex, LeaseTicket};
 
-use super::{Data, Under};
-use crate::{mount_caches::Holder, mutex::lock};
+use super::{FileData, UseGuard};
+use crate::{mount_caches::MountCaches, mutex::lock};
 
 /// Set-user-id and set-group-id.
 const SET_IDS: u32 = 0o6000;
@@ -36,22 +36,22 @@ pub(super) struct SetIds {
 
 /// A request to clear set-id bits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ToDrop {
+pub(crate) struct ClearRequest {
     ticket: Option<LeaseTicket>,
     sets: u64,
-    which: Which,
+    which: SetIdBits,
 }
 
 /// Which set-id bits a write clears.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Which {
+pub(crate) enum SetIdBits {
     /// All: the writer has no right to keep them.
     All,
     /// Capabilities only: the writer is root.
     Capabilities,
 }
 
-impl Which {
+impl SetIdBits {
     /// For a write. `kill_privileges`: the kernel asks to clear set-user-id and set-group-id.
     pub(crate) fn of(kill_privileges: bool) -> Self {
         if kill_privileges { Self::All } else { Self::Capabilities }
@@ -65,26 +65,26 @@ impl Which {
 }
 
 impl SetIds {
-    fn to_drop(&self, ticket: Option<LeaseTicket>, which: Which) -> Option<ToDrop> {
+    fn to_drop(&self, ticket: Option<LeaseTicket>, which: SetIdBits) -> Option<ClearRequest> {
         let none = match ticket {
             Some(held) => {
                 let had_none = !self.may_be && !held.has_set_ids();
                 had_none
                     || self.cleared == ticket
-                    || which == Which::Capabilities && self.no_capabilities == ticket
+                    || which == SetIdBits::Capabilities && self.no_capabilities == ticket
             }
             // A mount without leases would ask before every write of root.
-            None => which == Which::Capabilities,
+            None => which == SetIdBits::Capabilities,
         };
-        (!none).then_some(ToDrop { ticket, sets: self.sets, which })
+        (!none).then_some(ClearRequest { ticket, sets: self.sets, which })
     }
 
-    fn dropped(&mut self, what: ToDrop) {
+    fn dropped(&mut self, what: ClearRequest) {
         if what.sets != self.sets {
             return;
         }
         self.no_capabilities = what.ticket;
-        if what.which == Which::All {
+        if what.which == SetIdBits::All {
             (self.may_be, self.cleared) = (false, what.ticket);
         }
     }
@@ -95,46 +95,46 @@ impl SetIds {
     }
 }
 
-impl ToDrop {
-    pub(crate) fn which(&self) -> Which {
+impl ClearRequest {
+    pub(crate) fn which(&self) -> SetIdBits {
         self.which
     }
 }
 
 /// Whether a mode has bits that a write clears.
-pub(crate) fn has_set_ids(mode: u32) -> bool {
+pub(crate) fn has_clearable_bits(mode: u32) -> bool {
     mode & 0o4000 != 0 || mode & 0o2000 != 0 && mode & GROUP_EXECUTES != 0
 }
 
 /// Whether a change to this mode may set some.
-pub(crate) fn gives_set_ids(mode: u32) -> bool {
+pub(crate) fn may_set_set_ids(mode: u32) -> bool {
     mode & SET_IDS != 0
 }
 
-impl Data {
+impl FileData {
     /// What must be cleared before a write that has begun. `None`: nothing.
-    pub(crate) fn to_drop(&self, under: Option<&Under>, which: Which) -> Option<ToDrop> {
+    pub(crate) fn set_ids_to_clear(&self, under: Option<&UseGuard>, which: SetIdBits) -> Option<ClearRequest> {
         let ticket = under.and_then(|under| under.ticket);
         lock(&self.state).set_ids.to_drop(ticket, which)
     }
 
     /// The server has cleared them.
-    pub(crate) fn dropped(&self, what: ToDrop) {
+    pub(crate) fn set_ids_cleared(&self, what: ClearRequest) {
         lock(&self.state).set_ids.dropped(what);
     }
 }
 
-impl Holder {
+impl MountCaches {
     /// Whether set-id bits must be cleared now.
-    pub(crate) fn must_drop_set_ids(&self, data: &Data) -> bool {
+    pub(crate) fn must_clear_set_ids(&self, data: &FileData) -> bool {
         let state = lock(&data.state);
-        state.set_ids.to_drop(self.ticket(data, &state), Which::All).is_some()
+        state.set_ids.to_drop(self.ticket(data, &state), SetIdBits::All).is_some()
     }
 
     /// This mount is about to set set-id bits of a file, or has set them: called before the server
     /// is asked, and after its reply.
-    pub(crate) fn gives_set_ids(&self, file: FileIndex) {
-        if let Some(data) = self.data.known(file) {
+    pub(crate) fn note_set_ids_change(&self, file: FileIndex) {
+        if let Some(data) = self.data.get(file) {
             lock(&data.state).set_ids.give();
         }
     }
@@ -147,17 +147,17 @@ mod tests {
     #[test]
     fn without_a_lease_set_id_bits_are_cleared_each_time() {
         let mut known = SetIds::default();
-        let wanted = known.to_drop(None, Which::All).expect("not known");
+        let wanted = known.to_drop(None, SetIdBits::All).expect("not known");
         known.dropped(wanted);
-        assert!(known.to_drop(None, Which::All).is_some());
+        assert!(known.to_drop(None, SetIdBits::All).is_some());
     }
 
     #[test]
     fn modes_whose_bits_a_write_clears() {
-        assert!(has_set_ids(0o4755) && has_set_ids(0o4644) && has_set_ids(0o2711));
-        assert!(!has_set_ids(0o2644), "setgid without group execute marks mandatory locking");
-        assert!(!has_set_ids(0o1777));
-        assert!(gives_set_ids(0o2644), "another change may add group execute");
-        assert!(!gives_set_ids(0o1777));
+        assert!(has_clearable_bits(0o4755) && has_clearable_bits(0o4644) && has_clearable_bits(0o2711));
+        assert!(!has_clearable_bits(0o2644), "setgid without group execute marks mandatory locking");
+        assert!(!has_clearable_bits(0o1777));
+        assert!(may_set_set_ids(0o2644), "another change may add group execute");
+        assert!(!may_set_set_ids(0o1777));
     }
 }

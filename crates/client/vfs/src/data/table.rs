@@ -7,7 +7,7 @@ use std::{
 
 use braid_client::FileIndex;
 
-use super::Data;
+use super::FileData;
 use crate::{consistency::Consistency, mutex::lock};
 
 /// Files in the table: beyond that the oldest that are not open are given up.
@@ -15,47 +15,47 @@ pub(crate) const FILES_MAX: usize = 131_072;
 
 /// The table of these files.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct FileDataTable {
     consistency: Consistency,
     files: Mutex<Files>,
 }
 
 #[derive(Debug, Default)]
 struct Files {
-    known: HashMap<FileIndex, Arc<Data>>,
+    known: HashMap<FileIndex, Arc<FileData>>,
     /// The same files in order of arrival. Some are not in the table any more.
     order: VecDeque<FileIndex>,
 }
 
-impl Table {
+impl FileDataTable {
     /// For a mount with this cache mode.
     pub(crate) fn new(consistency: Consistency) -> Self {
         Self { consistency, files: Mutex::default() }
     }
 
     /// A file, which is in the table from now on.
-    pub(crate) fn of(&self, file: FileIndex) -> Arc<Data> {
+    pub(crate) fn get_or_add(&self, file: FileIndex) -> Arc<FileData> {
         let files = &mut *lock(&self.files);
         let order = &mut files.order;
         let data = files.known.entry(file).or_insert_with(|| {
             order.push_back(file);
-            Arc::new(Data::new(file, self.consistency))
+            Arc::new(FileData::new(file, self.consistency))
         });
         Arc::clone(data)
     }
 
     /// A file, if it is in the table.
-    pub(crate) fn known(&self, file: FileIndex) -> Option<Arc<Data>> {
+    pub(crate) fn get(&self, file: FileIndex) -> Option<Arc<FileData>> {
         lock(&self.files).known.get(&file).cloned()
     }
 
     /// All files in the table.
-    pub(crate) fn all(&self) -> Vec<Arc<Data>> {
+    pub(crate) fn all(&self) -> Vec<Arc<FileData>> {
         lock(&self.files).known.values().cloned().collect()
     }
 
     /// Removes a file to which the caller has the last reference, unless it stays.
-    pub(crate) fn forget(&self, data: Arc<Data>, stays: impl Fn(&Data) -> bool) {
+    pub(crate) fn forget(&self, data: Arc<FileData>, stays: impl Fn(&FileData) -> bool) {
         let files = &mut *lock(&self.files);
         // New references are made from the table, under this lock, or from another reference. Two
         // are the table's and the caller's.
@@ -66,9 +66,9 @@ impl Table {
     }
 
     /// Removes a file to which nobody has a reference, unless it stays.
-    pub(crate) fn forget_unused(&self, file: FileIndex, stays: impl Fn(&Data) -> bool) {
+    pub(crate) fn forget_unused(&self, file: FileIndex, stays: impl Fn(&FileData) -> bool) {
         let files = &mut *lock(&self.files);
-        let unused = |data: &Arc<Data>| Arc::strong_count(data) == 1 && !stays(data);
+        let unused = |data: &Arc<FileData>| Arc::strong_count(data) == 1 && !stays(data);
         if files.known.get(&file).is_some_and(unused) {
             files.known.remove(&file);
         }
@@ -81,7 +81,7 @@ impl Table {
     }
 
     /// Unused files to give up: the oldest eighth.
-    pub(crate) fn oldest(&self) -> Vec<Arc<Data>> {
+    pub(crate) fn oldest_unused(&self) -> Vec<Arc<FileData>> {
         let files = &mut *lock(&self.files);
         let known = &files.known;
         let unused =

@@ -10,7 +10,7 @@
 
 use std::{sync::Mutex, time::Duration};
 
-use super::flush_unit::STRETCH_BYTES;
+use super::flush_unit::UNIT_BYTES;
 use crate::mutex::lock;
 
 /// How many slow writes in a row show that the daemons are slow.
@@ -35,7 +35,7 @@ pub struct SlowRates {
 
 impl Default for SlowRates {
     fn default() -> Self {
-        Self { from: 2 * STRETCH_BYTES, below: 1_000_000_000 }
+        Self { from: 2 * UNIT_BYTES, below: 1_000_000_000 }
     }
 }
 
@@ -58,7 +58,7 @@ impl SlowRates {
 
 /// How fast the daemons of a mount take bytes.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ThroughputEstimate {
     rates: SlowRates,
     state: Mutex<RateState>,
 }
@@ -73,21 +73,21 @@ struct RateState {
     rate: u64,
 }
 
-impl Pace {
+impl ThroughputEstimate {
     pub(super) fn new(rates: SlowRates) -> Self {
         let slow = if rates == SlowRates::ALL { SLOW_WRITES } else { 0 };
         Self { rates, state: Mutex::new(RateState { slow, ..RateState::default() }) }
     }
 
     /// The largest long flush unit, if large writes are buffered now.
-    pub(super) fn long_stretch(&self) -> Option<u64> {
+    pub(super) fn long_unit_max(&self) -> Option<u64> {
         let state = lock(&self.state);
         let is_slow = state.slow >= SLOW_WRITES && state.since_probe < PROBE_BYTES;
         is_slow.then(|| self.rates.unit_bytes_max(state.rate))
     }
 
     /// Bytes were sent directly, in this time.
-    pub(super) fn went_through(&self, bytes: usize, took: Duration) {
+    pub(super) fn sent_directly(&self, bytes: usize, took: Duration) {
         let (rate, mut state) = (rate(bytes, took), lock(&self.state));
         let slow = self.rates.contain(rate);
         state.rate = rate;
@@ -97,8 +97,8 @@ impl Pace {
 
     /// Bytes were sent as a long unit, in this time. The end of a file is shorter than a unit, and
     /// its rate is that of a round trip: it does not count.
-    pub(super) fn went_gathered(&self, bytes: usize, took: Duration) {
-        if (bytes as u64) < STRETCH_BYTES {
+    pub(super) fn sent_as_unit(&self, bytes: usize, took: Duration) {
+        if (bytes as u64) < UNIT_BYTES {
             return;
         }
         let (rate, mut state) = (rate(bytes, took), lock(&self.state));
@@ -125,34 +125,34 @@ mod tests {
     const LINK: Duration = Duration::from_micros(8900);
     const COPY: Duration = Duration::from_micros(300);
 
-    fn is_slow(pace: &Pace) -> bool {
-        pace.long_stretch().is_some()
+    fn is_slow(pace: &ThroughputEstimate) -> bool {
+        pace.long_unit_max().is_some()
     }
 
-    fn slow() -> Pace {
-        let pace = Pace::new(SlowRates::default());
-        (0..SLOW_WRITES).for_each(|_| pace.went_through(MIB, LINK));
+    fn slow() -> ThroughputEstimate {
+        let pace = ThroughputEstimate::new(SlowRates::default());
+        (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, LINK));
         assert!(is_slow(&pace));
         pace
     }
 
     #[test]
     fn several_slow_writes_in_a_row_count_and_one_fast_write_ends_it() {
-        let pace = Pace::new(SlowRates::default());
+        let pace = ThroughputEstimate::new(SlowRates::default());
         for _ in 0..10 {
-            (1..SLOW_WRITES).for_each(|_| pace.went_through(MIB, LINK));
+            (1..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, LINK));
             assert!(!is_slow(&pace));
-            pace.went_through(MIB, COPY);
+            pace.sent_directly(MIB, COPY);
         }
         let pace = slow();
-        pace.went_through(MIB, COPY);
+        pace.sent_directly(MIB, COPY);
         assert!(!is_slow(&pace));
     }
 
     #[test]
     fn fast_daemons_are_never_slow() {
-        let pace = Pace::new(SlowRates::default());
-        (0..1000).for_each(|_| pace.went_through(MIB, COPY));
+        let pace = ThroughputEstimate::new(SlowRates::default());
+        (0..1000).for_each(|_| pace.sent_directly(MIB, COPY));
         assert!(!is_slow(&pace));
     }
 
@@ -161,23 +161,23 @@ mod tests {
         let pace = slow();
         let mut sent = 0;
         while is_slow(&pace) {
-            pace.went_gathered(4 * MIB, COPY);
+            pace.sent_as_unit(4 * MIB, COPY);
             sent += 4 * MIB as u64;
         }
         assert_eq!(sent, PROBE_BYTES);
-        pace.went_through(MIB, LINK);
+        pace.sent_directly(MIB, LINK);
         assert!(is_slow(&pace), "still slow");
     }
 
     #[test]
     fn nothing_is_buffered_where_units_would_take_longer_than_allowed() {
         let second = Duration::from_secs(1);
-        let pace = Pace::new(SlowRates::default());
-        (0..SLOW_WRITES).for_each(|_| pace.went_through(MIB - 1, second));
+        let pace = ThroughputEstimate::new(SlowRates::default());
+        (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB - 1, second));
         assert!(!is_slow(&pace));
-        (0..SLOW_WRITES).for_each(|_| pace.went_through(MIB, second));
+        (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, second));
         assert!(is_slow(&pace));
-        pace.went_gathered(MIB - 1, second);
+        pace.sent_as_unit(MIB - 1, second);
         assert!(!is_slow(&pace));
     }
 
@@ -185,24 +185,24 @@ mod tests {
     fn a_unit_and_the_one_behind_it_are_sent_within_a_second() {
         let pace = slow();
         for (took, most) in [(500, 4 << 20), (1000, 2 << 20), (2500, 838_860), (1, 2000 << 20)] {
-            pace.went_gathered(4 * MIB, Duration::from_millis(took));
-            assert_eq!(pace.long_stretch(), Some(most), "{took} ms");
+            pace.sent_as_unit(4 * MIB, Duration::from_millis(took));
+            assert_eq!(pace.long_unit_max(), Some(most), "{took} ms");
         }
-        pace.went_gathered(1000, LINK);
-        assert_eq!(pace.long_stretch(), Some(2000 << 20), "the end of a file does not count");
-        let all = Pace::new(SlowRates::ALL);
-        all.went_gathered(MIB, Duration::from_secs(100));
-        assert_eq!(all.long_stretch(), Some(u64::MAX), "however long they take");
+        pace.sent_as_unit(1000, LINK);
+        assert_eq!(pace.long_unit_max(), Some(2000 << 20), "the end of a file does not count");
+        let all = ThroughputEstimate::new(SlowRates::ALL);
+        all.sent_as_unit(MIB, Duration::from_secs(100));
+        assert_eq!(all.long_unit_max(), Some(u64::MAX), "however long they take");
     }
 
     #[test]
     fn all_and_none() {
         for (rates, expected) in [(SlowRates::ALL, true), (SlowRates::NONE, false)] {
-            let pace = Pace::new(rates);
+            let pace = ThroughputEstimate::new(rates);
             assert_eq!(is_slow(&pace), expected);
-            (0..SLOW_WRITES).for_each(|_| pace.went_through(MIB, Duration::ZERO));
+            (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, Duration::ZERO));
             assert_eq!(is_slow(&pace), expected);
-            (0..SLOW_WRITES).for_each(|_| pace.went_through(1, Duration::from_secs(100)));
+            (0..SLOW_WRITES).for_each(|_| pace.sent_directly(1, Duration::from_secs(100)));
             assert_eq!(is_slow(&pace), expected);
         }
     }

@@ -37,16 +37,16 @@ use braid_client::{Attributes, FileIndex, Reservation, LeaseMode, Timestamp};
 use braid_types::ByteCount;
 
 use super::{
-    Data, Under,
-    background_flush::Flight,
-    flush_timers::Ages,
-    flush_unit::STRETCH_BYTES,
-    lease_state::Use,
-    throughput::{Pace, SlowRates},
-    write_errors::Losses,
+    FileData, UseGuard,
+    background_flush::BackgroundFlush,
+    flush_timers::BufferAges,
+    flush_unit::UNIT_BYTES,
+    lease_state::DataUse,
+    throughput::{ThroughputEstimate, SlowRates},
+    write_errors::WriteErrors,
 };
 use crate::{
-    error::Result, mount_caches::Holder, mutex::lock, names::cached_attributes::Known,
+    error::Result, mount_caches::MountCaches, mutex::lock, names::cached_attributes::CachedAttributes,
     open::open_file::OpenFile, ops::write::WriteAs,
 };
 
@@ -54,20 +54,20 @@ use crate::{
 /// a flush unit.
 const COALESCE_BELOW: usize = 128 * 1024;
 /// How many bytes one mount buffers at most (I6, I9).
-pub const GATHER_BYTES_MAX: usize = 64 << 20;
+pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 /// How long a byte is buffered at most before it is sent (I6).
-pub const GATHER_AGE: Duration = Duration::from_secs(1);
+pub const BUFFER_AGE_MAX: Duration = Duration::from_secs(1);
 /// The unit in which disks allocate space.
 const BLOCK_BYTES: u64 = 4096;
 /// Where more is buffered, the oldest buffer is sent whatever its age. A program that makes many
 /// small files continues meanwhile, and does not reach [`BUFFER_BYTES_MAX`].
-const WRITE_BEHIND_BYTES: usize = GATHER_BYTES_MAX / 4;
+const WRITE_BEHIND_BYTES: usize = BUFFER_BYTES_MAX / 4;
 
 /// The buffered bytes of one file.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct BufferedFile {
     /// Whether there are any; read without the lock.
-    pub(super) some: AtomicBool,
+    pub(super) has_bytes: AtomicBool,
     /// Whether the handle that wrote them is closed.
     pub(super) closed: AtomicBool,
     /// Held while bytes are added or sent.
@@ -76,10 +76,10 @@ pub(super) struct Gathered {
     pub(super) owner: Mutex<Option<BufferOwner>>,
     /// The file's attributes at its creation on this mount, until something changes them or a byte
     /// of it is at the daemons.
-    as_made: Mutex<Option<Known>>,
+    as_made: Mutex<Option<CachedAttributes>>,
 }
 
-impl Gathered {
+impl BufferedFile {
     /// This process has written some of the bytes.
     fn add_owner(&self, new: BufferOwner) {
         let mut owner = lock(&self.owner);
@@ -114,21 +114,21 @@ impl BufferOwner {
 
 #[derive(Debug, Default)]
 pub(super) struct BufferState {
-    pub(super) run: Option<Run>,
+    pub(super) buffer: Option<WriteBuffer>,
     /// The buffer before it, which is being sent.
-    pub(super) flight: Option<Flight>,
+    pub(super) background: Option<BackgroundFlush>,
     /// Where the last write ended.
     next: u64,
 }
 
 /// Consecutive bytes of one handle.
 #[derive(Debug)]
-pub(super) struct Run {
-    pub(super) by: Arc<OpenFile>,
+pub(super) struct WriteBuffer {
+    pub(super) handle: Arc<OpenFile>,
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
     /// The space that is reserved for it on the daemons' disks.
-    pub(super) held: Reservation,
+    pub(super) reservation: Reservation,
     /// The offset at which it is full.
     until: u64,
     /// Its flush unit is a long one.
@@ -139,7 +139,7 @@ pub(super) struct Run {
     pub(super) closed: bool,
 }
 
-impl Run {
+impl WriteBuffer {
     fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
@@ -151,20 +151,20 @@ impl Run {
 
 /// The write buffers of a mount.
 #[derive(Debug)]
-pub(crate) struct Runs {
+pub(crate) struct WriteBuffers {
     /// Whether a close may leave its buffer to the mount (ADR 0034).
     write_behind: bool,
     bytes: AtomicUsize,
-    pub(super) ages: Ages,
-    pub(crate) losses: Losses,
-    pace: Pace,
+    pub(super) ages: BufferAges,
+    pub(crate) errors: WriteErrors,
+    pace: ThroughputEstimate,
 }
 
-impl Runs {
+impl WriteBuffers {
     /// No buffer yet. `slow`: when large writes are buffered.
     pub(crate) fn new(slow: SlowRates, write_behind: bool) -> Self {
-        let (bytes, ages) = (AtomicUsize::new(0), Ages::default());
-        Self { write_behind, bytes, ages, losses: Losses::default(), pace: Pace::new(slow) }
+        let (bytes, ages) = (AtomicUsize::new(0), BufferAges::default());
+        Self { write_behind, bytes, ages, errors: WriteErrors::default(), pace: ThroughputEstimate::new(slow) }
     }
 
     /// Whether nothing is buffered on this mount.
@@ -173,11 +173,11 @@ impl Runs {
     }
 
     /// A buffer was sent to the daemons in this time.
-    pub(super) fn took(&self, run: &Run, took: Duration) {
+    pub(super) fn note_sent(&self, run: &WriteBuffer, took: Duration) {
         match run.long {
-            true => self.pace.went_gathered(run.bytes.len(), took),
-            false if run.is_full() && run.bytes.len() as u64 >= STRETCH_BYTES => {
-                self.pace.went_through(run.bytes.len(), took);
+            true => self.pace.sent_as_unit(run.bytes.len(), took),
+            false if run.is_full() && run.bytes.len() as u64 >= UNIT_BYTES => {
+                self.pace.sent_directly(run.bytes.len(), took);
             }
             false => {}
         }
@@ -187,70 +187,70 @@ impl Runs {
     fn count_bytes(&self, bytes: usize) -> bool {
         let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
         let taken = before + bytes;
-        if taken > GATHER_BYTES_MAX {
+        if taken > BUFFER_BYTES_MAX {
             self.bytes.fetch_sub(bytes, Ordering::AcqRel);
         } else if before <= WRITE_BEHIND_BYTES && taken > WRITE_BEHIND_BYTES {
-            self.ages.hurry();
+            self.ages.wake_all();
         }
-        taken <= GATHER_BYTES_MAX
+        taken <= BUFFER_BYTES_MAX
     }
 
     /// How long bytes may stay buffered now.
-    pub(super) fn age(&self) -> Duration {
+    pub(super) fn age_max(&self) -> Duration {
         let many = self.bytes.load(Ordering::Acquire) > WRITE_BEHIND_BYTES;
-        if many { Duration::ZERO } else { GATHER_AGE }
+        if many { Duration::ZERO } else { BUFFER_AGE_MAX }
     }
 
     /// Whether a closed handle's buffer may be sent later: its time is known, the handle has no
     /// write error, and the daemons keep up. Otherwise the close sends it and reports an error.
-    fn writes_behind(&self, run: &Run, open: &OpenFile) -> bool {
+    fn writes_behind(&self, run: &WriteBuffer, open: &OpenFile) -> bool {
         let may = self.write_behind && run.modified.is_some();
-        may && open.lost.check().is_ok() && self.losses.allow_write_behind() && self.ages.keeps_up()
+        may && open.write_error.check().is_ok() && self.errors.allow_write_behind() && self.ages.keeps_up()
     }
 
     /// Bytes are no longer buffered.
-    pub(super) fn free(&self, bytes: usize) {
+    pub(super) fn release_bytes(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
-impl Data {
+impl FileData {
     /// The file was made just now, with these attributes.
-    pub(crate) fn made(&self, known: &Known) {
-        *lock(&self.gathered.as_made) = Some(known.clone());
+    pub(crate) fn note_created(&self, known: &CachedAttributes) {
+        *lock(&self.buffered.as_made) = Some(known.clone());
     }
 
     /// Bytes of the file are at the daemons, or its attributes are changed.
-    pub(crate) fn is_not_as_made(&self) {
-        *lock(&self.gathered.as_made) = None;
+    pub(crate) fn forget_created_attributes(&self) {
+        *lock(&self.buffered.as_made) = None;
     }
 
     /// An append goes to this offset: it continues the last write if that ended there.
     pub(crate) fn expect_write(&self, offset: u64) {
-        lock(&self.gathered.state).next = offset;
+        lock(&self.buffered.state).next = offset;
     }
 }
 
-impl Holder {
+impl MountCaches {
     /// Begins a write at an offset, or an append (`None`).
     pub(crate) fn begin_write(
         self: &Arc<Self>,
-        data: &Arc<Data>,
+        data: &Arc<FileData>,
         offset: Option<u64>,
         bytes: usize,
-    ) -> Result<Option<Under>> {
+    ) -> Result<Option<UseGuard>> {
         self.ask_for_write_lease(data, offset, bytes);
-        self.begin(data, if offset.is_some() { Use::Write } else { Use::Append })
+        self.begin(data, if offset.is_some() { DataUse::Write } else { DataUse::Append })
     }
 
     /// Before a write to a file that other clients write, or wrote: asks now and then whether this
     /// mount may have it alone.
-    fn ask_for_write_lease(&self, data: &Data, offset: Option<u64>, bytes: usize) {
+    fn ask_for_write_lease(&self, data: &FileData, offset: Option<u64>, bytes: usize) {
         let is_useful = bytes < COALESCE_BELOW
             && match offset {
                 Some(offset) => {
                     self.holds_mode(data, LeaseMode::Shared)
-                        && lock(&data.gathered.state).next == offset
+                        && lock(&data.buffered.state).next == offset
                 }
                 None => {
                     self.holds_mode(data, LeaseMode::None)
@@ -263,17 +263,17 @@ impl Holder {
         }
     }
 
-    fn holds_mode(&self, data: &Data, held: LeaseMode) -> bool {
+    fn holds_mode(&self, data: &FileData, held: LeaseMode) -> bool {
         self.is_serving() && self.held(data, &lock(&data.state)) == held
     }
 
-    fn begin_ask_for_write(&self, data: &Data) -> bool {
+    fn begin_ask_for_write(&self, data: &FileData) -> bool {
         let (mut state, now) = (lock(&data.state), Instant::now());
         if state.ask_again_at.is_some_and(|again| now < again) || !state.lease.is_open() {
             return false;
         }
-        state.ask_again_at = Some(now + GATHER_AGE);
-        state.lease.ask(true);
+        state.ask_again_at = Some(now + BUFFER_AGE_MAX);
+        state.lease.set_asking(true);
         true
     }
 
@@ -281,30 +281,30 @@ impl Holder {
     ///
     /// # Errors
     /// A daemon failed; an earlier write of the handle is lost.
-    pub(crate) fn put(
+    pub(crate) fn write_or_buffer(
         self: &Arc<Self>,
         open: &Arc<OpenFile>,
-        under: Option<&Under>,
+        under: Option<&UseGuard>,
         (offset, bytes): (u64, &[u8]),
         how: WriteAs,
     ) -> Result<()> {
-        open.lost.check()?;
+        open.write_error.check()?;
         if let Some(under) = under {
             let (data, end) = (&under.data, offset.saturating_add(bytes.len() as u64));
-            let mut state = lock(&data.gathered.state);
+            let mut state = lock(&data.buffered.state);
             let follows = std::mem::replace(&mut state.next, end) == offset;
             if !under.alone {
                 // The same bytes may be buffered from a time when this mount was alone.
-                self.write_out(data, &mut state)?;
+                self.flush_buffer(data, &mut state)?;
             } else if self.coalesce((open, how), (data, &mut state), follows, (offset, bytes))? {
                 return Ok(());
             }
         }
-        open.data.is_not_as_made();
+        open.data.forget_created_attributes();
         let (file, began) = (open.file.get()?, Instant::now());
         file.write_at(bytes, offset)?;
         if bytes.len() >= COALESCE_BELOW {
-            self.runs.pace.went_through(bytes.len(), began.elapsed());
+            self.buffers.pace.sent_directly(bytes.len(), began.elapsed());
         }
         Ok(())
     }
@@ -313,8 +313,8 @@ impl Holder {
     fn is_worth_coalescing(&self, open: &OpenFile, bytes: usize, how: WriteAs) -> bool {
         let is_large = bytes >= COALESCE_BELOW;
         let immediate = how.direct || how.durable;
-        let is_short_of = |bytes_max| open.stretch().is_short_of(bytes, bytes_max);
-        !is_large || !immediate && self.runs.pace.long_stretch().is_some_and(is_short_of)
+        let is_short_of = |bytes_max| open.flush_unit().reaches_fewer_daemons(bytes, bytes_max);
+        !is_large || !immediate && self.buffers.pace.long_unit_max().is_some_and(is_short_of)
     }
 
     /// Adds a write to the buffer and returns `true`, or flushes the buffer and returns `false`:
@@ -322,14 +322,14 @@ impl Holder {
     fn coalesce(
         self: &Arc<Self>,
         (open, how): (&Arc<OpenFile>, WriteAs),
-        (data, state): (&Arc<Data>, &mut BufferState),
+        (data, state): (&Arc<FileData>, &mut BufferState),
         follows: bool,
         (offset, bytes): (u64, &[u8]),
     ) -> Result<bool> {
         let mut left = bytes;
         let continues = follows && offset.checked_add(bytes.len() as u64).is_some();
         if !continues || !self.is_worth_coalescing(open, bytes.len(), how) {
-            self.write_out(data, state)?;
+            self.flush_buffer(data, state)?;
             return Ok(false);
         }
         // Bytes that are buffered now must not meet a quota when they are sent.
@@ -337,57 +337,57 @@ impl Holder {
         while !left.is_empty() {
             let at = offset + (bytes.len() - left.len()) as u64;
             let others = |by: &Arc<OpenFile>| !Arc::ptr_eq(by, open);
-            if state.run.as_ref().is_some_and(|run| others(&run.by) || run.end() != at)
-                || state.flight.as_ref().is_some_and(|flight| others(&flight.by))
+            if state.buffer.as_ref().is_some_and(|run| others(&run.handle) || run.end() != at)
+                || state.background.as_ref().is_some_and(|flight| others(&flight.by))
             {
-                self.write_out(data, state)?;
+                self.flush_buffer(data, state)?;
             }
-            let begins = || match self.runs.pace.long_stretch() {
-                Some(bytes_max) => (open.stretch().long_end(at, bytes_max), true),
-                None => (open.stretch().end(at), false),
+            let begins = || match self.buffers.pace.long_unit_max() {
+                Some(bytes_max) => (open.flush_unit().long_end(at, bytes_max), true),
+                None => (open.flush_unit().end(at), false),
             };
-            let (until, long) = state.run.as_ref().map_or_else(begins, |run| (run.until, run.long));
+            let (until, long) = state.buffer.as_ref().map_or_else(begins, |run| (run.until, run.long));
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
             let mut held = Reservation::default();
-            let of_run = state.run.as_mut().map_or(&mut held, |run| &mut run.held);
+            let of_run = state.buffer.as_mut().map_or(&mut held, |run| &mut run.reservation);
             // Where no space can be reserved, a write to the daemons reports the disk full.
-            if !open.file.get()?.reserve_space(at, fits as u64, of_run) || !self.runs.count_bytes(fits)
+            if !open.file.get()?.reserve_space(at, fits as u64, of_run) || !self.buffers.count_bytes(fits)
             {
-                self.write_out(data, state)?;
-                data.is_not_as_made();
+                self.flush_buffer(data, state)?;
+                data.forget_created_attributes();
                 open.file.get()?.write_at(left, at)?;
                 return Ok(true);
             }
-            data.gathered.add_owner(BufferOwner::of(open, how.owner));
+            data.buffered.add_owner(BufferOwner::of(open, how.owner));
             let (now, rest) = left.split_at(fits);
             let modified = self.clock.now();
-            match &mut state.run {
+            match &mut state.buffer {
                 Some(run) => {
                     run.bytes.extend_from_slice(now);
                     run.modified = modified;
                 }
                 None => {
                     debug_assert!(
-                        state.flight.as_ref().is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
+                        state.background.as_ref().is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
                         "I2: a write buffer follows a background flush of another handle"
                     );
                     let (bytes, by) = (first_bytes(now, until - at), Arc::clone(open));
-                    state.run = Some(Run {
-                        by,
+                    state.buffer = Some(WriteBuffer {
+                        handle: by,
                         offset: at,
                         bytes,
-                        held,
+                        reservation: held,
                         until,
                         long,
                         modified,
                         closed: false,
                     });
-                    data.gathered.some.store(true, Ordering::Release);
-                    self.runs.ages.began(data, self);
+                    data.buffered.has_bytes.store(true, Ordering::Release);
+                    self.buffers.ages.buffer_began(data, self);
                 }
             }
             if at + fits as u64 == until {
-                self.send_off(data, state)?;
+                self.send_full(data, state)?;
             }
             left = rest;
         }
@@ -398,11 +398,11 @@ impl Holder {
     ///
     /// # Errors
     /// They could not be written. The handle that wrote them reports the error, too.
-    pub(crate) fn settle(&self, data: &Data) -> Result<()> {
-        if !data.gathered.some.load(Ordering::Acquire) {
+    pub(crate) fn flush(&self, data: &FileData) -> Result<()> {
+        if !data.buffered.has_bytes.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.write_out(data, &mut lock(&data.gathered.state))
+        self.flush_buffer(data, &mut lock(&data.buffered.state))
     }
 
     /// A process closes this open file: its buffer is sent, or, where it may be left to the mount,
@@ -411,81 +411,81 @@ impl Holder {
     ///
     /// # Errors
     /// As [`MountCaches::flush`].
-    pub(crate) fn settle_at_close(&self, open: &Arc<OpenFile>, process: Option<u64>) -> Result<()> {
+    pub(crate) fn flush_at_close(&self, open: &Arc<OpenFile>, process: Option<u64>) -> Result<()> {
         let closes = BufferOwner::of(open, process);
-        let owner = *lock(&open.data.gathered.owner);
+        let owner = *lock(&open.data.buffered.owner);
         if !owner.is_some_and(|owner| owner.may_be(closes)) || self.is_left_to_mount(open) {
             return Ok(());
         }
-        self.settle(&open.data)
+        self.flush(&open.data)
     }
 
     /// The last descriptor of an open file is gone: its buffer is sent, now or soon.
     ///
     /// # Errors
     /// As [`MountCaches::flush`].
-    pub(crate) fn settle_at_release(&self, open: &Arc<OpenFile>) -> Result<()> {
-        let data: &Data = &open.data;
-        if !data.gathered.some.load(Ordering::Acquire) {
+    pub(crate) fn flush_at_release(&self, open: &Arc<OpenFile>) -> Result<()> {
+        let data: &FileData = &open.data;
+        if !data.buffered.has_bytes.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut state = lock(&data.gathered.state);
-        let is_flushing = state.flight.is_some();
-        match state.run.as_mut().filter(|run| Arc::ptr_eq(&run.by, open)) {
-            Some(run) if !is_flushing && self.runs.writes_behind(run, open) => {
+        let mut state = lock(&data.buffered.state);
+        let is_flushing = state.background.is_some();
+        match state.buffer.as_mut().filter(|run| Arc::ptr_eq(&run.handle, open)) {
+            Some(run) if !is_flushing && self.buffers.writes_behind(run, open) => {
                 self.leave_to_mount(data, run);
                 Ok(())
             }
             Some(run) => {
                 // No close of a program waits for it: an fsync of the file reports an error.
                 run.closed = true;
-                self.write_out(data, &mut state)
+                self.flush_buffer(data, &mut state)
             }
-            None => self.write_out(data, &mut state),
+            None => self.flush_buffer(data, &mut state),
         }
     }
 
     /// Leaves the buffer of a closed file to the mount, if it may, and returns whether it did. The
     /// program makes no further call, so an fsync of the file reports an error.
     fn is_left_to_mount(&self, open: &Arc<OpenFile>) -> bool {
-        let data: &Data = &open.data;
-        let state = &mut *lock(&data.gathered.state);
-        let is_flushing = state.flight.is_some();
-        let Some(run) = state.run.as_mut().filter(|run| !is_flushing && Arc::ptr_eq(&run.by, open))
+        let data: &FileData = &open.data;
+        let state = &mut *lock(&data.buffered.state);
+        let is_flushing = state.background.is_some();
+        let Some(run) = state.buffer.as_mut().filter(|run| !is_flushing && Arc::ptr_eq(&run.handle, open))
         else {
             return false;
         };
-        let is_left = self.runs.writes_behind(run, open);
+        let is_left = self.buffers.writes_behind(run, open);
         if is_left {
             self.leave_to_mount(data, run);
         }
         is_left
     }
 
-    fn leave_to_mount(&self, data: &Data, run: &mut Run) {
+    fn leave_to_mount(&self, data: &FileData, run: &mut WriteBuffer) {
         run.closed = true;
-        data.gathered.closed.store(true, Ordering::Release);
-        self.runs.ages.closed(data.file);
+        data.buffered.closed.store(true, Ordering::Release);
+        self.buffers.ages.handle_closed(data.file);
     }
 
     /// As [`MountCaches::flush`], of a file by its index.
     ///
     /// # Errors
     /// As [`MountCaches::flush`].
-    pub(crate) fn settle_file(&self, file: FileIndex) -> Result<()> {
-        if self.runs.is_empty() {
+    pub(crate) fn flush_file(&self, file: FileIndex) -> Result<()> {
+        if self.buffers.is_empty() {
             return Ok(());
         }
-        let Some(data) = self.data.known(file) else { return Ok(()) };
-        let flushed = self.settle(&data);
+        let Some(data) = self.data.get(file) else { return Ok(()) };
+        let flushed = self.flush(&data);
         self.forget_unused(data);
         flushed
     }
 
     /// Forgets a file that is not used any more: its last handle may have been closed before its
     /// bytes were sent.
-    pub(super) fn forget_unused(&self, data: Arc<Data>) {
-        self.data.forget(data, |data| self.is_worth_keeping(data));
+    pub(super) fn forget_unused(&self, data: Arc<FileData>) {
+        self.data.forget(data, |data| self.stays_in_table(data));
     }
 
     /// Sends the buffered bytes of all files, and waits for those that other threads are sending.
@@ -494,16 +494,16 @@ impl Holder {
     /// # Errors
     /// Buffered bytes were lost, now or since the last call of this. The handles that wrote them
     /// report it, too.
-    pub(crate) fn settle_all(&self) -> Result<()> {
-        let began = self.runs.losses.begin();
-        for data in self.runs.ages.all() {
-            let flushed = self.settle(&data);
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        let began = self.buffers.errors.begin();
+        for data in self.buffers.ages.all() {
+            let flushed = self.flush(&data);
             self.forget_unused(data);
-            if flushed.is_err_and(|error| error.is_of_server_away()) {
+            if flushed.is_err_and(|error| error.is_server_unresponsive()) {
                 break;
             }
         }
-        self.runs.losses.end(began)
+        self.buffers.errors.end(began)
     }
 
     /// Sends the buffered bytes of closed files.
@@ -511,15 +511,15 @@ impl Holder {
     /// # Errors
     /// Bytes of one file could not be written; the files after it are not tried. An fsync of that
     /// file reports it.
-    pub(crate) fn settle_all_closed(&self) -> Result<()> {
-        let closed = |data: &Arc<Data>| data.gathered.closed.load(Ordering::Acquire);
-        self.runs.ages.all().into_iter().filter(closed).try_for_each(|data| {
+    pub(crate) fn flush_closed_files(&self) -> Result<()> {
+        let closed = |data: &Arc<FileData>| data.buffered.closed.load(Ordering::Acquire);
+        self.buffers.ages.all().into_iter().filter(closed).try_for_each(|data| {
             // Another thread that is sending it may wait for an unresponsive daemon.
             let flushed = data
-                .gathered
+                .buffered
                 .state
                 .try_lock()
-                .map_or(Ok(()), |mut state| self.write_out(&data, &mut state));
+                .map_or(Ok(()), |mut state| self.flush_buffer(&data, &mut state));
             self.forget_unused(data);
             flushed
         })
@@ -528,36 +528,36 @@ impl Holder {
     /// The attributes of a file that was made on this mount and whose bytes are all still buffered:
     /// those of its creation, with the size and time of the buffered bytes. They are not cacheable,
     /// since the used disk space is not known yet.
-    pub(crate) fn attributes_of_buffered(&self, file: FileIndex) -> Option<Known> {
-        if self.runs.is_empty() {
+    pub(crate) fn attributes_of_buffered(&self, file: FileIndex) -> Option<CachedAttributes> {
+        if self.buffers.is_empty() {
             return None;
         }
-        let data = self.data.known(file)?;
-        let state = lock(&data.gathered.state);
-        let run = state.run.as_ref().filter(|run| run.offset == 0 && state.flight.is_none())?;
-        let (Known { attributes, keep }, modified) =
-            (lock(&data.gathered.as_made).clone()?, run.modified?);
+        let data = self.data.get(file)?;
+        let state = lock(&data.buffered.state);
+        let run = state.buffer.as_ref().filter(|run| run.offset == 0 && state.background.is_none())?;
+        let (CachedAttributes { attributes, leases: keep }, modified) =
+            (lock(&data.buffered.as_made).clone()?, run.modified?);
         // Without the lease another client may have changed its owner or mode.
-        if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|lease| self.holds(&lease)) {
+        if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|lease| self.is_valid(&lease)) {
             return None;
         }
         let bytes_used = ByteCount(run.end().next_multiple_of(BLOCK_BYTES));
         let (bytes, mtime, ctime) =
             (ByteCount(run.end()), modified, attributes.ctime.max(modified));
-        Some(Known::now(Attributes { bytes, bytes_used, mtime, ctime, ..attributes }))
+        Some(CachedAttributes::uncacheable(Attributes { bytes, bytes_used, mtime, ctime, ..attributes }))
     }
 
     /// This mount is about to change attributes of a file otherwise than by writing.
-    pub(crate) fn attributes_change(&self, file: FileIndex) {
-        if let Some(data) = self.data.known(file) {
-            data.is_not_as_made();
+    pub(crate) fn note_attribute_change(&self, file: FileIndex) {
+        if let Some(data) = self.data.get(file) {
+            data.forget_created_attributes();
         }
     }
 
     /// Whether bytes of a file are buffered or being sent.
-    pub(crate) fn has_gathered(&self, file: FileIndex) -> bool {
-        !self.runs.is_empty()
-            && self.data.known(file).is_some_and(|data| data.gathered.some.load(Ordering::Acquire))
+    pub(crate) fn has_buffered(&self, file: FileIndex) -> bool {
+        !self.buffers.is_empty()
+            && self.data.get(file).is_some_and(|data| data.buffered.has_bytes.load(Ordering::Acquire))
     }
 }
 

@@ -23,9 +23,9 @@ const CAREFUL_TIME: Duration = Duration::from_secs(60);
 
 /// The error of a handle's buffered bytes, until a call has reported it.
 #[derive(Debug, Default)]
-pub(crate) struct Lost(Mutex<Option<Error>>);
+pub(crate) struct HandleWriteError(Mutex<Option<Error>>);
 
-impl Lost {
+impl HandleWriteError {
     /// Records an error, unless there is one already.
     pub(crate) fn note(&self, error: &Error) {
         lock(&self.0).get_or_insert_with(|| error.clone());
@@ -37,14 +37,14 @@ impl Lost {
     }
 
     /// Reports the error, once.
-    pub(crate) fn tell(&self) -> Result<()> {
+    pub(crate) fn report(&self) -> Result<()> {
         lock(&self.0).take().map_or(Ok(()), Err)
     }
 }
 
 /// The write errors of a mount.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(Mutex<ErrorState>);
+pub(crate) struct WriteErrors(Mutex<ErrorState>);
 
 #[derive(Debug, Default)]
 struct ErrorState {
@@ -60,9 +60,9 @@ struct ErrorState {
 
 /// How many errors were reported when a sync of the whole mount began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Began(u64);
+pub(crate) struct SyncStart(u64);
 
-impl Losses {
+impl WriteErrors {
     /// Records an error.
     pub(crate) fn note(&self, error: &Error) {
         let mut state = lock(&self.0);
@@ -72,7 +72,7 @@ impl Losses {
     }
 
     /// Records an error of a file whose handle is closed.
-    pub(crate) fn note_closed(&self, file: FileIndex, error: &Error) {
+    pub(crate) fn record_closed(&self, file: FileIndex, error: &Error) {
         tracing::error!(
             %error,
             file = file.0,
@@ -88,7 +88,7 @@ impl Losses {
     ///
     /// # Errors
     /// The recorded error.
-    pub(crate) fn tell_closed(&self, file: FileIndex) -> Result<()> {
+    pub(crate) fn report_closed(&self, file: FileIndex) -> Result<()> {
         lock(&self.0).closed.remove(&file).map_or(Ok(()), Err)
     }
 
@@ -98,8 +98,8 @@ impl Losses {
     }
 
     /// A sync of the whole mount begins.
-    pub(crate) fn begin(&self) -> Began {
-        Began(lock(&self.0).reported)
+    pub(crate) fn begin(&self) -> SyncStart {
+        SyncStart(lock(&self.0).reported)
     }
 
     /// A sync of the whole mount has sent everything.
@@ -107,7 +107,7 @@ impl Losses {
     /// # Errors
     /// The last error that was not reported when the sync began. Each of several concurrent syncs
     /// reports it.
-    pub(crate) fn end(&self, began: Began) -> Result<()> {
+    pub(crate) fn end(&self, began: SyncStart) -> Result<()> {
         let mut state = lock(&self.0);
         state.reported = state.count;
         if state.count == began.0 {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_write_error_is_reported_to_all_syncs_that_began_before_its_report() {
-        let losses = Losses::default();
+        let losses = WriteErrors::default();
         let (one, other) = (losses.begin(), losses.begin());
         losses.note(&Error::of(Status::Unreachable));
         assert!(losses.end(one).is_err() && losses.end(other).is_err());

@@ -8,7 +8,7 @@ use std::{
 use braid_client::{Attributes, FileIndex, FileKind};
 
 use super::{
-    change_marks::ChangeMark, dir_listing::Listing, eviction_queue::Arrival, names_lease::Promise,
+    change_marks::ChangeMark, dir_listing::DirListing, eviction_queue::Arrival, names_lease::NamesLease,
 };
 
 /// What a name leads to. `None`: nothing, a negative entry.
@@ -17,7 +17,7 @@ pub(super) type Target = Option<(FileIndex, FileKind)>;
 #[derive(Debug)]
 pub(super) struct CachedDirectory {
     /// Covers all of it.
-    pub(super) lease: Arc<Promise>,
+    pub(super) lease: Arc<NamesLease>,
     pub(super) arrival: Arrival,
     pub(super) names: HashMap<Box<[u8]>, Target>,
     /// How many of the names lead somewhere.
@@ -26,7 +26,7 @@ pub(super) struct CachedDirectory {
     pub(super) files: HashMap<FileIndex, Attributes>,
     /// Attributes of the directory itself.
     pub(super) own: Option<Attributes>,
-    pub(super) listing: Listing,
+    pub(super) listing: DirListing,
     /// The directory above, and the count of moves at that time.
     pub(super) above: Option<(FileIndex, u64)>,
     /// The last change of the directory by this mount whose reply did not bring its attributes.
@@ -37,7 +37,7 @@ pub(super) struct CachedDirectory {
 
 impl CachedDirectory {
     pub(super) fn new(
-        lease: Arc<Promise>,
+        lease: Arc<NamesLease>,
         arrival: Arrival,
         given_out: HashSet<FileIndex>,
     ) -> Self {
@@ -48,7 +48,7 @@ impl CachedDirectory {
             present: 0,
             files: HashMap::new(),
             own: None,
-            listing: Listing::default(),
+            listing: DirListing::default(),
             above: None,
             own_unknown_since: ChangeMark::default(),
             given_out,

@@ -8,7 +8,7 @@ pub(crate) const LISTED_MAX: usize = 8_192;
 
 /// The first entries of a directory, in the order of their cookies.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct DirListing {
     entries: Vec<Entry>,
     /// They are all entries of the directory.
     complete: bool,
@@ -24,7 +24,7 @@ struct Entry {
     name: Box<[u8]>,
 }
 
-impl Listing {
+impl DirListing {
     /// How many entries are cached.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_listing_without_gaps_is_returned_from_any_cookie_on() {
-        let mut listing = Listing::default();
+        let mut listing = DirListing::default();
         assert_eq!(listing.after(0, 10), None, "nothing is cached");
         assert_eq!(listing.extend(9, &entries(&[12]), (true, 99)), 0, "a gap");
         assert_eq!(listing.extend(0, &entries(&[3, 5, 9]), (false, 99)), 3);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_large_directory_is_cached() {
-        let mut listing = Listing::default();
+        let mut listing = DirListing::default();
         let cookies: Vec<u64> = (3..3 + LISTED_MAX as u64).collect();
         assert_eq!(listing.extend(0, &entries(&cookies), (false, 99)), LISTED_MAX);
         let last = cookies[LISTED_MAX - 1];
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_listing_of_an_empty_directory_is_complete() {
-        let mut listing = Listing::default();
+        let mut listing = DirListing::default();
         assert_eq!(listing.extend(0, &[], (true, 99)), 0);
         assert_eq!(listing.after(0, 10), Some((vec![], true)));
     }

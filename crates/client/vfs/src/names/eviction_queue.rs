@@ -16,12 +16,12 @@ const REMOVED_MIN: usize = 64;
 pub(crate) struct Arrival(u64);
 
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals {
+pub(crate) struct EvictionQueue {
     queue: VecDeque<(FileIndex, Arrival)>,
     count: u64,
 }
 
-impl Arrivals {
+impl EvictionQueue {
     /// A directory arrives, or arrives again.
     pub(crate) fn add(&mut self, directory: FileIndex) -> Arrival {
         self.count += 1;
@@ -35,7 +35,7 @@ impl Arrivals {
     }
 
     /// After a removal: `left` directories are still cached.
-    pub(crate) fn tidy(
+    pub(crate) fn remove_stale(
         &mut self,
         left: usize,
         mut is_cached: impl FnMut(FileIndex, Arrival) -> bool,
@@ -55,7 +55,7 @@ mod tests {
     /// A queue, what is cached, and how many entries were scanned to tidy the queue.
     #[derive(Default)]
     struct CountedQueue {
-        arrivals: Arrivals,
+        arrivals: EvictionQueue,
         cached: HashMap<FileIndex, Arrival>,
         scanned: usize,
     }
@@ -67,7 +67,7 @@ mod tests {
 
         fn take(&mut self, directory: u64) {
             self.cached.remove(&FileIndex(directory));
-            self.arrivals.tidy(self.cached.len(), |directory, arrival| {
+            self.arrivals.remove_stale(self.cached.len(), |directory, arrival| {
                 self.scanned += 1;
                 self.cached.get(&directory) == Some(&arrival)
             });

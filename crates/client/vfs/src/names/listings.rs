@@ -6,18 +6,18 @@ use braid_client::{FileIndex, message::mds::ReadDirectoryReply};
 
 use super::{
     change_marks::ChangeMark,
-    name_cache::{Cache, FILES_MAX},
-    names_lease::Promise,
+    name_cache::{NameCache, FILES_MAX},
+    names_lease::NamesLease,
 };
 use crate::mutex::lock;
 
-impl Cache {
+impl NameCache {
     /// Whether a listing of the directory is worth its files' attributes: not all of them are
     /// cached, and there is space for more.
-    pub(crate) fn gains_by_listing(
+    pub(crate) fn wants_listed_attributes(
         &self,
         directory: FileIndex,
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) -> bool {
         let cached = lock(&self.0);
         cached.names < FILES_MAX / 2
@@ -28,11 +28,11 @@ impl Cache {
 
     /// At most `count` entries of a directory after a cookie, as the server would return them.
     /// `None`: they are not cached, or asking the server brings attributes that are worth caching.
-    pub(crate) fn listed(
+    pub(crate) fn listing(
         &self,
         directory: FileIndex,
         (cookie, count): (u64, usize),
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) -> Option<ReadDirectoryReply> {
         let cached = lock(&self.0);
         let found = cached.valid(directory, is_valid)?;
@@ -45,13 +45,13 @@ impl Cache {
     }
 
     /// Caches what the server listed after a cookie.
-    pub(crate) fn keep_listed(
+    pub(crate) fn cache_listing(
         &self,
-        lease: &Arc<Promise>,
+        lease: &Arc<NamesLease>,
         mark: ChangeMark,
         cookie: u64,
         reply: &ReadDirectoryReply,
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) {
         let mut cached = lock(&self.0);
         let directory = lease.directory();

@@ -26,14 +26,14 @@ use std::{
 use braid_client::{Attributes, FileIndex, FileKind};
 
 use super::{
-    cached_attributes::{Keep, Known, Looked},
+    cached_attributes::{CachingLeases, CachedAttributes, LookupResult},
     cached_directory::{CachedDirectory, Target},
     change_marks::{ChangeMark, ChangeMarks},
-    eviction_queue::{Arrival, Arrivals},
-    names_lease::Promise,
+    eviction_queue::{Arrival, EvictionQueue},
+    names_lease::NamesLease,
     pending_changes::PendingChanges,
     recall_history::RecallHistory,
-    uncertain_dirs::Doubts,
+    uncertain_dirs::UncertainDirs,
 };
 use crate::mutex::lock;
 
@@ -41,14 +41,14 @@ use crate::mutex::lock;
 pub(super) const FILES_MAX: usize = 262_144;
 
 #[derive(Debug, Default)]
-pub(crate) struct Cache(pub(super) Mutex<CachedNames>);
+pub(crate) struct NameCache(pub(super) Mutex<CachedNames>);
 
 /// What the cache holds.
 #[derive(Debug, Default)]
 pub(super) struct CachedNames {
     pub(super) directories: HashMap<FileIndex, CachedDirectory>,
     /// The same directories, in order of arrival.
-    eviction: Arrivals,
+    eviction: EvictionQueue,
     /// The directory in which a file has its only name. Not for directories.
     pub(super) parents: HashMap<FileIndex, FileIndex>,
     /// Names in all directories.
@@ -61,28 +61,28 @@ pub(super) struct CachedNames {
     pub(super) moves: u64,
     pub(super) marks: ChangeMarks,
     /// Nothing of these directories is cached.
-    uncertain: Doubts,
+    uncertain: UncertainDirs,
 }
 
-impl Cache {
+impl NameCache {
     /// The position in this mount's changes, to be taken before a question is sent.
     pub(crate) fn mark(&self) -> ChangeMark {
         lock(&self.0).marks.now()
     }
 
     /// The lease that a directory is cached under. It may have ended.
-    pub(crate) fn promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
+    pub(crate) fn lease_of(&self, directory: FileIndex) -> Option<Arc<NamesLease>> {
         lock(&self.0).directories.get(&directory).map(|found| Arc::clone(&found.lease))
     }
 
     /// Begins to cache a directory, unless another thread began under a lease that is valid.
     /// Returns the lease that the directory is cached under now.
-    pub(crate) fn begin(
+    pub(crate) fn begin_directory(
         &self,
         directory: FileIndex,
-        lease: Arc<Promise>,
-        is_valid: impl Fn(&Promise) -> bool,
-    ) -> Arc<Promise> {
+        lease: Arc<NamesLease>,
+        is_valid: impl Fn(&NamesLease) -> bool,
+    ) -> Arc<NamesLease> {
         let mut cached = lock(&self.0);
         let given_out = match cached.directories.get(&directory) {
             Some(found) if is_valid(&found.lease) => return Arc::clone(&found.lease),
@@ -96,21 +96,21 @@ impl Cache {
     }
 
     /// Whether the lease of a directory is to be asked for now.
-    pub(crate) fn is_worth_asking(&self, directory: FileIndex) -> bool {
+    pub(crate) fn should_ask_for_lease(&self, directory: FileIndex) -> bool {
         lock(&self.0).recalls.count_lookup(directory)
     }
 
     /// Notes a recall of a directory's lease.
-    pub(crate) fn recalled(&self, directory: FileIndex) {
+    pub(crate) fn note_recall(&self, directory: FileIndex) {
         lock(&self.0).recalls.add(directory);
     }
 
     /// Removes a directory and returns the files whose attributes were given out of it. A directory
     /// that was begun again under a valid lease stays.
-    pub(crate) fn take(
+    pub(crate) fn take_directory(
         &self,
         directory: FileIndex,
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) -> Vec<FileIndex> {
         let mut cached = lock(&self.0);
         match cached.directories.get(&directory) {
@@ -127,7 +127,7 @@ impl Cache {
 
     /// Directories to evict where there are too many names: the oldest, with an eighth of all
     /// names. `wanted` is not among them.
-    pub(crate) fn too_many(&self, wanted: FileIndex) -> Vec<(FileIndex, Arc<Promise>)> {
+    pub(crate) fn directories_to_evict(&self, wanted: FileIndex) -> Vec<(FileIndex, Arc<NamesLease>)> {
         let cached = lock(&self.0);
         if cached.names <= FILES_MAX {
             return Vec::new();
@@ -152,8 +152,8 @@ impl Cache {
         &self,
         directory: FileIndex,
         name: &[u8],
-        is_valid: impl Fn(&Promise) -> bool,
-    ) -> Option<Looked> {
+        is_valid: impl Fn(&NamesLease) -> bool,
+    ) -> Option<LookupResult> {
         let cached = lock(&self.0);
         let found = cached.valid(directory, &is_valid)?;
         let lease = Some(Arc::clone(&found.lease));
@@ -164,22 +164,22 @@ impl Cache {
         };
         match target {
             None if cached.pending.is_making(directory, name) => None,
-            None => Some(Looked::Absent(Keep { name: lease, attributes: None })),
+            None => Some(LookupResult::Absent(CachingLeases { name: lease, attributes: None })),
             Some((file, FileKind::Directory)) => {
                 let below = cached.valid(file, &is_valid)?;
-                let keep = Keep { name: lease, attributes: Some(Arc::clone(&below.lease)) };
-                Some(Looked::Found(Known { attributes: below.own.clone()?, keep }))
+                let keep = CachingLeases { name: lease, attributes: Some(Arc::clone(&below.lease)) };
+                Some(LookupResult::Found(CachedAttributes { attributes: below.own.clone()?, leases: keep }))
             }
             Some((file, _)) => {
-                let keep = Keep { name: lease.clone(), attributes: lease };
-                Some(Looked::Found(Known { attributes: found.files.get(&file)?.clone(), keep }))
+                let keep = CachingLeases { name: lease.clone(), attributes: lease };
+                Some(LookupResult::Found(CachedAttributes { attributes: found.files.get(&file)?.clone(), leases: keep }))
             }
         }
     }
 
     /// What a name led to when this mount last learned or changed it, with or without a lease.
     /// `None`: not known. Other clients may have changed it since.
-    pub(crate) fn leads_to(&self, directory: FileIndex, name: &[u8]) -> Option<Option<FileIndex>> {
+    pub(crate) fn last_known_target(&self, directory: FileIndex, name: &[u8]) -> Option<Option<FileIndex>> {
         let cached = lock(&self.0);
         let target = cached.directories.get(&directory)?.names.get(name)?;
         Some(target.map(|(file, _)| file))
@@ -189,8 +189,8 @@ impl Cache {
     pub(crate) fn attributes(
         &self,
         file: FileIndex,
-        is_valid: impl Fn(&Promise) -> bool,
-    ) -> Option<Known> {
+        is_valid: impl Fn(&NamesLease) -> bool,
+    ) -> Option<CachedAttributes> {
         let cached = lock(&self.0);
         let (attributes, lease) = match cached.directories.get(&file) {
             Some(own) => (own.own.as_ref()?, &own.lease),
@@ -199,8 +199,8 @@ impl Cache {
                 (above.files.get(&file)?, &above.lease)
             }
         };
-        let keep = || Keep { name: None, attributes: Some(Arc::clone(lease)) };
-        is_valid(lease).then(|| Known { attributes: attributes.clone(), keep: keep() })
+        let keep = || CachingLeases { name: None, attributes: Some(Arc::clone(lease)) };
+        is_valid(lease).then(|| CachedAttributes { attributes: attributes.clone(), leases: keep() })
     }
 
     /// Whether this mount has changed nothing of a file since.
@@ -209,13 +209,13 @@ impl Cache {
     }
 
     /// Caches what a name leads to and nothing else of it. `None`: nothing. Whether it was cached.
-    pub(crate) fn keep_name(
+    pub(crate) fn cache_name(
         &self,
-        lease: &Arc<Promise>,
+        lease: &Arc<NamesLease>,
         mark: ChangeMark,
         name: &[u8],
         target: Target,
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) -> bool {
         let mut cached = lock(&self.0);
         let fresh = is_valid(lease) && cached.marks.is_unchanged(lease.directory(), mark);
@@ -224,32 +224,32 @@ impl Cache {
 
     /// Caches what a name leads to, and its attributes unless it is a directory. Returns the leases
     /// of what was cached.
-    pub(crate) fn keep_found(
+    pub(crate) fn cache_found(
         &self,
-        lease: &Arc<Promise>,
+        lease: &Arc<NamesLease>,
         mark: ChangeMark,
         name: &[u8],
         found: &Attributes,
-        is_valid: impl Fn(&Promise) -> bool,
-    ) -> Keep {
+        is_valid: impl Fn(&NamesLease) -> bool,
+    ) -> CachingLeases {
         let mut cached = lock(&self.0);
         let fresh = is_valid(lease) && cached.marks.is_unchanged(lease.directory(), mark);
         if !fresh || !cached.set_name(lease, name, Some((found.file, found.kind))) {
-            return Keep::default();
+            return CachingLeases::default();
         }
         let kept =
             cached.marks.is_unchanged(found.file, mark) && cached.set_attributes(lease, found);
-        Keep { name: Some(Arc::clone(lease)), attributes: kept.then(|| Arc::clone(lease)) }
+        CachingLeases { name: Some(Arc::clone(lease)), attributes: kept.then(|| Arc::clone(lease)) }
     }
 
     /// Caches the attributes of a file whose name is cached, or of the lease's own directory.
-    pub(crate) fn keep_attributes(
+    pub(crate) fn cache_attributes(
         &self,
-        lease: &Arc<Promise>,
+        lease: &Arc<NamesLease>,
         mark: ChangeMark,
         found: &Attributes,
-        is_valid: impl Fn(&Promise) -> bool,
-    ) -> Keep {
+        is_valid: impl Fn(&NamesLease) -> bool,
+    ) -> CachingLeases {
         let mut cached = lock(&self.0);
         let fresh = is_valid(lease) && cached.marks.is_unchanged(found.file, mark);
         let named = cached.parents.get(&found.file) == Some(&lease.directory());
@@ -258,18 +258,18 @@ impl Cache {
                 true => cached.set_own(lease, found),
                 false => named && cached.set_attributes(lease, found),
             };
-        Keep { name: None, attributes: kept.then(|| Arc::clone(lease)) }
+        CachingLeases { name: None, attributes: kept.then(|| Arc::clone(lease)) }
     }
 
     /// A change of an entry of this directory was given up, and the server may still make it:
     /// nothing of the directory is cached for a while.
-    pub(crate) fn doubt(&self, directory: FileIndex) {
-        lock(&self.0).uncertain.begin(directory, Instant::now());
+    pub(crate) fn mark_uncertain(&self, directory: FileIndex) {
+        lock(&self.0).uncertain.add(directory, Instant::now());
     }
 
     /// Whether nothing of a directory is cached for a while.
-    pub(crate) fn is_in_doubt(&self, directory: FileIndex) -> bool {
-        lock(&self.0).uncertain.has(directory, Instant::now)
+    pub(crate) fn is_uncertain(&self, directory: FileIndex) -> bool {
+        lock(&self.0).uncertain.contains(directory, Instant::now)
     }
 }
 
@@ -278,7 +278,7 @@ impl CachedNames {
     pub(super) fn valid(
         &self,
         directory: FileIndex,
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) -> Option<&CachedDirectory> {
         self.directories.get(&directory).filter(|found| is_valid(&found.lease))
     }
@@ -289,8 +289,8 @@ impl CachedNames {
     }
 
     /// The directory that is cached under this lease, unless its state is uncertain.
-    pub(super) fn under(&mut self, lease: &Arc<Promise>) -> Option<&mut CachedDirectory> {
-        if self.uncertain.has(lease.directory(), Instant::now) {
+    pub(super) fn under(&mut self, lease: &Arc<NamesLease>) -> Option<&mut CachedDirectory> {
+        if self.uncertain.contains(lease.directory(), Instant::now) {
             return None;
         }
         self.directories
@@ -299,7 +299,7 @@ impl CachedNames {
     }
 
     /// Sets what a name leads to; whether there was space for it (4) and its directory is cached.
-    pub(super) fn set_name(&mut self, lease: &Arc<Promise>, name: &[u8], target: Target) -> bool {
+    pub(super) fn set_name(&mut self, lease: &Arc<NamesLease>, name: &[u8], target: Target) -> bool {
         if self.names > FILES_MAX + FILES_MAX / 8 {
             return false;
         }
@@ -344,7 +344,7 @@ impl CachedNames {
         self.directories.get(&directory).filter(|found| found.arrival == arrival)
     }
 
-    fn set_attributes(&mut self, lease: &Arc<Promise>, found: &Attributes) -> bool {
+    fn set_attributes(&mut self, lease: &Arc<NamesLease>, found: &Attributes) -> bool {
         if found.kind == FileKind::Directory || found.uncacheable {
             return false;
         }
@@ -355,7 +355,7 @@ impl CachedNames {
         true
     }
 
-    fn set_own(&mut self, lease: &Arc<Promise>, found: &Attributes) -> bool {
+    fn set_own(&mut self, lease: &Arc<NamesLease>, found: &Attributes) -> bool {
         let Some(directory) = self.under(lease).filter(|_| !found.uncacheable) else { return false };
         directory.own = Some(found.clone());
         true
@@ -365,7 +365,7 @@ impl CachedNames {
     fn take(&mut self, directory: FileIndex) -> HashSet<FileIndex> {
         let Some(found) = self.directories.remove(&directory) else { return HashSet::new() };
         let left = &self.directories;
-        self.eviction.tidy(left.len(), |one, arrival| {
+        self.eviction.remove_stale(left.len(), |one, arrival| {
             left.get(&one).is_some_and(|found| found.arrival == arrival)
         });
         self.names -= found.names.len();

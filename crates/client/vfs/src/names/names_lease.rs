@@ -23,18 +23,18 @@ use braid_client::{
     lease::{LeaseOf, LeaseTicket},
 };
 
-use crate::mount_caches::Holder;
+use crate::mount_caches::MountCaches;
 
 /// A names lease, from its grant to its end. The next lease of the directory is another one.
 #[derive(Debug)]
-pub(crate) struct Promise {
+pub(crate) struct NamesLease {
     directory: FileIndex,
     ticket: LeaseTicket,
     /// This mount caches the directory no longer, and is about to give the lease back.
     ended: AtomicBool,
 }
 
-impl Promise {
+impl NamesLease {
     pub(crate) fn directory(&self) -> FileIndex {
         self.directory
     }
@@ -50,53 +50,53 @@ impl Promise {
     }
 }
 
-impl Holder {
+impl MountCaches {
     /// Whether a names lease is valid.
-    pub(crate) fn holds(&self, lease: &Promise) -> bool {
+    pub(crate) fn is_valid(&self, lease: &NamesLease) -> bool {
         !lease.ended.load(Ordering::Acquire) && self.leases().is_valid(&lease.ticket)
     }
 
     /// The names lease of a directory. Asks for one where none is held and it is worth asking.
-    pub(crate) fn promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
+    pub(crate) fn names_lease(&self, directory: FileIndex) -> Option<Arc<NamesLease>> {
         if !self.is_serving() {
             return None;
         }
-        if let Some(lease) = self.held_promise(directory) {
+        if let Some(lease) = self.held_names_lease(directory) {
             return Some(lease);
         }
-        if !self.cache.is_worth_asking(directory) {
+        if !self.names.should_ask_for_lease(directory) {
             return None;
         }
-        let mark = self.cache.mark();
+        let mark = self.names.mark();
         // A lease is never needed: if the call fails, a later one asks again.
         let (ticket, own) = self.leases().ask_names_with_attributes(directory).ok()??;
         let lease = self.begin_caching(directory, ticket);
-        self.cache.keep_attributes(&lease, mark, &own, |lease| self.holds(lease));
+        self.names.cache_attributes(&lease, mark, &own, |lease| self.is_valid(lease));
         Some(lease)
     }
 
     /// The names lease of a directory, if one is held.
-    pub(crate) fn held_promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
-        if let Some(lease) = self.cache.promise(directory).filter(|lease| self.holds(lease)) {
+    pub(crate) fn held_names_lease(&self, directory: FileIndex) -> Option<Arc<NamesLease>> {
+        if let Some(lease) = self.names.lease_of(directory).filter(|lease| self.is_valid(lease)) {
             return Some(lease);
         }
         Some(self.begin_caching(directory, self.leases().names_ticket(directory)?))
     }
 
-    fn begin_caching(&self, directory: FileIndex, ticket: LeaseTicket) -> Arc<Promise> {
-        let lease = Arc::new(Promise { directory, ticket, ended: AtomicBool::new(false) });
-        let lease = self.cache.begin(directory, lease, |lease| self.holds(lease));
+    fn begin_caching(&self, directory: FileIndex, ticket: LeaseTicket) -> Arc<NamesLease> {
+        let lease = Arc::new(NamesLease { directory, ticket, ended: AtomicBool::new(false) });
+        let lease = self.names.begin_directory(directory, lease, |lease| self.is_valid(lease));
         self.evict(directory);
         lease
     }
 
     /// Evicts the oldest directories where too many names are cached.
     fn evict(&self, wanted: FileIndex) {
-        for (directory, lease) in self.cache.too_many(wanted) {
+        for (directory, lease) in self.names.directories_to_evict(wanted) {
             lease.end();
-            self.forget(directory);
+            self.forget_directory(directory);
             // A lease that is returned before its lazy opens are sent would not protect them.
-            if self.late.open(directory).is_err() {
+            if self.lazy_opens.open(directory).is_err() {
                 continue;
             }
             // If this call fails, the server recalls the lease when it needs it.
@@ -106,12 +106,12 @@ impl Holder {
 
     /// A change of an entry of this directory was given up, and the server may still make it. Such
     /// a change recalls nothing from this mount.
-    pub(crate) fn doubt(&self, directory: FileIndex) {
-        self.cache.doubt(directory);
+    pub(crate) fn mark_uncertain(&self, directory: FileIndex) {
+        self.names.mark_uncertain(directory);
         // No gateway caches what was put into the cache before.
-        if let Some(lease) = self.cache.promise(directory) {
+        if let Some(lease) = self.names.lease_of(directory) {
             lease.end();
         }
-        self.forget(directory);
+        self.forget_directory(directory);
     }
 }

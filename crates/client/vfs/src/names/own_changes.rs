@@ -10,22 +10,22 @@ use braid_client::{Attributes, FileIndex, FileKind};
 
 use super::{
     change_marks::ChangeMark,
-    name_cache::{Cache, CachedNames},
-    names_lease::Promise,
+    name_cache::{NameCache, CachedNames},
+    names_lease::NamesLease,
 };
-use crate::{mutex::lock, vfs::Before};
+use crate::{mutex::lock, vfs::BeforeChange};
 
-impl Cache {
+impl NameCache {
     /// This mount has changed these files. What is cached of them is removed, and replies to
     /// earlier questions are not cached.
-    pub(crate) fn change(&self, files: &[FileIndex]) {
+    pub(crate) fn invalidate(&self, files: &[FileIndex]) {
         let mut cached = lock(&self.0);
         files.iter().for_each(|file| cached.change(*file));
     }
 
     /// As [`NameCache::invalidate`]. Returns the mark after the change, if it was the only one
     /// since `mark`.
-    pub(crate) fn change_alone(&self, file: FileIndex, mark: ChangeMark) -> Option<ChangeMark> {
+    pub(crate) fn invalidate_alone(&self, file: FileIndex, mark: ChangeMark) -> Option<ChangeMark> {
         let mut cached = lock(&self.0);
         let alone = cached.marks.is_unchanged(file, mark);
         cached.change(file);
@@ -34,7 +34,7 @@ impl Cache {
 
     /// This mount may have changed what a name leads to. What was given out of it is still
     /// invalidated at a recall.
-    pub(crate) fn change_name(&self, directory: FileIndex, name: &[u8]) {
+    pub(crate) fn invalidate_name(&self, directory: FileIndex, name: &[u8]) {
         let mut cached = lock(&self.0);
         cached.change(directory);
         if let Some((file, _)) = cached.forget_name(directory, name) {
@@ -48,9 +48,9 @@ impl Cache {
     pub(crate) fn remove_name(
         &self,
         (directory, name): (FileIndex, &[u8]),
-        Before { lease, mark, .. }: &Before<'_>,
+        BeforeChange { lease, mark, .. }: &BeforeChange<'_>,
         after: Option<Attributes>,
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) {
         let mut cached = lock(&self.0);
         if let Some((file, _)) = cached.forget_name(directory, name) {
@@ -62,13 +62,13 @@ impl Cache {
 
     /// This mount has changed the entries of a directory. `after`: its attributes after that, if
     /// the reply had them.
-    pub(crate) fn change_entries(
+    pub(crate) fn note_entry_change(
         &self,
         directory: FileIndex,
-        lease: &Arc<Promise>,
+        lease: &Arc<NamesLease>,
         mark: ChangeMark,
         after: Option<Attributes>,
-        is_valid: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&NamesLease) -> bool,
     ) {
         let lease = Some(lease).filter(|lease| is_valid(lease));
         lock(&self.0).change_entries(directory, lease, mark, after);
@@ -82,7 +82,7 @@ impl Cache {
         from: (FileIndex, &[u8]),
         to: (FileIndex, &[u8]),
         exchanges: bool,
-        leases: &[Option<Arc<Promise>>; 2],
+        leases: &[Option<Arc<NamesLease>>; 2],
     ) -> Vec<FileIndex> {
         let mut cached = lock(&self.0);
         [from.0, to.0].into_iter().for_each(|directory| cached.change(directory));
@@ -144,7 +144,7 @@ impl CachedNames {
     fn change_entries(
         &mut self,
         directory: FileIndex,
-        lease: Option<&Arc<Promise>>,
+        lease: Option<&Arc<NamesLease>>,
         mark: ChangeMark,
         after: Option<Attributes>,
     ) {
@@ -159,7 +159,7 @@ impl CachedNames {
 
     /// Sets the attributes of a directory after a change of its entries. Whether they are known
     /// now.
-    fn set_after(&mut self, lease: &Arc<Promise>, mark: ChangeMark, after: Attributes) -> bool {
+    fn set_after(&mut self, lease: &Arc<NamesLease>, mark: ChangeMark, after: Attributes) -> bool {
         let Some(found) = self.under(lease) else { return false };
         if found.own.as_ref().is_some_and(|own| own.change >= after.change) {
             return true;

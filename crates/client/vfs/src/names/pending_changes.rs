@@ -8,7 +8,7 @@ use std::{collections::HashMap, hash::Hash};
 
 use braid_client::FileIndex;
 
-use super::name_cache::Cache;
+use super::name_cache::NameCache;
 use crate::mutex::lock;
 
 /// A name in a directory.
@@ -42,29 +42,29 @@ impl PendingChanges {
 /// Names are being removed from these directories until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RemovalGuard<'a> {
-    cache: &'a Cache,
+    cache: &'a NameCache,
     directories: [FileIndex; 2],
 }
 
 /// Entries of these directories are being changed until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ChangeGuard<'a> {
-    cache: &'a Cache,
+    cache: &'a NameCache,
     directories: [FileIndex; 2],
     /// Something is being made under this name, or moved to it.
     making: Option<Entry>,
 }
 
-impl Cache {
+impl NameCache {
     /// Before this mount removes names from these directories. For one directory, name it twice.
-    pub(crate) fn removing(&self, directories: [FileIndex; 2]) -> RemovalGuard<'_> {
+    pub(crate) fn begin_removal(&self, directories: [FileIndex; 2]) -> RemovalGuard<'_> {
         let pending = &mut lock(&self.0).pending;
         directories.into_iter().for_each(|directory| one_more(&mut pending.removing, directory));
         RemovalGuard { cache: self, directories }
     }
 
     /// Before this mount changes entries of these directories. For one directory, name it twice.
-    pub(crate) fn changing(&self, directories: [FileIndex; 2]) -> ChangeGuard<'_> {
+    pub(crate) fn begin_change(&self, directories: [FileIndex; 2]) -> ChangeGuard<'_> {
         let pending = &mut lock(&self.0).pending;
         directories.into_iter().for_each(|directory| one_more(&mut pending.changing, directory));
         ChangeGuard { cache: self, directories, making: None }
@@ -74,7 +74,7 @@ impl Cache {
 impl ChangeGuard<'_> {
     /// Something is being made under this name, or moved to it. No lookup reports the name absent
     /// until the guard is dropped.
-    pub(crate) fn making(mut self, directory: FileIndex, name: &[u8]) -> Self {
+    pub(crate) fn with_creation_of(mut self, directory: FileIndex, name: &[u8]) -> Self {
         let entry = (directory, Box::from(name));
         one_more(&mut lock(&self.cache.0).pending.making, Clone::clone(&entry));
         self.making = Some(entry);

@@ -17,14 +17,14 @@ const DOUBTS_MAX: usize = 4096;
 
 /// The uncertain directories.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts {
+pub(crate) struct UncertainDirs {
     until: HashMap<FileIndex, Instant>,
     all_until: Option<Instant>,
 }
 
-impl Doubts {
+impl UncertainDirs {
     /// A change of a directory was given up now.
-    pub(crate) fn begin(&mut self, directory: FileIndex, now: Instant) {
+    pub(crate) fn add(&mut self, directory: FileIndex, now: Instant) {
         let until = now + DOUBT;
         self.until.retain(|_, until| now < *until);
         if self.until.len() < DOUBTS_MAX {
@@ -35,7 +35,7 @@ impl Doubts {
     }
 
     /// Whether nothing of a directory is to be cached. `now` is called only where the time matters.
-    pub(crate) fn has(&self, directory: FileIndex, now: impl Fn() -> Instant) -> bool {
+    pub(crate) fn contains(&self, directory: FileIndex, now: impl Fn() -> Instant) -> bool {
         self.all_until.iter().chain(self.until.get(&directory)).any(|until| now() < *until)
     }
 }
@@ -46,22 +46,22 @@ mod tests {
 
     #[test]
     fn a_directory_is_uncertain_for_the_time_of_a_call() {
-        let (mut doubts, now) = (Doubts::default(), Instant::now());
-        let has = |doubts: &Doubts, directory, at| doubts.has(FileIndex(directory), || at);
+        let (mut doubts, now) = (UncertainDirs::default(), Instant::now());
+        let has = |doubts: &UncertainDirs, directory, at| doubts.contains(FileIndex(directory), || at);
         assert!(!has(&doubts, 7, now));
-        doubts.begin(FileIndex(7), now);
+        doubts.add(FileIndex(7), now);
         assert!(has(&doubts, 7, now) && !has(&doubts, 8, now));
         assert!(!has(&doubts, 7, now + DOUBT));
-        doubts.begin(FileIndex(7), now + DOUBT / 2);
+        doubts.add(FileIndex(7), now + DOUBT / 2);
         assert!(has(&doubts, 7, now + DOUBT), "the last failure counts");
     }
 
     #[test]
     fn where_too_many_are_uncertain_all_are() {
-        let (mut doubts, now) = (Doubts::default(), Instant::now());
-        (0..=DOUBTS_MAX as u64).for_each(|directory| doubts.begin(FileIndex(directory), now));
-        assert!(doubts.has(FileIndex(u64::MAX), || now) && doubts.until.len() == DOUBTS_MAX);
-        doubts.begin(FileIndex(7), now + DOUBT);
-        assert!(!doubts.has(FileIndex(u64::MAX), || now + DOUBT) && doubts.until.len() == 1);
+        let (mut doubts, now) = (UncertainDirs::default(), Instant::now());
+        (0..=DOUBTS_MAX as u64).for_each(|directory| doubts.add(FileIndex(directory), now));
+        assert!(doubts.contains(FileIndex(u64::MAX), || now) && doubts.until.len() == DOUBTS_MAX);
+        doubts.add(FileIndex(7), now + DOUBT);
+        assert!(!doubts.contains(FileIndex(u64::MAX), || now + DOUBT) && doubts.until.len() == 1);
     }
 }

@@ -52,21 +52,21 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// A file at the servers: open, or opened when it is needed.
 #[derive(Debug)]
-pub(crate) struct Late {
+pub(crate) struct LazyOpen {
     index: FileIndex,
     file: OnceLock<File>,
     /// The client that opens it. Locked while it does.
     client: Mutex<Option<Client>>,
 }
 
-impl Late {
+impl LazyOpen {
     /// A file that is open.
     pub(crate) fn open(file: File) -> Self {
         Self { index: file.index(), file: OnceLock::from(file), client: Mutex::new(None) }
     }
 
     /// A file that `client` opens for reading when it is needed.
-    pub(crate) fn later(client: &Client, index: FileIndex) -> Self {
+    pub(crate) fn on_demand(client: &Client, index: FileIndex) -> Self {
         Self { index, file: OnceLock::new(), client: Mutex::new(Some(client.clone())) }
     }
 
@@ -109,7 +109,7 @@ struct LazyFile {
 
 /// The lazy opens of a mount, by the directory of the file's only name.
 #[derive(Debug, Default)]
-pub(crate) struct LateFiles {
+pub(crate) struct LazyOpens {
     by_directory: Mutex<HashMap<FileIndex, HashMap<u64, LazyFile>>>,
     /// Running calls of this mount that remove names or rights to open a file.
     removing: AtomicUsize,
@@ -125,18 +125,18 @@ struct PendingOpens {
 }
 
 /// While this exists no file is opened lazily: a call removes names or rights.
-pub(crate) struct Removing<'l>(&'l LateFiles);
+pub(crate) struct LazyOpenPause<'l>(&'l LazyOpens);
 
-impl Drop for Removing<'_> {
+impl Drop for LazyOpenPause<'_> {
     fn drop(&mut self) {
         self.0.removing.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl LateFiles {
+impl LazyOpens {
     /// Notes a lazily opened file. Whether it may stay so. The caller checks afterwards that the
     /// lease is still valid, too.
-    pub(crate) fn note(&self, directory: FileIndex, handle: u64, open: &Arc<OpenFile>) -> bool {
+    pub(crate) fn add(&self, directory: FileIndex, handle: u64, open: &Arc<OpenFile>) -> bool {
         let late = LazyFile { file: open.file.index(), open: Arc::downgrade(open) };
         lock(&self.by_directory).entry(directory).or_default().insert(handle, late);
         self.removing.load(Ordering::SeqCst) == 0
@@ -253,9 +253,9 @@ impl LateFiles {
     ///
     /// # Errors
     /// The metadata server is unresponsive, and the names must not be removed.
-    pub(crate) fn removing(&self, directories: &[FileIndex]) -> Result<Removing<'_>> {
+    pub(crate) fn begin_removal(&self, directories: &[FileIndex]) -> Result<LazyOpenPause<'_>> {
         self.removing.fetch_add(1, Ordering::SeqCst);
-        let removing = Removing(self);
+        let removing = LazyOpenPause(self);
         directories.iter().try_for_each(|directory| self.open(*directory))?;
         Ok(removing)
     }
@@ -265,9 +265,9 @@ impl LateFiles {
     ///
     /// # Errors
     /// The metadata server is unresponsive, and the rights must not be changed.
-    pub(crate) fn changing_rights(&self, file: FileIndex) -> Result<Removing<'_>> {
+    pub(crate) fn begin_rights_change(&self, file: FileIndex) -> Result<LazyOpenPause<'_>> {
         self.removing.fetch_add(1, Ordering::SeqCst);
-        let removing = Removing(self);
+        let removing = LazyOpenPause(self);
         self.open_file(file)?;
         Ok(removing)
     }
@@ -284,7 +284,7 @@ fn open_each(late: Vec<&LazyFile>) -> (Vec<bool>, Option<Error>) {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(one) = late.get(at) else { return };
             match one.open.upgrade().map_or(Ok(()), |open| open.file.get().map(drop)) {
-                Err(error) if error.is_of_server_away() => _ = failed.set(error),
+                Err(error) if error.is_server_unresponsive() => _ = failed.set(error),
                 _ => done[at].store(true, Ordering::Relaxed),
             }
         }

@@ -1,7 +1,7 @@
 //! `fallocate`: reserved space, holes, zeros.
 
 use crate::{
-    data::lease_state::Use,
+    data::lease_state::DataUse,
     error::Result,
     open::{handles::FileHandle, open_file::OpenFile},
     vfs::Vfs,
@@ -40,18 +40,18 @@ impl Vfs {
     ) -> Result<()> {
         let open = self.writable(handle)?;
         let mut under = self
-            .begin_change(&open, kill_privileges, || self.holder.begin(&open.data, Use::Write))?;
+            .begin_change(&open, kill_privileges, || self.caches.begin(&open.data, DataUse::Write))?;
         let zeroes = !matches!(what, Allocation::Reserve { .. });
-        under.iter_mut().filter(|_| zeroes).for_each(|under| under.changes(offset, bytes));
-        self.holder.attributes_change(open.file.index());
-        self.holder.settle(&open.data)?;
+        under.iter_mut().filter(|_| zeroes).for_each(|under| under.exclude_write_back(offset, bytes));
+        self.caches.note_attribute_change(open.file.index());
+        self.caches.flush(&open.data)?;
         let done = allocate(&open, offset, bytes, what);
-        open.data.ends_at(None);
+        open.data.set_end(None);
         if zeroes {
-            self.holder.drop_written(under.as_ref(), offset, bytes);
+            self.caches.drop_changed_pages(under.as_ref(), offset, bytes);
         }
         drop(under);
-        self.changed(open.file.index());
+        self.note_change(open.file.index());
         done
     }
 }

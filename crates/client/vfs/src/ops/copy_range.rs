@@ -1,6 +1,6 @@
 //! Copying from file to file.
 
-use crate::{data::lease_state::Use, error::Result, open::handles::FileHandle, vfs::Vfs};
+use crate::{data::lease_state::DataUse, error::Result, open::handles::FileHandle, vfs::Vfs};
 
 /// How much one call copies at most: it ends well within the time in which a lease must be
 /// returned.
@@ -21,21 +21,21 @@ impl Vfs {
         kill_privileges: bool,
     ) -> Result<u64> {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
-        self.holder.begin(&source.data, Use::Read)?;
+        self.caches.begin(&source.data, DataUse::Read)?;
         let mut under = self.begin_change(&target, kill_privileges, || {
-            self.holder.begin(&target.data, Use::Write)
+            self.caches.begin(&target.data, DataUse::Write)
         })?;
         let bytes = bytes.min(COPY_BYTES_MAX);
-        under.iter_mut().for_each(|under| under.changes(to.1, bytes));
-        self.holder.settle(&source.data)?;
-        self.holder.attributes_change(target.file.index());
-        self.holder.settle(&target.data)?;
+        under.iter_mut().for_each(|under| under.exclude_write_back(to.1, bytes));
+        self.caches.flush(&source.data)?;
+        self.caches.note_attribute_change(target.file.index());
+        self.caches.flush(&target.data)?;
         let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes);
-        target.data.ends_at(None);
+        target.data.set_end(None);
         // Also after a failure: a part may be copied.
-        self.holder.drop_written(under.as_ref(), to.1, bytes);
+        self.caches.drop_changed_pages(under.as_ref(), to.1, bytes);
         drop(under);
-        self.changed(target.file.index());
+        self.note_change(target.file.index());
         Ok(copied?)
     }
 }

@@ -55,17 +55,17 @@ impl Vfs {
         let lease = if new.access.write { new.access.lease() } else { LeaseMode::None };
         let options = new.access.options().write(true).create_new(true).mode(new.mode).lease(lease);
         for _ in 0..ATTEMPTS_MAX {
-            let (before, asked) = (self.before_making(at), Instant::now());
+            let (before, asked) = (self.before_create(at), Instant::now());
             match self.users.creator(user)?.with_umask(new.umask).create_with_parent(at, &options) {
                 Ok((file, after)) => {
                     let attributes = file.opened_attributes();
-                    self.holder.clock.heard(attributes.btime, asked);
-                    let known = self.made(at, Ok(attributes), before, after)?;
+                    self.caches.clock.note_reply(attributes.btime, asked);
+                    let known = self.note_created(at, Ok(attributes), before, after)?;
                     return Ok((self.opened_as(file, new.access, Some(known), None, true)?, true));
                 }
                 Err(error) => {
                     let taken = error.status() == Status::Exists;
-                    let refused = self.made(at, Err(error), before, None);
+                    let refused = self.note_created(at, Err(error), before, None);
                     if !taken || new.exclusive {
                         refused?;
                     }
@@ -75,7 +75,7 @@ impl Vfs {
                 return Ok((opened, false));
             }
         }
-        Err(Error::LookAgain)
+        Err(Error::NameChanged)
     }
 
     /// Creates a file without a name, as if in the directory, and opens it (`O_TMPFILE`). It is
@@ -105,18 +105,18 @@ impl Vfs {
         new: &NewFile,
     ) -> Result<Option<Opened>> {
         let found = match self.client().lstat(at) {
-            Ok(found) if found.kind != FileKind::File => return Err(Error::LookAgain),
+            Ok(found) if found.kind != FileKind::File => return Err(Error::NameChanged),
             Ok(found) => found.file,
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let truncate = new.truncate && new.access.write;
-        let _ = self.holder.settle_file(found);
+        let _ = self.caches.flush_file(found);
         match self.users.asker(user)?.open(found, &new.access.options().truncate(truncate)) {
             Ok(file) => {
                 if truncate {
-                    self.holder.resized(found);
-                    self.changed(found);
+                    self.caches.note_resize(found);
+                    self.note_change(found);
                 }
                 self.opened(file, new.access, None, None).map(Some)
             }
@@ -124,7 +124,7 @@ impl Vfs {
             Err(error)
                 if matches!(error.status(), Status::PermissionDenied | Status::NotPermitted) =>
             {
-                Err(Error::LookAgain)
+                Err(Error::NameChanged)
             }
             Err(error) => Err(error.into()),
         }

@@ -12,8 +12,8 @@ use braid_client::{Attributes, DirectoryEntry, FileIndex};
 use crate::{
     error::Result,
     names::{
-        cached_attributes::{Keep, Kept},
-        names_lease::Promise,
+        cached_attributes::{CachingLeases, Cacheable},
+        names_lease::NamesLease,
     },
     open::handles::DirectoryHandle,
     vfs::Vfs,
@@ -34,7 +34,7 @@ pub(crate) struct OpenDirectory {
 
 /// A batch of directory entries.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct DirectoryBatch {
     /// Entries in the order of their cookies, from 3 on. Gateways that show `.` and `..` use 1 and
     /// 2.
     pub entries: Vec<DirectoryEntry>,
@@ -42,18 +42,18 @@ pub struct Stretch {
     pub end: bool,
     /// The leases under which entries may be cached, if the reply is written by
     /// [`Vfs::reply_cacheable`].
-    pub keep: Keep,
+    pub leases: CachingLeases,
     /// What of each entry may be cached, in their order.
-    pub kept: Vec<Kept>,
+    pub cacheable: Vec<Cacheable>,
 }
 
-impl Stretch {
+impl DirectoryBatch {
     /// Removes entries after a cookie.
     fn end_at(&mut self, until: u64) {
         let within = self.entries.partition_point(|entry| entry.cookie <= until);
         self.end |= within < self.entries.len();
         self.entries.truncate(within);
-        self.kept.truncate(within);
+        self.cacheable.truncate(within);
     }
 }
 
@@ -79,15 +79,15 @@ impl Vfs {
         cookie: u64,
         count: usize,
         with_attributes: bool,
-    ) -> Result<Stretch> {
+    ) -> Result<DirectoryBatch> {
         let open = self.open_directories.find(handle.0)?;
         let begun = if cookie == 0 { 0 } else { open.until.load(Ordering::Relaxed) };
         if begun != 0 && cookie >= begun {
-            return Ok(Stretch {
+            return Ok(DirectoryBatch {
                 entries: Vec::new(),
                 end: true,
-                keep: Keep::default(),
-                kept: Vec::new(),
+                leases: CachingLeases::default(),
+                cacheable: Vec::new(),
             });
         }
         let (mut stretch, last) = self.stretch(open.file, cookie, count, with_attributes)?;
@@ -104,43 +104,43 @@ impl Vfs {
         cookie: u64,
         count: usize,
         with_attributes: bool,
-    ) -> Result<(Stretch, u64)> {
+    ) -> Result<(DirectoryBatch, u64)> {
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
-        let lease = self.holder.promise(directory);
-        let is_valid = |lease: &Promise| self.holder.holds(lease);
+        let lease = self.caches.names_lease(directory);
+        let is_valid = |lease: &NamesLease| self.caches.is_valid(lease);
         if !with_attributes
-            && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), is_valid)
+            && let Some(listed) = self.caches.names.listing(directory, (cookie, count), is_valid)
         {
-            let kept = vec![Kept { name: false, attributes: false }; listed.entries.len()];
+            let kept = vec![Cacheable { name: false, attributes: false }; listed.entries.len()];
             let stretch =
-                Stretch { entries: listed.entries, end: listed.end, keep: Keep::default(), kept };
+                DirectoryBatch { entries: listed.entries, end: listed.end, leases: CachingLeases::default(), cacheable: kept };
             return Ok((stretch, listed.last_cookie));
         }
         let with_attributes = with_attributes
-            || lease.is_some() && self.holder.cache.gains_by_listing(directory, is_valid);
-        let buffered = with_attributes && !self.holder.runs.is_empty();
-        let mark = self.holder.cache.mark();
+            || lease.is_some() && self.caches.names.wants_listed_attributes(directory, is_valid);
+        let buffered = with_attributes && !self.caches.buffers.is_empty();
+        let mark = self.caches.names.mark();
         let mut reply =
             self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
         // Attributes that may be older than buffered writes are left out, as the server leaves out
         // those of files that other clients buffer. A caller that wants them asks for them.
-        let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, buffered, mark);
+        let doubted = |seen: &mut Attributes| self.may_be_stale(seen.file, buffered, mark);
         reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
         let mut kept = Vec::with_capacity(reply.entries.len());
         for entry in &reply.entries {
             let keep = match (&lease, &entry.attributes) {
                 (Some(lease), Some(found)) => {
-                    self.holder.cache.keep_found(lease, mark, &entry.name, found, is_valid)
+                    self.caches.names.cache_found(lease, mark, &entry.name, found, is_valid)
                 }
-                _ => Keep::default(),
+                _ => CachingLeases::default(),
             };
-            kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
+            kept.push(Cacheable { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
         }
         if let Some(lease) = &lease {
-            self.holder.cache.keep_listed(lease, mark, cookie, &reply, is_valid);
+            self.caches.names.cache_listing(lease, mark, cookie, &reply, is_valid);
         }
-        let keep = Keep { name: lease.clone(), attributes: lease };
-        Ok((Stretch { entries: reply.entries, end: reply.end, keep, kept }, reply.last_cookie))
+        let keep = CachingLeases { name: lease.clone(), attributes: lease };
+        Ok((DirectoryBatch { entries: reply.entries, end: reply.end, leases: keep, cacheable: kept }, reply.last_cookie))
     }
 
     /// The directory above a directory, for `..`.
@@ -148,14 +148,14 @@ impl Vfs {
     /// # Errors
     /// The directory is gone; the cluster is not reached.
     pub fn parent(&self, directory: FileIndex) -> Result<FileIndex> {
-        let (cache, is_valid) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
-        if let Some(above) = cache.above(directory, is_valid) {
+        let (cache, is_valid) = (&self.caches.names, |lease: &NamesLease| self.caches.is_valid(lease));
+        if let Some(above) = cache.parent_of_directory(directory, is_valid) {
             return Ok(above);
         }
-        let (lease, moves) = (self.holder.promise(directory), cache.moves());
+        let (lease, moves) = (self.caches.names_lease(directory), cache.move_count());
         let above = self.client().lstat((directory, b".."))?.file;
         if let Some(lease) = lease {
-            cache.keep_above(&lease, moves, above, is_valid);
+            cache.cache_parent_of_directory(&lease, moves, above, is_valid);
         }
         Ok(above)
     }

@@ -114,18 +114,18 @@ impl Vfs {
     /// A process has closed a descriptor of the file: all its ranges are unlocked, through
     /// whichever handle it locked them. If the server is not reached, they are unlocked later.
     pub(super) fn unlock_process(&self, open: &OpenFile, owner: u64) -> Result<()> {
-        lock(&open.lockers).remove(&owner);
+        lock(&open.lock_owners).remove(&owner);
         Ok(self.client().unlock_owners(open.file.index(), &[(LockSpace::Range, owner)])?)
     }
 
     /// The last descriptor of an open file is closed: records its own locks for unlocking, before
     /// an owner of the same number may ask for more.
-    pub(super) fn closing_owners(
+    pub(super) fn record_unlocks(
         &self,
         open: &OpenFile,
         whole: Option<u64>,
     ) -> Vec<(LockSpace, u64)> {
-        let ranges = std::mem::take(&mut *lock(&open.lockers));
+        let ranges = std::mem::take(&mut *lock(&open.lock_owners));
         let whole = whole.map(|owner| (LockSpace::Whole, owner));
         let owners: Vec<_> =
             ranges.into_iter().map(|owner| (LockSpace::Range, owner)).chain(whole).collect();
@@ -140,7 +140,7 @@ impl OpenFile {
     /// Notes the owner of ranges that are locked through this handle.
     fn locks(&self, space: LockSpace, owner: u64) {
         if space == LockSpace::Range {
-            lock(&self.lockers).insert(owner);
+            lock(&self.lock_owners).insert(owner);
         }
     }
 }

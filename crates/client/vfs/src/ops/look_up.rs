@@ -8,8 +8,8 @@ use super::name;
 use crate::{
     error::Result,
     names::{
-        cached_attributes::{Keep, Known, Looked},
-        names_lease::Promise,
+        cached_attributes::{CachingLeases, CachedAttributes, LookupResult},
+        names_lease::NamesLease,
     },
     vfs::Vfs,
 };
@@ -20,45 +20,45 @@ impl Vfs {
     /// # Errors
     /// The directory is gone, or is not a directory; a name of more than 255 bytes; the cluster is
     /// not reached.
-    pub fn look_up(&self, directory: FileIndex, wanted: &[u8]) -> Result<Looked> {
+    pub fn look_up(&self, directory: FileIndex, wanted: &[u8]) -> Result<LookupResult> {
         let name = name(wanted)?;
         if matches!(name, b"." | b"..") {
-            return Ok(Looked::Found(self.seen(self.client().lstat((directory, name))?)));
+            return Ok(LookupResult::Found(self.uncacheable(self.client().lstat((directory, name))?)));
         }
-        let buffered = !self.holder.runs.is_empty();
+        let buffered = !self.caches.buffers.is_empty();
         if let Some(looked) =
-            self.holder.cache.look_up(directory, name, |lease| self.holder.holds(lease))
+            self.caches.names.look_up(directory, name, |lease| self.caches.is_valid(lease))
         {
             return Ok(looked);
         }
-        let (lease, mark) = (self.holder.promise(directory), self.holder.cache.mark());
-        let is_valid = |lease: &Promise| self.holder.holds(lease);
+        let (lease, mark) = (self.caches.names_lease(directory), self.caches.names.mark());
+        let is_valid = |lease: &NamesLease| self.caches.is_valid(lease);
         match self.client().lstat((directory, name)) {
             // The reply may be older than bytes that were written here, and are buffered or were
             // just sent.
-            Ok(found) if self.is_in_doubt(found.file, buffered, mark) => {
+            Ok(found) if self.may_be_stale(found.file, buffered, mark) => {
                 let known = self.attributes(found.file, None)?;
                 // This mount may have moved the name meanwhile.
                 let leads = Some((found.file, found.kind));
                 let keep = lease.filter(|lease| {
-                    known.keep.attributes.is_some()
-                        && self.holder.cache.keep_name(lease, mark, name, leads, is_valid)
+                    known.leases.attributes.is_some()
+                        && self.caches.names.cache_name(lease, mark, name, leads, is_valid)
                 });
-                Ok(Looked::Found(Known { keep: Keep { name: keep, ..known.keep }, ..known }))
+                Ok(LookupResult::Found(CachedAttributes { leases: CachingLeases { name: keep, ..known.leases }, ..known }))
             }
             Ok(found) => {
                 let keep = lease.map(|lease| {
-                    self.holder.cache.keep_found(&lease, mark, name, &found, is_valid)
+                    self.caches.names.cache_found(&lease, mark, name, &found, is_valid)
                 });
                 if found.kind == FileKind::Directory {
                     self.removed.note_seen((directory, name), &found);
                 }
-                Ok(Looked::Found(self.with_own(found, keep.unwrap_or_default())))
+                Ok(LookupResult::Found(self.with_own_lease(found, keep.unwrap_or_default())))
             }
             Err(error) if error.status() == Status::NotFound => {
                 let kept = lease
-                    .filter(|lease| self.holder.cache.keep_name(lease, mark, name, None, is_valid));
-                Ok(Looked::Absent(Keep { name: kept, attributes: None }))
+                    .filter(|lease| self.caches.names.cache_name(lease, mark, name, None, is_valid));
+                Ok(LookupResult::Absent(CachingLeases { name: kept, attributes: None }))
             }
             Err(error) => Err(error.into()),
         }
@@ -66,28 +66,28 @@ impl Vfs {
 
     /// For a directory that was just looked up: asks for its attributes again under its own lease,
     /// so that they are cacheable.
-    pub(super) fn with_own(&self, found: Attributes, keep: Keep) -> Known {
+    pub(super) fn with_own_lease(&self, found: Attributes, keep: CachingLeases) -> CachedAttributes {
         let own = match found.kind == FileKind::Directory && keep.name.is_some() {
-            true => self.holder.promise(found.file),
+            true => self.caches.names_lease(found.file),
             false => None,
         };
         match own.map(|own| self.attributes_under(found.file, &own)) {
             Some(Ok(known)) => {
-                Known { attributes: known.attributes, keep: Keep { name: keep.name, ..known.keep } }
+                CachedAttributes { attributes: known.attributes, leases: CachingLeases { name: keep.name, ..known.leases } }
             }
             // The attributes that were found were true a moment ago.
-            Some(Err(_)) | None => Known { attributes: found, keep },
+            Some(Err(_)) | None => CachedAttributes { attributes: found, leases: keep },
         }
     }
 
     /// The attributes of a file, cached under a lease that was held before this call.
-    pub(super) fn attributes_under(&self, file: FileIndex, lease: &Arc<Promise>) -> Result<Known> {
+    pub(super) fn attributes_under(&self, file: FileIndex, lease: &Arc<NamesLease>) -> Result<CachedAttributes> {
         // The attributes of a directory come with its lease.
-        if let Some(known) = self.holder.cache.attributes(file, |lease| self.holder.holds(lease)) {
+        if let Some(known) = self.caches.names.attributes(file, |lease| self.caches.is_valid(lease)) {
             return Ok(known);
         }
-        let mark = self.holder.cache.mark();
+        let mark = self.caches.names.mark();
         let attributes = self.client().lstat(file)?;
-        Ok(self.kept_under(attributes, lease, mark))
+        Ok(self.cache_under(attributes, lease, mark))
     }
 }

@@ -6,7 +6,7 @@ use braid_client::{
 };
 
 use super::name;
-use crate::{error::Result, names::cached_attributes::Known, users::User, vfs::Vfs};
+use crate::{error::Result, names::cached_attributes::CachedAttributes, users::User, vfs::Vfs};
 
 impl Vfs {
     /// Makes a directory.
@@ -20,17 +20,17 @@ impl Vfs {
         wanted: &[u8],
         mode: u32,
         umask: u32,
-    ) -> Result<Known> {
+    ) -> Result<CachedAttributes> {
         let at = (directory, name(wanted)?);
-        let before = self.before_making(at);
+        let before = self.before_create(at);
         let (made, after) = match self.users.creator(user)?.with_umask(umask).mkdir_told(at, mode) {
             Ok(MakeReply { attributes, directory }) => (Ok(attributes), directory),
             Err(error) => (Err(error), None),
         };
-        let Known { attributes, keep } = self.made(at, made, before, after)?;
+        let CachedAttributes { attributes, leases: keep } = self.note_created(at, made, before, after)?;
         // A program that makes a directory puts something into it. Under a lease from the
         // beginning, when the directory is known to be empty, its lookups need no server.
-        Ok(self.with_own(attributes, keep))
+        Ok(self.with_own_lease(attributes, keep))
     }
 
     /// Makes a file, pipe, socket or device without opening it.
@@ -47,17 +47,17 @@ impl Vfs {
         mode: u32,
         umask: u32,
         device: u64,
-    ) -> Result<Known> {
+    ) -> Result<CachedAttributes> {
         let (at, client) =
             ((directory, name(wanted)?), self.users.creator(user)?.with_umask(umask));
-        let before = self.before_making(at);
+        let before = self.before_create(at);
         let made = match kind {
             FileKind::File => {
                 client.touch(at, mode, true, LayoutHint::none()).map(|made| made.attributes)
             }
             _ => client.mknod(at, kind, mode, device),
         };
-        self.made(at, made, before, None)
+        self.note_created(at, made, before, None)
     }
 
     /// Makes a symbolic link.
@@ -70,10 +70,10 @@ impl Vfs {
         directory: FileIndex,
         wanted: &[u8],
         target: &[u8],
-    ) -> Result<Known> {
+    ) -> Result<CachedAttributes> {
         let at = (directory, name(wanted)?);
-        let before = self.before_making(at);
+        let before = self.before_create(at);
         let made = self.users.creator(user)?.symlink(at, target);
-        self.made(at, made, before, None)
+        self.note_created(at, made, before, None)
     }
 }

@@ -40,7 +40,7 @@ fn name(name: &[u8]) -> Result<&[u8]> {
 
 /// Whether the outcome of a failed call is unknown: the server may have done it, or may still do
 /// it.
-pub(crate) fn is_open_question(error: &braid_client::Error) -> bool {
+pub(crate) fn is_outcome_unknown(error: &braid_client::Error) -> bool {
     let of_a_call = matches!(
         error.status(),
         Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::Internal

@@ -7,11 +7,11 @@ use braid_client::{File, FileIndex, FileKind, LeaseMode, OpenOptions, Status};
 use crate::{
     data::{
         HandleData,
-        set_ids::{Which, has_set_ids},
+        set_ids::{SetIdBits, has_clearable_bits},
     },
     error::{Error, Result},
-    names::cached_attributes::Known,
-    open::{handles::FileHandle, lazy_open::Late, open_file::OpenFile},
+    names::cached_attributes::CachedAttributes,
+    open::{handles::FileHandle, lazy_open::LazyOpen, open_file::OpenFile},
     vfs::Vfs,
 };
 
@@ -68,10 +68,10 @@ pub struct Opened {
     /// Its handle.
     pub handle: FileHandle,
     /// Its attributes when it was opened.
-    pub known: Known,
+    pub known: CachedAttributes,
     /// Whether a gateway may cache the file's pages until a recall. On a relaxed mount, pages of
     /// another version were dropped.
-    pub keeps_data: bool,
+    pub may_cache_pages: bool,
 }
 
 impl Vfs {
@@ -88,26 +88,26 @@ impl Vfs {
         }
         if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux truncates the file.
-            let _ = self.holder.settle_file(file);
+            let _ = self.caches.flush_file(file);
             let cut = self.client().truncate(file, 0);
-            self.holder.resized(file);
+            self.caches.note_resize(file);
             cut?;
-            self.changed(file);
+            self.note_change(file);
         }
         // The attributes of the reply must include what was written before.
-        let _ = self.holder.settle_file(file);
-        let data = HandleData::new(&self.holder, file, how.access);
-        let lease = self.holder.to_wish(&data, how.access.lease());
+        let _ = self.caches.flush_file(file);
+        let data = HandleData::new(&self.caches, file, how.access);
+        let lease = self.caches.mode_to_ask(&data, how.access.lease());
         let options = how.access.options().truncate(how.truncate && how.access.write).lease(lease);
         let opened = self.client().open(file, &options);
         if how.truncate && how.access.write {
-            self.holder.resized(file);
-            self.changed(file);
+            self.caches.note_resize(file);
+            self.note_change(file);
         }
         let opened = opened?;
         let mut opened = self.opened(opened, how.access, None, Some(data))?;
-        if how.truncate && how.kill_privileges && has_set_ids(opened.known.attributes.mode) {
-            match self.drop_set_ids(file, Which::All) {
+        if how.truncate && how.kill_privileges && has_clearable_bits(opened.known.attributes.mode) {
+            match self.clear_set_ids(file, SetIdBits::All) {
                 Ok(known) => opened.known = known,
                 Err(error) => {
                     self.release(opened.handle, None)?;
@@ -121,34 +121,34 @@ impl Vfs {
     /// Opens a file for reading whose attributes are cached and whose pages may be cached: no
     /// server is asked now. See [`crate::open::lazy_open`].
     fn open_lazily(&self, file: FileIndex) -> Result<Option<Opened>> {
-        let caches = &self.holder;
-        let Some(known) = caches.cache.attributes(file, |lease| caches.holds(lease)) else {
+        let caches = &self.caches;
+        let Some(known) = caches.names.attributes(file, |lease| caches.is_valid(lease)) else {
             return Ok(None);
         };
         let (Some(directory), Some(lease)) =
-            (caches.cache.parent(file), known.keep.attributes.clone())
+            (caches.names.parent_of_file(file), known.leases.attributes.clone())
         else {
             return Ok(None);
         };
         let (access, data) = (Access::READ, HandleData::new(caches, file, Access::READ));
         if known.attributes.kind != FileKind::File
             || lease.directory() != directory
-            || !caches.keeps_pages(&data)
+            || !caches.can_cache_pages(&data)
         {
             return Ok(None);
         }
-        caches.renew(&data, &known);
+        caches.check_page_version(&data, &known);
         let (late, shared) =
-            (Late::later(self.client(), file), self.files.share(known.attributes.file));
-        let open = Arc::new(OpenFile::new(late, access, shared, data).late_in(directory));
+            (LazyOpen::on_demand(self.client(), file), self.files.share(known.attributes.file));
+        let open = Arc::new(OpenFile::new(late, access, shared, data).lazy_in(directory));
         let number = self.open_files.insert_shared(Arc::clone(&open))?;
-        let may_stay = caches.late.note(directory, number, &open) && caches.holds(&lease);
+        let may_stay = caches.lazy_opens.add(directory, number, &open) && caches.is_valid(&lease);
         if !may_stay && let Err(error) = open.file.get() {
             drop(open);
             self.release(FileHandle(number), None)?;
             return Err(error);
         }
-        Ok(Some(Opened { handle: FileHandle(number), known, keeps_data: true }))
+        Ok(Some(Opened { handle: FileHandle(number), known, may_cache_pages: true }))
     }
 
     /// Gives an open file its handle.
@@ -156,7 +156,7 @@ impl Vfs {
         &self,
         file: File,
         access: Access,
-        known: Option<Known>,
+        known: Option<CachedAttributes>,
         data: Option<HandleData>,
     ) -> Result<Opened> {
         self.opened_as(file, access, known, data, false)
@@ -167,23 +167,23 @@ impl Vfs {
         &self,
         file: File,
         access: Access,
-        known: Option<Known>,
+        known: Option<CachedAttributes>,
         data: Option<HandleData>,
         made: bool,
     ) -> Result<Opened> {
-        let known = known.unwrap_or_else(|| self.seen(file.opened_attributes()));
+        let known = known.unwrap_or_else(|| self.uncacheable(file.opened_attributes()));
         let shared = self.files.share(known.attributes.file);
-        let data = data.unwrap_or_else(|| HandleData::new(&self.holder, file.index(), access));
-        let keeps_data = !access.write && self.holder.keeps_pages(&data);
+        let data = data.unwrap_or_else(|| HandleData::new(&self.caches, file.index(), access));
+        let keeps_data = !access.write && self.caches.can_cache_pages(&data);
         if keeps_data {
-            self.holder.renew(&data, &known);
+            self.caches.check_page_version(&data, &known);
         }
         if made {
-            data.made(&known);
+            data.note_created(&known);
         }
         let number =
-            self.open_files.insert(OpenFile::new(Late::open(file), access, shared, data))?;
-        Ok(Opened { handle: FileHandle(number), known, keeps_data })
+            self.open_files.insert(OpenFile::new(LazyOpen::open(file), access, shared, data))?;
+        Ok(Opened { handle: FileHandle(number), known, may_cache_pages: keeps_data })
     }
 
     /// The open file behind a handle, if it was opened for reading.

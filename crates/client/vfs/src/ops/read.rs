@@ -4,7 +4,7 @@ use braid_client::Pipe;
 
 use crate::{
     consistency::Consistency,
-    data::lease_state::Use,
+    data::lease_state::DataUse,
     error::Result,
     open::{handles::FileHandle, open_file::OpenFile},
     vfs::Vfs,
@@ -18,8 +18,8 @@ impl Vfs {
     /// The handle is not open for reading; a daemon failed.
     pub fn read(&self, handle: FileHandle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let open = self.readable(handle)?;
-        self.holder.begin(&open.data, Use::Read)?;
-        self.holder.settle(&open.data)?;
+        self.caches.begin(&open.data, DataUse::Read)?;
+        self.caches.flush(&open.data)?;
         Ok(open.file.get()?.read_at(buffer, offset)?)
     }
 
@@ -38,8 +38,8 @@ impl Vfs {
         give: impl FnOnce(Page<'_>) -> R,
     ) -> Result<R> {
         let open = self.file(handle)?;
-        let _under = self.holder.begin(&open.data, Use::Page)?;
-        self.holder.settle(&open.data)?;
+        let _under = self.caches.begin(&open.data, DataUse::Page)?;
+        self.caches.flush(&open.data)?;
         let asked = buffer.len();
         let buffer = self.before_the_end(&open, offset, buffer);
         if buffer.is_empty() {
@@ -69,7 +69,7 @@ impl Vfs {
         if self.consistency() != Consistency::Posix {
             return buffer;
         }
-        let Some(end) = self.holder.end_known(open.file.index()) else { return buffer };
+        let Some(end) = self.caches.cached_end(open.file.index()) else { return buffer };
         let left = end.saturating_sub(offset);
         let before = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         &mut buffer[..before]

@@ -13,12 +13,12 @@ impl Vfs {
     /// No such handle; writes were lost, and no call has reported it.
     pub fn release(&self, handle: FileHandle, whole: Option<u64>) -> Result<()> {
         let open = self.open_files.remove(handle.0)?;
-        let owners = self.closing_owners(&open, whole);
+        let owners = self.record_unlocks(&open, whole);
         // `open.lost` has the error, if this handle wrote the bytes.
-        let _ = self.holder.settle_at_release(&open);
-        let lost = open.lost.tell();
-        if let Some(directory) = open.late_in {
-            self.holder.late.forget(directory, handle.0);
+        let _ = self.caches.flush_at_release(&open);
+        let lost = open.write_error.report();
+        if let Some(directory) = open.lazy_in {
+            self.caches.lazy_opens.forget(directory, handle.0);
         }
         let unlocked = self.client().unlock_owners(open.file.index(), &owners);
         // If another thread still uses the file, its reference closes it.

@@ -6,7 +6,7 @@
 
 use braid_client::{FileIndex, RenameMode};
 
-use super::{is_open_question, name};
+use super::{is_outcome_unknown, name};
 use crate::{error::Result, vfs::Vfs};
 
 impl Vfs {
@@ -21,17 +21,17 @@ impl Vfs {
         mode: RenameMode,
     ) -> Result<()> {
         for (directory, name) in [from, to] {
-            let leads_to = self.holder.cache.leads_to(directory, name).flatten();
-            leads_to.into_iter().for_each(|file| self.holder.attributes_change(file));
+            let leads_to = self.caches.names.last_known_target(directory, name).flatten();
+            leads_to.into_iter().for_each(|file| self.caches.note_attribute_change(file));
         }
         self.flush_before_rename(from);
         if mode == RenameMode::Exchange {
             self.flush_before_rename(to);
         }
-        let leases = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
-        let _changing = self.holder.cache.changing([from.0, to.0]).making(to.0, to.1);
-        let _removing = self.holder.cache.removing([from.0, to.0]);
-        let _removing = self.holder.late.removing(&[from.0, to.0])?;
+        let leases = [from.0, to.0].map(|directory| self.caches.held_names_lease(directory));
+        let _changing = self.caches.names.begin_change([from.0, to.0]).with_creation_of(to.0, to.1);
+        let _removing = self.caches.names.begin_removal([from.0, to.0]);
+        let _removing = self.caches.lazy_opens.begin_removal(&[from.0, to.0])?;
         let replaced = if mode == RenameMode::Replace {
             self.directory_seen((to.0, name(to.1)?))
         } else {
@@ -39,22 +39,22 @@ impl Vfs {
         };
         let done = self.client().rename((from.0, name(from.1)?), (to.0, name(to.1)?), mode);
         if from.0 != to.0 {
-            self.holder.cache.moved();
+            self.caches.names.note_move();
         }
         if let Err(error) = &done
-            && (error.server().is_none() || is_open_question(error))
+            && (error.server().is_none() || is_outcome_unknown(error))
         {
             // The outcome is unknown, so neither name is known.
-            self.holder.cache.change_name(from.0, from.1);
-            self.holder.cache.change_name(to.0, to.1);
-            [from.0, to.0].into_iter().for_each(|directory| self.holder.forget(directory));
-            [from.0, to.0].into_iter().for_each(|directory| self.gave_up(directory, error));
+            self.caches.names.invalidate_name(from.0, from.1);
+            self.caches.names.invalidate_name(to.0, to.1);
+            [from.0, to.0].into_iter().for_each(|directory| self.caches.forget_directory(directory));
+            [from.0, to.0].into_iter().for_each(|directory| self.note_failure(directory, error));
         }
         done?;
         replaced.into_iter().for_each(|replaced| self.removed.add(replaced));
         let exchanges = mode == RenameMode::Exchange;
-        for file in self.holder.cache.rename(from, to, exchanges, &leases) {
-            self.holder.drop_attributes(file);
+        for file in self.caches.names.rename(from, to, exchanges, &leases) {
+            self.caches.drop_attributes(file);
         }
         Ok(())
     }
@@ -62,13 +62,13 @@ impl Vfs {
     /// Sends the buffered bytes of a file before it is renamed. Programs replace a file so; if the
     /// mount is killed afterwards, the old name must not lead to an empty file.
     fn flush_before_rename(&self, (directory, name): (FileIndex, &[u8])) {
-        if self.holder.runs.is_empty() {
+        if self.caches.buffers.is_empty() {
             return;
         }
         // The handle that wrote the bytes, or an fsync, reports the error.
-        let _ = match self.holder.cache.leads_to(directory, name) {
-            Some(file) => file.map_or(Ok(()), |file| self.holder.settle_file(file)),
-            None => self.holder.settle_all_closed(),
+        let _ = match self.caches.names.last_known_target(directory, name) {
+            Some(file) => file.map_or(Ok(()), |file| self.caches.flush_file(file)),
+            None => self.caches.flush_closed_files(),
         };
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    data::lease_state::Use,
+    data::lease_state::DataUse,
     error::{Error, Result},
     open::{handles::FileHandle, open_file::OpenFile},
     vfs::Vfs,
@@ -32,10 +32,10 @@ impl Vfs {
     /// mount buffers and the dirty pages of its kernel.
     fn with_all_written(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
         let open = self.file(handle)?;
-        self.holder.begin(&open.data, Use::Read)?;
+        self.caches.begin(&open.data, DataUse::Read)?;
         // The kernel holds the inode lock for a seek; reading or writing a page does not need it.
-        self.holder.drop_stored(&open.data);
-        self.holder.settle(&open.data)?;
+        self.caches.drop_dirty_pages(&open.data);
+        self.caches.flush(&open.data)?;
         Ok(open)
     }
 }

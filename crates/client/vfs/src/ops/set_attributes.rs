@@ -5,9 +5,9 @@ use std::sync::Arc;
 use braid_client::{AttributeChanges, Attributes, Client, FileIndex};
 
 use crate::{
-    data::set_ids::{Which, gives_set_ids},
+    data::set_ids::{SetIdBits, may_set_set_ids},
     error::Result,
-    names::{cached_attributes::Known, change_marks::ChangeMark, names_lease::Promise},
+    names::{cached_attributes::CachedAttributes, change_marks::ChangeMark, names_lease::NamesLease},
     open::handles::FileHandle,
     users::User,
     vfs::Vfs,
@@ -26,7 +26,7 @@ impl Vfs {
         handle: Option<FileHandle>,
         changes: AttributeChanges,
         kill_privileges: bool,
-    ) -> Result<Known> {
+    ) -> Result<CachedAttributes> {
         self.set_through(self.client(), file, handle, changes, kill_privileges)
     }
 
@@ -42,7 +42,7 @@ impl Vfs {
         handle: Option<FileHandle>,
         changes: AttributeChanges,
         kill_privileges: bool,
-    ) -> Result<Known> {
+    ) -> Result<CachedAttributes> {
         if changes.uid.is_none() && changes.gid.is_none() {
             return self.set_attributes(file, handle, changes, kill_privileges);
         }
@@ -56,28 +56,28 @@ impl Vfs {
         handle: Option<FileHandle>,
         mut changes: AttributeChanges,
         kill_privileges: bool,
-    ) -> Result<Known> {
+    ) -> Result<CachedAttributes> {
         changes.drop_set_ids |= kill_privileges && changes.mode.is_none();
-        let gives = changes.mode.is_some_and(gives_set_ids);
+        let gives = changes.mode.is_some_and(may_set_set_ids);
         if gives {
-            self.holder.gives_set_ids(file);
+            self.caches.note_set_ids_change(file);
         }
-        self.holder.attributes_change(file);
+        self.caches.note_attribute_change(file);
         // Earlier writes get their time and their place in the file before this change.
-        let (lease, mark) = (self.promise_of(file), self.settled_mark(file));
+        let (lease, mark) = (self.names_lease_of(file), self.flush_and_mark(file));
         let resizes = changes.bytes.is_some();
         let changes_rights =
             changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
-        let _late = changes_rights.then(|| self.holder.late.changing_rights(file)).transpose()?;
+        let _late = changes_rights.then(|| self.caches.lazy_opens.begin_rights_change(file)).transpose()?;
         let attributes = self.set_now(client, file, handle, changes);
         if gives {
-            self.holder.gives_set_ids(file);
+            self.caches.note_set_ids_change(file);
         }
         if resizes {
-            self.holder.resized(file);
+            self.caches.note_resize(file);
         }
         // A failed change may have been made.
-        let attributes = attributes.inspect_err(|_| self.changed(file))?;
+        let attributes = attributes.inspect_err(|_| self.note_change(file))?;
         self.changed_since(file, attributes, lease, mark)
     }
 
@@ -87,12 +87,12 @@ impl Vfs {
         &self,
         file: FileIndex,
         attributes: Attributes,
-        lease: Option<Arc<Promise>>,
+        lease: Option<Arc<NamesLease>>,
         mark: ChangeMark,
-    ) -> Result<Known> {
-        Ok(match (lease, self.holder.cache.change_alone(file, mark)) {
-            (Some(lease), Some(now)) => self.kept_under(attributes, &lease, now),
-            _ => self.seen(attributes),
+    ) -> Result<CachedAttributes> {
+        Ok(match (lease, self.caches.names.invalidate_alone(file, mark)) {
+            (Some(lease), Some(now)) => self.cache_under(attributes, &lease, now),
+            _ => self.uncacheable(attributes),
         })
     }
 
@@ -112,8 +112,8 @@ impl Vfs {
                 ..AttributeChanges::none()
             } == changes;
             if open.access.write && only_size {
-                if drops && self.holder.must_drop_set_ids(&open.data) {
-                    self.drop_set_ids(file, Which::All)?;
+                if drops && self.caches.must_clear_set_ids(&open.data) {
+                    self.clear_set_ids(file, SetIdBits::All)?;
                 }
                 return Ok(open.file.get()?.set_len(bytes.0)?);
             }

@@ -6,7 +6,7 @@ use crate::{error::Result, vfs::Vfs};
 
 /// The space of the file system. A disk that several daemons share is counted once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct FreeSpace {
     /// The size of all disks, in bytes.
     pub total_bytes: u64,
     /// Bytes that may still be written.
@@ -24,9 +24,9 @@ impl Vfs {
     ///
     /// # Errors
     /// The file is gone; the cluster is not reached.
-    pub fn room(&self, at: FileIndex) -> Result<Room> {
+    pub fn free_space(&self, at: FileIndex) -> Result<FreeSpace> {
         let reply = self.client().statfs(at)?;
-        Ok(Room {
+        Ok(FreeSpace {
             total_bytes: reply.total.0,
             available_bytes: reply.available.0,
             free_bytes: reply.free.0,

@@ -13,20 +13,20 @@ impl Vfs {
     pub fn sync(&self, handle: FileHandle) -> Result<()> {
         let open = self.file(handle)?;
         // An earlier loss is reported by this call, too.
-        let flushed = self.holder.settle(&open.data).and_then(|()| open.lost.check());
+        let flushed = self.caches.flush(&open.data).and_then(|()| open.write_error.check());
         let synced = match &flushed {
             // The server is not waited for a second time.
-            Err(error) if error.is_of_server_away() => Ok(()),
+            Err(error) if error.is_server_unresponsive() => Ok(()),
             _ => open.file.get().and_then(|file| Ok(file.sync().map(drop)?)),
         };
         // Each of these errors is reported now, whichever is returned.
-        let closed = self.holder.runs.losses.tell_closed(open.file.index());
-        open.lost.tell()?;
+        let closed = self.caches.buffers.errors.report_closed(open.file.index());
+        open.write_error.report()?;
         flushed?;
         closed?;
         synced?;
         if self.consistency() == Consistency::Commit {
-            self.holder.drop_weak(&open.data);
+            self.caches.drop_relaxed_pages(&open.data);
         }
         Ok(())
     }
@@ -38,10 +38,10 @@ impl Vfs {
     /// # Errors
     /// A server failed; writes of this mount were lost, once, even if another call has reported it.
     pub fn sync_all(&self) -> Result<()> {
-        let flushed = self.holder.settle_all();
+        let flushed = self.caches.flush_all();
         // An unresponsive server is not waited for a second time.
         if let Err(error) = &flushed
-            && error.is_of_server_away()
+            && error.is_server_unresponsive()
         {
             return flushed;
         }
@@ -60,9 +60,9 @@ impl Vfs {
     pub fn flush(&self, handle: FileHandle, owner: Option<u64>) -> Result<()> {
         let open = self.file(handle)?;
         // `open.lost` has the error, if this handle wrote the bytes.
-        let _ = self.holder.settle_at_close(&open, owner);
+        let _ = self.caches.flush_at_close(&open, owner);
         let unlocked = owner.map_or(Ok(()), |owner| self.unlock_process(&open, owner));
-        open.lost.check()?;
+        open.write_error.check()?;
         open.file.check_loss()?;
         unlocked
     }

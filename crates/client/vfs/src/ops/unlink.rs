@@ -5,8 +5,8 @@ use braid_client::{Attributes, FileIndex, FileKind, message::mds::RemoveReply};
 use super::name;
 use crate::{
     error::Result,
-    names::cached_attributes::Looked,
-    vfs::{Before, Vfs},
+    names::cached_attributes::LookupResult,
+    vfs::{BeforeChange, Vfs},
 };
 
 impl Vfs {
@@ -15,11 +15,11 @@ impl Vfs {
     /// # Errors
     /// It is a directory, or does not exist; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
-        let (at, before) = ((directory, name(wanted)?), self.before(directory));
-        let leads_to = self.holder.cache.leads_to(directory, wanted).flatten();
-        leads_to.into_iter().for_each(|file| self.holder.attributes_change(file));
-        let _removing = self.holder.cache.removing([directory; 2]);
-        let _late = self.holder.late.removing(&[directory])?;
+        let (at, before) = ((directory, name(wanted)?), self.before_change(directory));
+        let leads_to = self.caches.names.last_known_target(directory, wanted).flatten();
+        leads_to.into_iter().for_each(|file| self.caches.note_attribute_change(file));
+        let _removing = self.caches.names.begin_removal([directory; 2]);
+        let _late = self.caches.lazy_opens.begin_removal(&[directory])?;
         let done = self.client().unlink_told(at);
         self.removed(at, &before, done)
     }
@@ -29,8 +29,8 @@ impl Vfs {
     /// # Errors
     /// It is not empty, not a directory, or does not exist; the cluster refuses or is not reached.
     pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
-        let (at, before) = ((directory, name(wanted)?), self.before(directory));
-        let _removing = self.holder.cache.removing([directory; 2]);
+        let (at, before) = ((directory, name(wanted)?), self.before_change(directory));
+        let _removing = self.caches.names.begin_removal([directory; 2]);
         let seen = self.directory_seen(at);
         let done = self.client().rmdir_told(at);
         self.removed(at, &before, done)?;
@@ -44,12 +44,12 @@ impl Vfs {
         &self,
         (directory, name): (FileIndex, &[u8]),
     ) -> Option<Attributes> {
-        let known = self.holder.cache.look_up(directory, name, |lease| self.holder.holds(lease));
+        let known = self.caches.names.look_up(directory, name, |lease| self.caches.is_valid(lease));
         match known {
-            Some(Looked::Found(known)) => {
+            Some(LookupResult::Found(known)) => {
                 Some(known.attributes).filter(|known| known.kind == FileKind::Directory)
             }
-            Some(Looked::Absent(_)) => None,
+            Some(LookupResult::Absent(_)) => None,
             None => self.removed.seen((directory, name)),
         }
     }
@@ -62,18 +62,18 @@ impl Vfs {
     fn removed(
         &self,
         at: (FileIndex, &[u8]),
-        before: &Before<'_>,
+        before: &BeforeChange<'_>,
         done: braid_client::Result<RemoveReply>,
     ) -> Result<()> {
-        let cache = &self.holder.cache;
+        let cache = &self.caches.names;
         match done {
             Ok(removed) => {
-                cache.remove_name(at, before, removed.directory, |lease| self.holder.holds(lease))
+                cache.remove_name(at, before, removed.directory, |lease| self.caches.is_valid(lease))
             }
             // The outcome may be unknown.
             Err(error) => {
-                cache.change_name(at.0, at.1);
-                self.gave_up(at.0, &error);
+                cache.invalidate_name(at.0, at.1);
+                self.note_failure(at.0, &error);
                 return Err(error.into());
             }
         }

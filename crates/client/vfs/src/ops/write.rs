@@ -5,9 +5,9 @@ use std::sync::Arc;
 use braid_client::FileIndex;
 
 use crate::{
-    data::{Under, set_ids::Which},
+    data::{UseGuard, set_ids::SetIdBits},
     error::Result,
-    names::cached_attributes::Known,
+    names::cached_attributes::CachedAttributes,
     open::{handles::FileHandle, open_file::OpenFile},
     vfs::Vfs,
 };
@@ -51,10 +51,10 @@ impl Vfs {
             (false, true) => self.append(&open, bytes, how),
             (false, false) => self.write_at(&open, (offset, bytes), how),
         };
-        self.changed(open.file.index());
+        self.note_change(open.file.index());
         written?;
         if how.durable || how.direct {
-            self.holder.settle(&open.data)?;
+            self.caches.flush(&open.data)?;
         }
         if how.durable {
             open.file.get()?.sync()?;
@@ -68,15 +68,15 @@ impl Vfs {
         (offset, bytes): (u64, &[u8]),
         how: WriteAs,
     ) -> Result<()> {
-        let begin = || self.holder.begin_write(&open.data, Some(offset), bytes.len());
+        let begin = || self.caches.begin_write(&open.data, Some(offset), bytes.len());
         let mut under = self.begin_change(open, how.kill_privileges, begin)?;
-        under.iter_mut().for_each(|under| under.changes(offset, bytes.len() as u64));
-        if let Err(error) = self.holder.put(open, under.as_ref(), (offset, bytes), how) {
+        under.iter_mut().for_each(|under| under.exclude_write_back(offset, bytes.len() as u64));
+        if let Err(error) = self.caches.write_or_buffer(open, under.as_ref(), (offset, bytes), how) {
             // A part may be written.
-            self.holder.drop_written(under.as_ref(), offset, bytes.len() as u64);
+            self.caches.drop_changed_pages(under.as_ref(), offset, bytes.len() as u64);
             return Err(error);
         }
-        self.holder.written(&open.data, under.as_ref(), offset, bytes.len() as u64);
+        self.caches.note_written(&open.data, under.as_ref(), offset, bytes.len() as u64);
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl Vfs {
     fn write_pages(&self, open: &OpenFile, offset: u64, bytes: &[u8]) -> Result<()> {
         let all = offset..offset.saturating_add(bytes.len() as u64);
         open.data.write_pages(all, |parts| {
-            self.holder.settle(&open.data)?;
+            self.caches.flush(&open.data)?;
             let file = open.file.get()?;
             parts.iter().try_for_each(|part| {
                 // Within `bytes`, whose length is a usize.
@@ -99,37 +99,37 @@ impl Vfs {
     /// its writes and truncates.
     fn append(&self, open: &Arc<OpenFile>, bytes: &[u8], how: WriteAs) -> Result<()> {
         let _alone_here = open.shared.append_lock();
-        let begin = || self.holder.begin_write(&open.data, None, bytes.len());
+        let begin = || self.caches.begin_write(&open.data, None, bytes.len());
         let mut under = self.begin_change(open, how.kill_privileges, begin)?;
         let length = bytes.len() as u64;
         let end = match open.data.begin_append(length) {
             Some(end) => end,
             None => {
-                self.holder.settle(&open.data)?;
+                self.caches.flush(&open.data)?;
                 let end = match self.end_alone(under.as_ref()) {
                     Some(end) => end,
                     None => open.file.get()?.size()?,
                 };
-                open.data.ends_at(under.is_some().then_some(end + length));
+                open.data.set_end(under.is_some().then_some(end + length));
                 end
             }
         };
         open.data.expect_write(end);
-        under.iter_mut().for_each(|under| under.changes(end, length));
-        if let Err(error) = self.holder.put(open, under.as_ref(), (end, bytes), how) {
-            open.data.ends_at(None);
-            self.holder.drop_written(under.as_ref(), end, length);
+        under.iter_mut().for_each(|under| under.exclude_write_back(end, length));
+        if let Err(error) = self.caches.write_or_buffer(open, under.as_ref(), (end, bytes), how) {
+            open.data.set_end(None);
+            self.caches.drop_changed_pages(under.as_ref(), end, length);
             return Err(error);
         }
-        self.holder.written(&open.data, under.as_ref(), end, length);
+        self.caches.note_written(&open.data, under.as_ref(), end, length);
         Ok(())
     }
 
     /// Where the file ends, if its attributes are cached and no other client uses it. Its buffer
     /// must be empty.
-    fn end_alone(&self, under: Option<&Under>) -> Option<u64> {
+    fn end_alone(&self, under: Option<&UseGuard>) -> Option<u64> {
         let under = under.filter(|under| under.is_alone())?;
-        self.holder.end_known(under.file())
+        self.caches.cached_end(under.file())
     }
 
     /// Begins a change of a file's bytes. Capabilities, and with `kill_privileges` setuid and
@@ -139,17 +139,17 @@ impl Vfs {
         &self,
         open: &OpenFile,
         kill_privileges: bool,
-        begin: impl Fn() -> Result<Option<Under>>,
-    ) -> Result<Option<Under>> {
+        begin: impl Fn() -> Result<Option<UseGuard>>,
+    ) -> Result<Option<UseGuard>> {
         loop {
             let under = begin()?;
-            let to_drop = open.data.to_drop(under.as_ref(), Which::of(kill_privileges));
+            let to_drop = open.data.set_ids_to_clear(under.as_ref(), SetIdBits::of(kill_privileges));
             let Some(to_drop) = to_drop else { return Ok(under) };
             // The use must end first: the server may wait for the return of its lease.
-            let is_leased = under.as_ref().is_some_and(Under::is_leased);
+            let is_leased = under.as_ref().is_some_and(UseGuard::is_leased);
             drop(under);
-            self.drop_set_ids(open.file.index(), to_drop.which())?;
-            open.data.dropped(to_drop);
+            self.clear_set_ids(open.file.index(), to_drop.which())?;
+            open.data.set_ids_cleared(to_drop);
             if !is_leased {
                 return begin();
             }
@@ -158,11 +158,11 @@ impl Vfs {
 
     /// Has the metadata server clear setuid, setgid and capabilities of a file. Returns the new
     /// attributes.
-    pub(super) fn drop_set_ids(&self, file: FileIndex, which: Which) -> Result<Known> {
+    pub(super) fn clear_set_ids(&self, file: FileIndex, which: SetIdBits) -> Result<CachedAttributes> {
         let dropped = self.set_attributes(file, None, which.changes(), false);
         // The kernel does not ask for the mode after a write, and would run the program with the
         // old one.
-        self.holder.drop_attributes(file);
+        self.caches.drop_attributes(file);
         dropped
     }
 }

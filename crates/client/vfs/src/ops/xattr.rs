@@ -43,7 +43,7 @@ impl Vfs {
     /// Whether the cached attributes say that a file has none. Most files have none, and programs
     /// ask each file for several.
     fn has_none(&self, file: FileIndex) -> bool {
-        let known = self.holder.cache.attributes(file, |lease| self.holder.holds(lease));
+        let known = self.caches.names.attributes(file, |lease| self.caches.is_valid(lease));
         known.is_some_and(|known| !known.attributes.has_xattrs)
     }
 
@@ -99,18 +99,18 @@ impl Vfs {
         name: &[u8],
         change: impl FnOnce() -> braid_client::Result<()>,
     ) -> Result<()> {
-        self.holder.attributes_change(file);
+        self.caches.note_attribute_change(file);
         let is_list = name.starts_with(ACCESS_LISTS);
         let gives = is_list || name == CAPABILITIES;
-        let _late = is_list.then(|| self.holder.late.changing_rights(file)).transpose()?;
+        let _late = is_list.then(|| self.caches.lazy_opens.begin_rights_change(file)).transpose()?;
         if gives {
-            self.holder.gives_set_ids(file);
+            self.caches.note_set_ids_change(file);
         }
         let done = change();
         if gives {
-            self.holder.gives_set_ids(file);
+            self.caches.note_set_ids_change(file);
         }
-        self.changed(file);
+        self.note_change(file);
         Ok(done?)
     }
 }

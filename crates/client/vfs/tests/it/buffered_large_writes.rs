@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Cluster, create, read, size, wait_for, write};
 use braid_client::{Config, OpenOptions, Status};
-use braid_vfs::{Access, FileHandle, GATHER_AGE, Options, SlowRates, Vfs, WriteAs};
+use braid_vfs::{Access, FileHandle, BUFFER_AGE_MAX, Options, SlowRates, Vfs, WriteAs};
 
 const MIB: u64 = 1 << 20;
 /// The smallest write that counts as large.
@@ -52,7 +52,7 @@ fn large_writes_to_slow_daemons_are_sent_in_long_flush_units() {
         |each: Vec<u64>| each.iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
     write_pieces(&vfs, handle, MIB, 3);
     // On a machine that stalls here for a second the test shows nothing.
-    if began.elapsed() < GATHER_AGE / 2 {
+    if began.elapsed() < BUFFER_AGE_MAX / 2 {
         assert_eq!(since(cluster.written_to_each()), [0; 4], "it is gathered");
     }
     write(&vfs, handle, 3 * MIB, &bytes(3 * MIB, MIB));
@@ -102,7 +102,7 @@ fn daemons_count_as_slow_after_several_slow_writes() {
         assert_eq!(cluster.written().0 - before.0, (number + 1) * LARGE, "it is not known yet");
     }
     write(&vfs, handle, 4 * LARGE, &bytes(4 * LARGE, LARGE));
-    if began.elapsed() < GATHER_AGE / 2 {
+    if began.elapsed() < BUFFER_AGE_MAX / 2 {
         assert_eq!(cluster.written().0 - before.0, 4 * LARGE, "it is gathered");
     }
     vfs.release(handle, None).unwrap();
@@ -170,7 +170,7 @@ fn only_the_close_of_the_writer_waits_for_the_background_flush() {
         vfs.write(handle, number * MIB, &bytes(number * MIB, MIB), parent).unwrap();
     }
     vfs.flush(handle, Some(2)).unwrap();
-    if began.elapsed() < GATHER_AGE / 2 {
+    if began.elapsed() < BUFFER_AGE_MAX / 2 {
         assert!(cluster.written().0 - before <= 4 * MIB, "the fifth is buffered");
     }
     vfs.flush(handle, Some(1)).unwrap();

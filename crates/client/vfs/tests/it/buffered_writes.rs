@@ -10,7 +10,7 @@ use crate::support::{Cluster, ROOT, create, read, size, wait_for, write};
 use braid_client::{AttributeChanges, Config, OpenOptions, Status, Timestamp};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, FileHandle, FileIndex, GATHER_AGE, GATHER_BYTES_MAX, Looked, OpenAs,
+    Access, Allocation, FileHandle, FileIndex, BUFFER_AGE_MAX, BUFFER_BYTES_MAX, LookupResult, OpenAs,
     Options, SetTime, SlowRates, Vfs, WriteAs,
 };
 use proptest::prelude::*;
@@ -108,10 +108,10 @@ fn an_append_with_cached_attributes_asks_no_daemon_for_the_end() {
         vfs.release(handle, None).unwrap();
     }
     let known = |number| {
-        let Looked::Found(found) = vfs.look_up(ROOT, &name(number)).unwrap() else {
+        let LookupResult::Found(found) = vfs.look_up(ROOT, &name(number)).unwrap() else {
             panic!("it is there")
         };
-        let kept = vfs.hand_out(&found.keep, |kept| kept.attributes);
+        let kept = vfs.reply_cacheable(&found.leases, |kept| kept.attributes);
         kept.then_some(found.attributes.file)
     };
     let files: Vec<FileIndex> = (0..FILES)
@@ -221,7 +221,7 @@ fn look_stat(vfs: &Vfs, _: &Plain, file: FileIndex, _: &str, expected: u64) {
 }
 
 fn look_name(vfs: &Vfs, _: &Plain, _: FileIndex, name: &str, expected: u64) {
-    let Looked::Found(known) = vfs.look_up(ROOT, name.as_bytes()).unwrap() else {
+    let LookupResult::Found(known) = vfs.look_up(ROOT, name.as_bytes()).unwrap() else {
         panic!("it is there")
     };
     assert_eq!(known.attributes.bytes.0, expected);
@@ -282,11 +282,11 @@ fn buffered_bytes_are_sent_because_of_their_age() {
     let began = Instant::now();
     write(&vfs, handle, 0, b"waits");
     // On a machine that stalls here for a second the test shows nothing.
-    if began.elapsed() < GATHER_AGE / 2 {
+    if began.elapsed() < BUFFER_AGE_MAX / 2 {
         assert_eq!(cluster.written().0 - before, 0, "the bytes are buffered");
     }
     wait_for(|| cluster.written().0 - before == 5);
-    assert!(began.elapsed() >= GATHER_AGE);
+    assert!(began.elapsed() >= BUFFER_AGE_MAX);
     vfs.release(handle, None).unwrap();
 }
 
@@ -304,9 +304,9 @@ fn buffered_bytes_are_bounded() {
         })
         .collect();
     let (sent, all) = ((cluster.written().0 - before) as usize, FILES * 300 * KIB);
-    assert!(all - sent <= GATHER_BYTES_MAX, "{} bytes are buffered", all - sent);
+    assert!(all - sent <= BUFFER_BYTES_MAX, "{} bytes are buffered", all - sent);
     assert!(
-        began.elapsed() > GATHER_AGE || all - sent > GATHER_BYTES_MAX / 64,
+        began.elapsed() > BUFFER_AGE_MAX || all - sent > BUFFER_BYTES_MAX / 64,
         "some bytes are buffered"
     );
     handles.into_iter().for_each(|handle| vfs.release(handle, None).unwrap());
@@ -330,7 +330,7 @@ fn a_synced_closed_or_direct_file_has_no_buffered_bytes() {
     vfs.write(handle, 30, &[1; 10], WriteAs { durable: true, ..WriteAs::default() }).unwrap();
     assert_eq!(cluster.written().0 - before, 40);
     write(&vfs, handle, 40, &[1; 10]);
-    vfs.settle();
+    vfs.flush_all();
     assert_eq!(cluster.written().0 - before, 50);
     write(&vfs, handle, 50, &[1; 10]);
     vfs.release(handle, None).unwrap();
@@ -347,7 +347,7 @@ fn new_times_and_sizes_come_after_buffered_writes() {
     let changes =
         AttributeChanges { mtime: Some(SetTime { time: Some(time) }), ..AttributeChanges::none() };
     vfs.set_attributes(file, None, changes, false).unwrap();
-    thread::sleep(GATHER_AGE + Duration::from_millis(300));
+    thread::sleep(BUFFER_AGE_MAX + Duration::from_millis(300));
     assert_eq!(plain.lstat("/f").unwrap().mtime, time, "no later flush changed it");
     write(&vfs, handle, 100, &[2; 100]);
     let changes = AttributeChanges { bytes: Some(ByteCount(50)), ..AttributeChanges::none() };
@@ -401,7 +401,7 @@ fn a_child_that_closes_inherited_files_sends_nothing_of_its_parent() {
     let began = Instant::now();
     vfs.write(handle, 0, &[1; 10], parent).unwrap();
     vfs.flush(handle, Some(2)).unwrap();
-    if began.elapsed() < GATHER_AGE / 2 {
+    if began.elapsed() < BUFFER_AGE_MAX / 2 {
         assert_eq!(cluster.written().0 - before, 0);
     }
     vfs.flush(handle, Some(1)).unwrap();

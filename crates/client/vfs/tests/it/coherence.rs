@@ -12,7 +12,7 @@ use crate::support::{self, Cluster, ROOT, USER};
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, FileHandle, FileIndex, FileKind, Keep, Keeper, Known, Looked, NewFile, RenameMode,
+    Access, FileHandle, FileIndex, FileKind, CachingLeases, CacheInvalidator, CachedAttributes, LookupResult, NewFile, RenameMode,
     Status, Vfs, WriteAs, XattrMode,
 };
 use proptest::{prelude::*, test_runner::Config as Runs};
@@ -27,7 +27,7 @@ struct Memory {
     attributes: HashMap<FileIndex, Attributes>,
 }
 
-impl Keeper for Kernel {
+impl CacheInvalidator for Kernel {
     fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]) {
         let mut memory = self.0.lock().unwrap();
         for (directory, files) in directories {
@@ -53,7 +53,7 @@ struct Mount {
 impl Mount {
     fn new(cluster: &Cluster) -> Self {
         let (vfs, kernel) = (cluster.mount(), Arc::new(Kernel::default()));
-        vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
+        vfs.serve(Arc::clone(&kernel) as Arc<dyn CacheInvalidator>).unwrap();
         Self { vfs, kernel, handles: Mutex::default() }
     }
 
@@ -67,12 +67,12 @@ impl Mount {
         let file = match self.memory(|memory| memory.names.get(&key).copied()) {
             Some(known) => known?,
             None => match self.vfs.look_up(directory, name).unwrap() {
-                Looked::Found(known) => {
+                LookupResult::Found(known) => {
                     self.take_in(Some(&key), &known);
                     known.attributes.file
                 }
-                Looked::Absent(keep) => {
-                    self.vfs.hand_out(&keep, |kept| {
+                LookupResult::Absent(keep) => {
+                    self.vfs.reply_cacheable(&keep, |kept| {
                         if kept.name {
                             self.memory(|memory| _ = memory.names.insert(key, None));
                         }
@@ -89,9 +89,9 @@ impl Mount {
         Some(known.attributes)
     }
 
-    fn take_in(&self, key: Option<&(FileIndex, Vec<u8>)>, known: &Known) {
+    fn take_in(&self, key: Option<&(FileIndex, Vec<u8>)>, known: &CachedAttributes) {
         let found = &known.attributes;
-        self.vfs.hand_out(&known.keep, |kept| {
+        self.vfs.reply_cacheable(&known.leases, |kept| {
             self.memory(|memory| {
                 memory.attributes.remove(&found.file);
                 if kept.attributes {
@@ -108,8 +108,8 @@ impl Mount {
     }
 
     /// The cached state of another name now belongs to this name, if a lease covers it.
-    fn move_name(&self, keep: &Keep, name: (FileIndex, Vec<u8>), leads: Option<FileIndex>) {
-        self.vfs.hand_out(keep, |kept| {
+    fn move_name(&self, keep: &CachingLeases, name: (FileIndex, Vec<u8>), leads: Option<FileIndex>) {
+        self.vfs.reply_cacheable(keep, |kept| {
             if kept.name && leads.is_some() {
                 self.memory(|memory| _ = memory.names.insert(name, leads));
             }
@@ -224,7 +224,7 @@ fn take(mount: &Mount, step: &Step, directories: &[FileIndex; 3]) {
             let (from, to) = (at(from), at(to));
             let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]
                 [usize::from(*mode)];
-            let keep = [from.0, to.0].map(|directory| vfs.keep_names(directory));
+            let keep = [from.0, to.0].map(|directory| vfs.lease_for_renamed(directory));
             if from != to && vfs.rename((from.0, &from.1), (to.0, &to.1), mode).is_ok() {
                 mount.changed(&[from.0, to.0]);
                 // A kernel moves what it has cached, and continues to use the attributes.
@@ -449,7 +449,7 @@ fn a_new_directory_is_filled_and_emptied_with_one_call_per_name() {
     for (number, name) in names.iter().enumerate() {
         // As a kernel does: it asks for the directory, for the name, and creates the file.
         assert_eq!(count(), number as u64);
-        assert!(matches!(one.vfs.look_up(made, name).unwrap(), Looked::Absent(_)));
+        assert!(matches!(one.vfs.look_up(made, name).unwrap(), LookupResult::Absent(_)));
         let (opened, _) = one.vfs.create(USER, made, name, &support::new_file(0o644)).unwrap();
         one.vfs.release(opened.handle, None).unwrap();
     }
@@ -463,7 +463,7 @@ fn a_new_directory_is_filled_and_emptied_with_one_call_per_name() {
     // Another client's name is found, in a directory that was complete until then.
     let (opened, _) = two.vfs.create(USER, made, b"other", &support::new_file(0o644)).unwrap();
     two.vfs.release(opened.handle, None).unwrap();
-    assert!(matches!(one.vfs.look_up(made, b"other").unwrap(), Looked::Found(_)));
+    assert!(matches!(one.vfs.look_up(made, b"other").unwrap(), LookupResult::Found(_)));
     assert_eq!(count(), 1);
 }
 
@@ -489,12 +489,12 @@ fn attributes_of_a_directory_are_right_after_concurrent_changes() {
                             vfs.unlink(made, &name(number - 1)).unwrap();
                             assert!(matches!(
                                 vfs.look_up(made, &name(number - 1)).unwrap(),
-                                Looked::Absent(_)
+                                LookupResult::Absent(_)
                             ));
                         }
                         assert!(matches!(
                             vfs.look_up(made, &name(number)).unwrap(),
-                            Looked::Found(_)
+                            LookupResult::Found(_)
                         ));
                     }
                 });

@@ -13,7 +13,7 @@ use crate::support::{
     read, size, write,
 };
 use braid_client::OpenOptions;
-use braid_vfs::{Access, FileHandle, FileIndex, Looked, Options, SlowRates, Vfs, WriteAs};
+use braid_vfs::{Access, FileHandle, FileIndex, LookupResult, Options, SlowRates, Vfs, WriteAs};
 
 const WORD: u64 = 8;
 /// How often a writer opens the file again: the open brings the lease under which it buffers.
@@ -246,7 +246,7 @@ fn a_cached_size_is_never_older_than_a_write_of_the_same_mount() {
     let one = cluster.serving_mount();
     let (file, first) = create(&one, b"f");
     // The attributes of a file are cached beside a name of it.
-    assert!(matches!(one.look_up(ROOT, b"f").unwrap(), Looked::Found(_)));
+    assert!(matches!(one.look_up(ROOT, b"f").unwrap(), LookupResult::Found(_)));
     let progress = &Progress::default();
     thread::scope(|scope| {
         scope.spawn(|| {

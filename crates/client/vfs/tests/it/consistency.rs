@@ -39,7 +39,7 @@ fn pages_of_a_relaxed_mount_are_as_of_the_open_and_delay_no_writer() {
         assert!(weak.kernel.has(0), "{mode}: nothing was recalled for the write");
         assert_eq!(weak.read(handle, 0), 1);
         let opened = weak.vfs.open(file, OpenAs::from(Access::READ)).unwrap();
-        assert!(opened.keeps_data);
+        assert!(opened.may_cache_pages);
         assert_eq!(
             weak.read(opened.handle, 0),
             2,
@@ -58,7 +58,7 @@ fn a_relaxed_mount_caches_a_file_being_written_until_the_next_open() {
     for word in 2..50 {
         posix.write(writes, 0, word);
         let opened = weak.vfs.open(file, OpenAs::from(Access::READ)).unwrap();
-        assert!(opened.keeps_data);
+        assert!(opened.may_cache_pages);
         assert_eq!(weak.read(opened.handle, 0), word);
         weak.vfs.release(opened.handle, None).unwrap();
     }
@@ -70,7 +70,7 @@ fn unchanged_pages_stay_cached_from_open_to_open_without_a_call() {
     let (weak, posix) = (Mount::with(&cluster, Consistency::CloseToOpen), Mount::new(&cluster));
     let file = file_of(&posix, b"f", 1);
     // Once the close has arrived and the size is recorded, its attributes are cached.
-    wait_for(|| weak.vfs.hand_out(&found(&weak.vfs, b"f").unwrap().keep, |kept| kept.attributes));
+    wait_for(|| weak.vfs.reply_cacheable(&found(&weak.vfs, b"f").unwrap().leases, |kept| kept.attributes));
     let opens_and_reads = || {
         let handle = weak.open(file, Access::READ);
         assert_eq!(weak.read(handle, 0), 1);

@@ -2,7 +2,7 @@
 
 use crate::support::{self, Cluster, ROOT, USER, create, read};
 use braid_vfs::{
-    Access, AttributeChanges, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs,
+    Access, AttributeChanges, FileHandle, FileIndex, LookupResult, OpenAs, Opened, Page, Status, Vfs,
     WriteAs, XattrMode,
 };
 
@@ -15,10 +15,10 @@ fn known(maker: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
     support::wait_for(|| {
         let opened = open(reader, file);
         reader.release(opened.handle, None).unwrap();
-        let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else {
+        let LookupResult::Found(found) = reader.look_up(ROOT, name).unwrap() else {
             panic!("it is there")
         };
-        opened.keeps_data && reader.hand_out(&found.keep, |kept| kept.attributes)
+        opened.may_cache_pages && reader.reply_cacheable(&found.leases, |kept| kept.attributes)
     });
     file
 }
@@ -43,7 +43,7 @@ fn a_file_with_cached_attributes_is_opened_and_closed_without_a_call() {
     let before = cluster.calls();
     for _ in 0..2000 {
         let opened = open(&two, file);
-        assert!(opened.keeps_data);
+        assert!(opened.may_cache_pages);
         two.release(opened.handle, None).unwrap();
     }
     // Other calls: heartbeats and renewals.
@@ -114,7 +114,7 @@ fn a_file_that_is_not_cached_costs_one_call_of_the_metadata_server() {
         })
         .collect();
     // The writer would return its leases with its closes, a moment later.
-    one.settle();
+    one.flush_all();
     drop(one);
     let before = cluster.calls();
     for file in files {
@@ -159,10 +159,10 @@ fn a_page_ends_where_this_mount_or_another_has_written_to() {
         assert_eq!(page(&two, opened.handle), text);
         // Cached again, with the current attributes.
         support::wait_for(|| {
-            let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else {
+            let LookupResult::Found(found) = two.look_up(ROOT, b"f").unwrap() else {
                 panic!("it is there")
             };
-            two.hand_out(&found.keep, |kept| kept.attributes)
+            two.reply_cacheable(&found.leases, |kept| kept.attributes)
         });
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 use crate::support::{self, Cluster, ROOT, Stuck, create};
 use braid_client::{Client, Deny, OpenOptions, Rights, Status};
-use braid_vfs::{Access, FileIndex, Looked, OpenAs, Opened, Vfs, WriteAs};
+use braid_vfs::{Access, FileIndex, LookupResult, OpenAs, Opened, Vfs, WriteAs};
 
 fn open(vfs: &Vfs, file: FileIndex, access: Access) -> braid_vfs::Result<Opened> {
     vfs.open(file, OpenAs::from(access))
@@ -40,10 +40,10 @@ fn opens_without_a_word(cluster: &Cluster, reader: &Vfs, file: FileIndex) {
     support::wait_for(|| {
         let opened = open(reader, file, Access::READ).unwrap();
         reader.release(opened.handle, None).unwrap();
-        let Looked::Found(found) = reader.look_up(ROOT, b"f").unwrap() else {
+        let LookupResult::Found(found) = reader.look_up(ROOT, b"f").unwrap() else {
             panic!("it is there")
         };
-        opened.keeps_data && reader.hand_out(&found.keep, |kept| kept.attributes)
+        opened.may_cache_pages && reader.reply_cacheable(&found.leases, |kept| kept.attributes)
     });
     let before = cluster.calls();
     for _ in 0..500 {
@@ -70,9 +70,9 @@ fn a_lazy_open_conflicts_with_an_open_that_denies_reading() {
     });
     for _ in 0..3 {
         // Each lookup may ask for the names lease again, and cache the reply.
-        let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
+        let LookupResult::Found(found) = two.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
         assert!(
-            !two.hand_out(&found.keep, |kept| kept.attributes),
+            !two.reply_cacheable(&found.leases, |kept| kept.attributes),
             "with cached attributes it would be opened lazily"
         );
         excluded(open(&two, file, Access::READ));

@@ -78,7 +78,7 @@ fn an_unlinked_file_lives_until_its_last_handle_is_closed() {
 fn known(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
     let (file, handle) = create(vfs, name);
     vfs.release(handle, None).unwrap();
-    support::wait_for(|| vfs.hand_out(&found(vfs, name).unwrap().keep, |kept| kept.attributes));
+    support::wait_for(|| vfs.reply_cacheable(&found(vfs, name).unwrap().leases, |kept| kept.attributes));
     (file, vfs.open(file, Access::READ).unwrap().handle)
 }
 
@@ -91,7 +91,7 @@ fn an_open_file_that_is_replaced_has_one_link_less() {
     vfs.rename((ROOT, b"new"), (ROOT, b"g"), RenameMode::Replace).unwrap();
     let replaced = vfs.attributes(file, Some(handle)).unwrap();
     assert_eq!(replaced.attributes.links, 0);
-    assert!(!vfs.hand_out(&replaced.keep, |kept| kept.attributes));
+    assert!(!vfs.reply_cacheable(&replaced.leases, |kept| kept.attributes));
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn create_opens_no_file_that_was_not_checked() {
     vfs.create(User::ROOT, ROOT, b"secret", &secret).unwrap();
     vfs.make_symlink(USER, ROOT, b"link", b"secret").unwrap();
     assert!(
-        matches!(vfs.create(USER, ROOT, b"secret", &secret), Err(Error::LookAgain)),
+        matches!(vfs.create(USER, ROOT, b"secret", &secret), Err(Error::NameChanged)),
         "another's file"
     );
     assert!(
-        matches!(vfs.create(USER, ROOT, b"link", &secret), Err(Error::LookAgain)),
+        matches!(vfs.create(USER, ROOT, b"link", &secret), Err(Error::NameChanged)),
         "a symbolic link"
     );
     assert!(vfs.create(User::ROOT, ROOT, b"secret", &secret).is_ok());
@@ -377,7 +377,7 @@ fn ranges_are_reserved_punched_zeroed_searched_and_copied() {
         5,
         "to the end of the source"
     );
-    assert!(vfs.room(FileIndex::ROOT).unwrap().total_bytes > 0);
+    assert!(vfs.free_space(FileIndex::ROOT).unwrap().total_bytes > 0);
 }
 
 #[test]

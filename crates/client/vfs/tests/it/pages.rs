@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, Keeper, Vfs, WriteAs};
+use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, CacheInvalidator, Vfs, WriteAs};
 
 use crate::support::{
     Cluster, create,
@@ -127,7 +127,7 @@ struct Mapped {
     dirty: Mutex<Option<(FileHandle, Vec<u8>)>>,
 }
 
-impl Keeper for Mapped {
+impl CacheInvalidator for Mapped {
     fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
 
@@ -166,7 +166,7 @@ fn a_page_that_was_read_before_a_write_of_its_bytes_does_not_undo_it() {
     let cluster = Cluster::start(2);
     let mapped = Arc::new(Mapped::default());
     let vfs = Arc::new(Vfs::new(cluster.client()).unwrap());
-    vfs.serve(Arc::clone(&mapped) as Arc<dyn Keeper>).unwrap();
+    vfs.serve(Arc::clone(&mapped) as Arc<dyn CacheInvalidator>).unwrap();
     assert!(mapped.vfs.set(Arc::clone(&vfs)).is_ok());
     let (_, source) = create(&vfs, b"source");
     crate::support::write(&vfs, source, 0, b"copied");

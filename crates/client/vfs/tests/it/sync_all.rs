@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Cluster, ROOT, USER, create, wait_for, write};
 use braid_client::{Config, Status};
-use braid_vfs::{GATHER_AGE, Vfs, WriteAs};
+use braid_vfs::{BUFFER_AGE_MAX, Vfs, WriteAs};
 
 fn sync_root(vfs: &Vfs) -> braid_vfs::Result<()> {
     let root = vfs.open_directory(ROOT).unwrap();
@@ -39,7 +39,7 @@ fn only_an_fsync_of_the_root_sends_the_buffers_of_all_files() {
         let by_other = cluster.written().0 - before;
         sync_root(&vfs).unwrap();
         assert_eq!(cluster.written().0 - before, FILES * BYTES);
-        gathered_once |= by_other < FILES * BYTES && began.elapsed() < GATHER_AGE;
+        gathered_once |= by_other < FILES * BYTES && began.elapsed() < BUFFER_AGE_MAX;
         vfs.release_directory(directory).unwrap();
         handles.into_iter().for_each(|handle| vfs.release(handle, None).unwrap());
         gathered_once

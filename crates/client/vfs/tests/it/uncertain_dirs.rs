@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::{Cluster, ROOT, Stuck, USER, new_file};
 use braid_client::Config;
-use braid_vfs::{FileIndex, Looked, Vfs};
+use braid_vfs::{FileIndex, LookupResult, Vfs};
 
 /// The names that a mount lists, and whether any of them is cacheable.
 fn listed(vfs: &Vfs, directory: FileIndex) -> (Vec<Vec<u8>>, bool) {
@@ -21,11 +21,11 @@ fn listed(vfs: &Vfs, directory: FileIndex) -> (Vec<Vec<u8>>, bool) {
         entries.iter().map(|entry| entry.name.clone()).collect()
     };
     assert_eq!(names(&stretch.entries), names(&plain.entries));
-    (names(&plain.entries), stretch.kept.iter().any(|kept| kept.name || kept.attributes))
+    (names(&plain.entries), stretch.cacheable.iter().any(|kept| kept.name || kept.attributes))
 }
 
 fn is_there(vfs: &Vfs, directory: FileIndex, name: &[u8]) -> bool {
-    matches!(vfs.look_up(directory, name).unwrap(), Looked::Found(_))
+    matches!(vfs.look_up(directory, name).unwrap(), LookupResult::Found(_))
 }
 
 /// Lets `change` of a name in its own directory fail while another client delays it. Whether the
@@ -63,7 +63,7 @@ fn is_made_late(
     assert_eq!(is_there(vfs, directory, b"f"), is_made, "before: {before:?}");
     assert!(!before.0.1, "names were cacheable");
     assert!(
-        !vfs.hand_out(&vfs.keep_names(directory), |kept| kept.name),
+        !vfs.reply_cacheable(&vfs.lease_for_renamed(directory), |kept| kept.name),
         "a name that is moved here would be cacheable"
     );
     true

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Cluster, create, wait_for, write};
 use braid_client::{Config, Status};
-use braid_vfs::{FileHandle, GATHER_AGE, Options, SlowRates, Vfs, WriteAs};
+use braid_vfs::{FileHandle, BUFFER_AGE_MAX, Options, SlowRates, Vfs, WriteAs};
 
 const MIB: u64 = 1 << 20;
 const PROBE: u64 = 256 << 10;
@@ -69,7 +69,7 @@ fn a_buffer_behind_a_failed_background_flush_is_not_sent() {
     let written =
         through(PROBE, 2 * MIB - PROBE).and(through(2 * MIB, 2 * MIB)).and(through(4 * MIB, 100));
     // On a machine that stalls here for a second the buffer is sent before it is full.
-    if began.elapsed() > GATHER_AGE / 2 {
+    if began.elapsed() > BUFFER_AGE_MAX / 2 {
         return;
     }
     written.unwrap();
@@ -102,7 +102,7 @@ fn an_fsync_forces_nothing_after_a_failed_flush() {
     cluster.stop_metadata_server(&[0]);
     let (before, began) = (cluster.answered_by_each()[0], Instant::now());
     let written = vfs.write(handle, at, b"nobody will see this", WriteAs::default());
-    if began.elapsed() > GATHER_AGE / 2 {
+    if began.elapsed() > BUFFER_AGE_MAX / 2 {
         return;
     }
     written.unwrap();

@@ -1,6 +1,6 @@
 //! Attributes.
 
-use braid_vfs::{AttributeChanges, FileHandle, FileIndex, Known, SetTime, User};
+use braid_vfs::{AttributeChanges, FileHandle, FileIndex, CachedAttributes, SetTime, User};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, ExtendedStat, SetAttributes};
@@ -32,7 +32,7 @@ impl FileSystem {
             created: convert::time(known.attributes.btime),
             attributes: convert::attributes(&known.attributes),
         };
-        self.vfs.hand_out(&known.keep, |cacheable| {
+        self.vfs.reply_cacheable(&known.leases, |cacheable| {
             answer.with(|reply| reply.extended_stat(&stat, convert::validity(cacheable.attributes)))
         })
     }
@@ -61,8 +61,8 @@ impl FileSystem {
         )
     }
 
-    fn attributes(&self, known: &Known, answer: Answer<'_>) -> Done {
-        self.vfs.hand_out(&known.keep, |cacheable| {
+    fn attributes(&self, known: &CachedAttributes, answer: Answer<'_>) -> Done {
+        self.vfs.reply_cacheable(&known.leases, |cacheable| {
             let valid = convert::validity(cacheable.attributes);
             answer.with(|reply| reply.attributes(&convert::attributes(&known.attributes), valid))
         })

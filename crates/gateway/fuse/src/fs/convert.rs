@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_vfs::{Attributes, FileKind, Kept, Timestamp};
+use braid_vfs::{Attributes, FileKind, Cacheable, Timestamp};
 
 use crate::kernel::{self, Entry, Kind, Time, Validity};
 
@@ -11,7 +11,7 @@ use crate::kernel::{self, Entry, Kind, Time, Validity};
 const BLOCK_BYTES: u32 = 128 * 1024;
 
 /// A name and its file for the kernel, and what of it may be cached.
-pub(super) fn entry(found: &Attributes, cacheable: Kept) -> Entry {
+pub(super) fn entry(found: &Attributes, cacheable: Cacheable) -> Entry {
     Entry {
         node: found.file.0,
         generation: 0,

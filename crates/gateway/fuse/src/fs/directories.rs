@@ -1,7 +1,7 @@
 //! Listings. The kernel's offsets are the metadata server's cookies, which begin at 3; 1 and 2
 //! stand for `.` and `..`.
 
-use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, FileKind, Kept};
+use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, FileKind, Cacheable};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, DirectoryBuffer, Kind};
@@ -43,14 +43,14 @@ impl FileSystem {
         let cookie = if offset <= PARENT { 0 } else { offset };
         let stretch =
             self.vfs.read_directory(DirectoryHandle(handle), cookie, count.max(1), plus)?;
-        self.vfs.hand_out(&stretch.keep, |all| {
+        self.vfs.reply_cacheable(&stretch.leases, |all| {
             let attributes = all.attributes && plus && self.note(directory, None);
-            for (entry, cacheable) in stretch.entries.iter().zip(&stretch.kept) {
+            for (entry, cacheable) in stretch.entries.iter().zip(&stretch.cacheable) {
                 // Listed names are not cacheable: only few of them are used, and each must be noted
                 // for the recall. The kernel looks up those that it needs, and is answered from the
                 // cache. The attributes of directories are not cacheable, as in
                 // `FileSystem::entry`.
-                let cacheable = Kept {
+                let cacheable = Cacheable {
                     name: false,
                     attributes: cacheable.attributes
                         && attributes
@@ -104,7 +104,7 @@ impl Listing {
         }
     }
 
-    fn push(&mut self, entry: &DirectoryEntry, cacheable: Kept) -> bool {
+    fn push(&mut self, entry: &DirectoryEntry, cacheable: Cacheable) -> bool {
         let (ino, offset, kind) = (entry.file.0, entry.cookie, convert::kind(entry.kind));
         if !self.plus {
             return self.buffer.push(ino, offset, kind, &entry.name);

@@ -48,7 +48,7 @@ impl Refusal {
             Self::Failed(Error::Cluster(error)) => of_status(error.status()),
             Self::Failed(Error::BadHandle) => Errno::BADF,
             Self::Failed(Error::PastEnd) => Errno::NXIO,
-            Self::Failed(Error::LookAgain) => Errno::STALE,
+            Self::Failed(Error::NameChanged) => Errno::STALE,
             Self::Failed(Error::Interrupted) => Errno::INTR,
             Self::Failed(_) => Errno::IO,
         }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use braid_vfs::{FileIndex, Keeper};
+use braid_vfs::{FileIndex, CacheInvalidator};
 use rustix::io::Errno;
 
 use super::given::{Given, Taken};
@@ -124,7 +124,7 @@ impl KernelMemory {
     }
 }
 
-impl Keeper for KernelMemory {
+impl CacheInvalidator for KernelMemory {
     fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]) {
         // First the drops that take no lock.
         for file in

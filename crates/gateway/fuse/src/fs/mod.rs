@@ -40,7 +40,7 @@ use std::{
     time::Instant,
 };
 
-use braid_vfs::{FileIndex, Keep, Keeper, Kept, User, Vfs};
+use braid_vfs::{FileIndex, CachingLeases, CacheInvalidator, Cacheable, User, Vfs};
 use rustix::io::Errno;
 
 use self::{errors::Report, given::Locked, keeper::KernelMemory, pipes::Pipes, waits::LockWaits};
@@ -96,7 +96,7 @@ impl Handler for FileSystem {
     fn started(&self, notifier: Notifier) {
         let keeps_names = self.keeps_names.get().is_some_and(|keeps| *keeps);
         let memory = self.memory.get_or_init(|| Arc::new(KernelMemory::new(notifier, keeps_names)));
-        if let Err(error) = self.vfs.serve(Arc::clone(memory) as Arc<dyn Keeper>) {
+        if let Err(error) = self.vfs.serve(Arc::clone(memory) as Arc<dyn CacheInvalidator>) {
             tracing::warn!(
                 %error,
                 "taking leases failed: names and attributes are not cached, the mount is slower"
@@ -126,12 +126,12 @@ impl FileSystem {
     fn hand_out_name<R>(
         &self,
         (directory, name): (FileIndex, &[u8]),
-        keep: &Keep,
-        give: impl FnOnce(Kept) -> R,
+        keep: &CachingLeases,
+        give: impl FnOnce(Cacheable) -> R,
     ) -> R {
-        self.vfs.hand_out(keep, |cacheable| {
+        self.vfs.reply_cacheable(keep, |cacheable| {
             let name = cacheable.name && self.note(directory, Some(name));
-            give(Kept {
+            give(Cacheable {
                 name,
                 attributes: cacheable.attributes && (name || self.note(directory, None)),
             })

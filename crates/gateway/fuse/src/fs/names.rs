@@ -1,6 +1,6 @@
 //! Names: lookups, creation, removal, renames.
 
-use braid_vfs::{FileIndex, FileKind, Kept, Known, Looked, RenameMode, User};
+use braid_vfs::{FileIndex, FileKind, Cacheable, CachedAttributes, LookupResult, RenameMode, User};
 use rustix::{fs::RenameFlags, io::Errno};
 
 use super::{Answer, Done, FileSystem, convert, errors::Refusal};
@@ -11,8 +11,8 @@ impl FileSystem {
             return self.look_up_by_handle(directory, name == b"..", answer);
         }
         match self.vfs.look_up(directory, name)? {
-            Looked::Found(known) => self.entry((directory, name), &known, answer),
-            Looked::Absent(keep) => {
+            LookupResult::Found(known) => self.entry((directory, name), &known, answer),
+            LookupResult::Absent(keep) => {
                 self.hand_out_name((directory, name), &keep, |cacheable| match cacheable.name {
                     true => answer.with(|reply| reply.absent(convert::name_validity(true))),
                     false => Err(Errno::NOENT.into()),
@@ -38,7 +38,7 @@ impl FileSystem {
             // node.
             return Err(Errno::NOENT.into());
         }
-        let cacheable = Kept { name: false, attributes: false };
+        let cacheable = Cacheable { name: false, attributes: false };
         answer.with(|reply| _ = reply.entry(&convert::entry(&found.attributes, cacheable)))
     }
 
@@ -127,7 +127,7 @@ impl FileSystem {
         };
         // The kernel moves a cached name by itself and continues to use it. So a lease must cover
         // it in the new directory, from before the rename on.
-        let keep = self.vfs.keep_names(to.0);
+        let keep = self.vfs.lease_for_renamed(to.0);
         self.vfs.rename(from, to, mode)?;
         let (done, is_cacheable) = self.hand_out_name(to, &keep, |cacheable| {
             // Before the reply: after it the kernel may look up the old name again.
@@ -148,14 +148,14 @@ impl FileSystem {
         answer.with(|reply| reply.data(&target))
     }
 
-    fn entry(&self, name: (FileIndex, &[u8]), known: &Known, answer: Answer<'_>) -> Done {
+    fn entry(&self, name: (FileIndex, &[u8]), known: &CachedAttributes, answer: Answer<'_>) -> Done {
         // There is no table of nodes: an entry that the kernel does not accept leaves nothing
         // behind.
-        self.hand_out_name(name, &known.keep, |cacheable| {
+        self.hand_out_name(name, &known.leases, |cacheable| {
             // The attributes of a directory are recalled with its own lease. The kernel may have no
             // node of it yet then, and the recall does not wait for this reply. So they are not
             // cacheable here; the kernel asks for them by the node.
-            let cacheable = Kept {
+            let cacheable = Cacheable {
                 attributes: cacheable.attributes && known.attributes.kind != FileKind::Directory,
                 ..cacheable
             };

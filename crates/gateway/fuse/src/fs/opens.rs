@@ -1,6 +1,6 @@
 //! Opening, creating, closing.
 
-use braid_vfs::{Access, FileHandle, FileIndex, Kept, NewFile, OpenAs, Opened, User};
+use braid_vfs::{Access, FileHandle, FileIndex, Cacheable, NewFile, OpenAs, Opened, User};
 use rustix::{fs::OFlags, io::Errno};
 
 use super::{Answer, Done, FileSystem, convert};
@@ -46,7 +46,7 @@ impl FileSystem {
             truncate: flags.contains(OFlags::TRUNC),
         };
         let (opened, _) = self.vfs.create(user, directory, name, &new)?;
-        self.hand_out_name((directory, name), &opened.known.keep, |cacheable| {
+        self.hand_out_name((directory, name), &opened.known.leases, |cacheable| {
             self.created(&opened, cacheable, answer)
         })
     }
@@ -63,10 +63,10 @@ impl FileSystem {
         let access = access(OFlags::from_bits_retain(flags))?;
         let opened = self.vfs.create_unnamed(user, directory, mode & 0o7777, umask, access)?;
         // It is in no directory whose recall could invalidate it.
-        self.created(&opened, Kept { name: false, attributes: false }, answer)
+        self.created(&opened, Cacheable { name: false, attributes: false }, answer)
     }
 
-    fn created(&self, opened: &Opened, cacheable: Kept, answer: Answer<'_>) -> Done {
+    fn created(&self, opened: &Opened, cacheable: Cacheable, answer: Answer<'_>) -> Done {
         answer.with(|reply| {
             if reply
                 .created(&convert::entry(&opened.known.attributes, cacheable), for_kernel(opened))
@@ -112,7 +112,7 @@ fn access(flags: OFlags) -> Result<Access, Errno> {
 /// relaxed. Direct writes of several threads run in parallel: the daemons apply them in any order,
 /// as POSIX allows.
 fn for_kernel(opened: &Opened) -> kernel::Opened {
-    let flags = match opened.keeps_data {
+    let flags = match opened.may_cache_pages {
         true => fopen::KEEP_CACHE,
         false => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
     };

@@ -117,10 +117,10 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.end();
         // Flushes files that programs still have open; only this process waits for that.
-        self.vfs.settle();
+        self.vfs.flush_all();
         // Ends the session explicitly. The last thread that holds it may not run before the process
         // ends; then its leases would block other clients until they expire.
-        self.vfs.leave();
+        self.vfs.end_session();
         // If the detached mount is still in use, the watchdog ends the rest.
         if self.mounted.wait_for(Duration::ZERO) {
             self.warden.take().into_iter().for_each(Warden::farewell);

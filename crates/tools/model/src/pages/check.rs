@@ -1,6 +1,6 @@
 //! What must hold in every state.
 
-use braid_vfs::data::lease_state::Use;
+use braid_vfs::data::lease_state::DataUse;
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
@@ -46,10 +46,10 @@ impl World {
         let runs = |client: &Client, what| {
             client.programs.iter().any(|program| program.at.is_writing(what))
         };
-        let (who, _) = self.living().find(|(_, client)| runs(client, Use::Append))?;
+        let (who, _) = self.living().find(|(_, client)| runs(client, DataUse::Append))?;
         let writes = |client: &Client| {
             let holds = matches!(client.leased_mode(), LeaseMode::Shared | LeaseMode::Write);
-            holds || runs(client, Use::Write) || runs(client, Use::Append)
+            holds || runs(client, DataUse::Write) || runs(client, DataUse::Append)
         };
         let (other, _) = self.living().find(|(other, client)| *other != who && writes(client))?;
         Some(format!("client {who} appends, and client {other} may write"))

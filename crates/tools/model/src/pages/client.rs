@@ -2,7 +2,7 @@
 
 use braid_client::lease::{LeaseState, LeaseOf, LeaseTicket, Recalled, ServerEpoch as ServerRun};
 use braid_types::{MdsEpoch, SessionId};
-use braid_vfs::data::lease_state::Gate;
+use braid_vfs::data::lease_state::DataLeaseState;
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
 
 use super::{
@@ -38,7 +38,7 @@ pub struct Client {
     pub session: u64,
     pub freed: bool,
     pub holding: LeaseState,
-    pub gate: Gate,
+    pub gate: DataLeaseState,
     /// The lease under which nothing begins any more.
     pub dead_lease: Option<LeaseTicket>,
     /// The write lease that was obtained by insisting.
@@ -74,7 +74,7 @@ impl Client {
             session: number as u64 + 1,
             freed: false,
             holding: LeaseState::new(),
-            gate: Gate::default(),
+            gate: DataLeaseState::default(),
             dead_lease: None,
             insisted: None,
             buffer: None,
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// `Data::change`: everything that waits checks again.
-    pub fn change<T>(&mut self, work: impl FnOnce(&mut Gate) -> T) -> T {
+    pub fn change<T>(&mut self, work: impl FnOnce(&mut DataLeaseState) -> T) -> T {
         let done = work(&mut self.gate);
         self.notify();
         done

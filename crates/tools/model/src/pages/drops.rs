@@ -2,7 +2,7 @@
 //! `lose_all` use them.
 
 use braid_client::lease::LeaseTicket;
-use braid_vfs::data::lease_state::Gate;
+use braid_vfs::data::lease_state::DataLeaseState;
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
@@ -52,7 +52,7 @@ impl World {
             DropStep::Page(page) if page < self.pages => {
                 !matches!(client.kernel[page], Page::Locked | Page::Flushing(_))
             }
-            DropStep::UnderWay => !client.gate.has_pages_under_way(),
+            DropStep::UnderWay => !client.gate.is_reading_pages(),
             DropStep::Begin | DropStep::Page(_) => true,
             DropStep::Done => false,
         }
@@ -85,7 +85,7 @@ impl World {
 
     fn begin_drop(&mut self, who: usize) -> DropStep {
         let client = &mut self.clients[who];
-        if !client.gate.has_given() {
+        if !client.gate.may_have_pages() {
             client.notify();
             client.dropping = false;
             return DropStep::Done;
@@ -120,7 +120,7 @@ impl World {
     /// Whether the next step of a drain need not wait.
     pub fn may_drain(&self, who: usize, at: DrainStep) -> bool {
         match at {
-            DrainStep::Still => self.clients[who].gate.is_still(),
+            DrainStep::Still => self.clients[who].gate.has_no_writes(),
             DrainStep::First(at) | DrainStep::Drop(at) => self.may_drop(who, at),
             _ => true,
         }
@@ -133,7 +133,7 @@ impl World {
             DrainStep::Ticket => DrainStep::Recall(client.ticket()),
             DrainStep::Recall(ticket) => {
                 client.dead_lease = ticket;
-                client.change(Gate::recall);
+                client.change(DataLeaseState::begin_recall);
                 DrainStep::Still
             }
             DrainStep::Still => {
@@ -148,7 +148,7 @@ impl World {
                 next => DrainStep::Drop(next),
             },
             DrainStep::Returned => {
-                client.change(Gate::returned);
+                client.change(DataLeaseState::end_recall);
                 DrainStep::Keep
             }
             DrainStep::First(_) | DrainStep::Keep | DrainStep::Carry(_) | DrainStep::Late => at,

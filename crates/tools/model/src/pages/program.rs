@@ -1,7 +1,7 @@
 //! What programs do, and the threads that serve them.
 
 use braid_client::lease::{LeaseRequest, LeaseOf, LeaseTicket};
-use braid_vfs::data::lease_state::{Gate, Use, Verdict};
+use braid_vfs::data::lease_state::{DataLeaseState, DataUse, Decision};
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
@@ -24,7 +24,7 @@ pub struct PendingCall {
     pub size: u8,
     /// Set if the lease state knows of the request: mode, whether alone, and what continues after
     /// it.
-    pub asks: Option<((LeaseMode, bool), Use, usize)>,
+    pub asks: Option<((LeaseMode, bool), DataUse, usize)>,
     /// Set if it is a size query.
     pub looks: Option<SizeQuery>,
 }
@@ -54,9 +54,9 @@ pub enum ProgramState {
     /// Before the next act.
     Idle,
     /// `Holder::begin`: it checks the lease state.
-    Wants(Use, usize),
+    Wants(DataUse, usize),
     /// It waits until something changes.
-    Waits(Use, usize),
+    Waits(DataUse, usize),
     /// It waits for an answer.
     Calls(PendingCall),
     /// The page may be read; buffered bytes are at the daemons.
@@ -68,7 +68,7 @@ pub enum ProgramState {
     ReadsPast(usize, u8),
     ReadsPastNow(usize, u8),
     /// It saw that others write the file, too.
-    Wishes(Use, usize),
+    Wishes(DataUse, usize),
     /// The bytes may be written; the flag says whether they may be buffered.
     Writes(usize, bool),
     /// Bytes may be appended.
@@ -76,17 +76,17 @@ pub enum ProgramState {
     /// The file ends there.
     EndIs(u8, bool),
     /// They could not be written.
-    WriteFails(Use),
+    WriteFails(DataUse),
     /// It is about to query the size; buffered bytes are at the daemons; the time of the query is
     /// stamped.
     Looks(SizeQuery),
     Settled(SizeQuery),
     LooksNow(SizeQuery),
     /// They are written: cached pages of them are dropped.
-    Written(Use, usize, u8),
-    Drops(Use, usize, u8),
-    DropsEnd(Use, usize, u8),
-    WriteEnds(Use, usize, u8),
+    Written(DataUse, usize, u8),
+    Drops(DataUse, usize, u8),
+    DropsEnd(DataUse, usize, u8),
+    WriteEnds(DataUse, usize, u8),
     /// It has announced that it will write.
     OpensWriting(DropStep),
     /// The open is about to be sent.
@@ -98,10 +98,10 @@ pub enum ProgramState {
 
 impl ProgramState {
     /// Whether it is writing bytes in this way.
-    pub fn is_writing(&self, what: Use) -> bool {
+    pub fn is_writing(&self, what: DataUse) -> bool {
         match self {
-            ProgramState::Writes(..) => what == Use::Write,
-            ProgramState::Appends(_) | ProgramState::EndIs(..) => what == Use::Append,
+            ProgramState::Writes(..) => what == DataUse::Write,
+            ProgramState::Appends(_) | ProgramState::EndIs(..) => what == DataUse::Append,
             ProgramState::Written(of, ..)
             | ProgramState::Drops(of, ..)
             | ProgramState::DropsEnd(of, ..)
@@ -114,15 +114,15 @@ impl ProgramState {
 
 impl Client {
     /// The decision of the lease state, or that of a broken one.
-    fn verdict(&self, what: Use, variant: Variant) -> Verdict {
+    fn verdict(&self, what: DataUse, variant: Variant) -> Decision {
         if variant != Variant::PagesWaitForDrops {
-            return self.gate.verdict(what, self.held());
+            return self.gate.decide(what, self.held());
         }
         let mut gate = self.gate.clone();
         for _ in 0..self.drops {
             gate.end_drop(false);
         }
-        gate.verdict(what, self.held())
+        gate.decide(what, self.held())
     }
 
     /// `Holder::to_wish`.
@@ -189,7 +189,7 @@ impl World {
                 ProgramState::GivenUp
             }
             ProgramState::GivenUp => {
-                self.clients[who].change(Gate::returned);
+                self.clients[who].change(DataLeaseState::end_recall);
                 ProgramState::Idle
             }
             ProgramState::GivesUp(DrainStep::Keep) => {
@@ -207,7 +207,7 @@ impl World {
         match act {
             Act::Read(page) | Act::Store(page) if client.kernel[page] == Page::Absent => {
                 client.kernel[page] = Page::Locked;
-                ProgramState::Wants(Use::Page, page)
+                ProgramState::Wants(DataUse::Page, page)
             }
             Act::Read(_) => ProgramState::Idle,
             Act::Store(page) => {
@@ -216,15 +216,15 @@ impl World {
                 self.has_returned(page, version);
                 ProgramState::Idle
             }
-            Act::Write(page) | Act::WriteSmall(page) => ProgramState::Wants(Use::Write, page),
-            Act::ReadPast(page) => ProgramState::Wants(Use::Read, page),
+            Act::Write(page) | Act::WriteSmall(page) => ProgramState::Wants(DataUse::Write, page),
+            Act::ReadPast(page) => ProgramState::Wants(DataUse::Read, page),
             Act::Append => {
                 client.appending = true;
-                ProgramState::Wants(Use::Append, 0)
+                ProgramState::Wants(DataUse::Append, 0)
             }
             Act::OpenWriting => {
                 let held = client.held();
-                match client.gate.writer_comes(held) && variant != Variant::KeepForWriters {
+                match client.gate.open_writer(held) && variant != Variant::KeepForWriters {
                     true => ProgramState::OpensWriting(DropStep::Lock),
                     false => ProgramState::Opens(true),
                 }
@@ -247,9 +247,9 @@ impl World {
     /// `Writer::drop`.
     fn closes(&mut self, who: usize) {
         let client = &mut self.clients[who];
-        let held = if client.gate.writer_goes() { client.held() } else { LeaseMode::None };
+        let held = if client.gate.close_writer() { client.held() } else { LeaseMode::None };
         let gives_back =
-            held == LeaseMode::Shared || held == LeaseMode::Write && !client.gate.has_given();
+            held == LeaseMode::Shared || held == LeaseMode::Write && !client.gate.may_have_pages();
         client.notify();
         if gives_back {
             self.gives_back(who);
@@ -277,30 +277,30 @@ impl World {
     }
 
     /// `Holder::begin`, one iteration.
-    fn wants(&mut self, who: usize, what: Use, page: usize, variant: Variant) -> ProgramState {
+    fn wants(&mut self, who: usize, what: DataUse, page: usize, variant: Variant) -> ProgramState {
         let client = &mut self.clients[who];
         match client.verdict(what, variant) {
-            Verdict::Go => {
+            Decision::Go => {
                 let gathers = client.may_buffer(variant);
                 client.gate.begin(what);
-                if variant == Variant::EndsBefore && matches!(what, Use::Write | Use::Append) {
+                if variant == Variant::EndsBefore && matches!(what, DataUse::Write | DataUse::Append) {
                     client.change(|gate| gate.end(what));
                 }
                 match what {
-                    Use::Page => ProgramState::Reads(page),
-                    Use::Read => ProgramState::ReadsPast(page, self.returned[page]),
-                    Use::Write => ProgramState::Writes(page, gathers),
-                    Use::Append => ProgramState::Appends(gathers),
+                    DataUse::Page => ProgramState::Reads(page),
+                    DataUse::Read => ProgramState::ReadsPast(page, self.returned[page]),
+                    DataUse::Write => ProgramState::Writes(page, gathers),
+                    DataUse::Append => ProgramState::Appends(gathers),
                 }
             }
-            Verdict::Wait => ProgramState::Waits(what, page),
-            Verdict::Ask { mode, alone } => {
-                client.gate.ask(true);
+            Decision::Wait => ProgramState::Waits(what, page),
+            Decision::Ask { mode, required: alone } => {
+                client.gate.set_asking(true);
                 let ask = Some(client.holding.begin_request(NOW));
                 let number = self.call(who, Call::Ask(mode, alone));
                 let asks = Some(((mode, alone), what, page));
                 let asking = PendingCall { asks, ..PendingCall::new(number, ask) };
-                if what != Use::Page || variant == Variant::AsksInPageThread {
+                if what != DataUse::Page || variant == Variant::AsksInPageThread {
                     return ProgramState::Calls(asking);
                 }
                 self.clients[who].askers.push(asking);
@@ -340,7 +340,7 @@ impl World {
                 ProgramState::PageEnds
             }
             ProgramState::PageEnds => {
-                self.clients[who].change(|gate| gate.end(Use::Page));
+                self.clients[who].change(|gate| gate.end(DataUse::Page));
                 ProgramState::Idle
             }
             ProgramState::ReadsPast(page, at_least) if self.buffers => {
@@ -364,18 +364,18 @@ impl World {
             ProgramState::Settled(looking) => ProgramState::LooksNow(SizeQuery { fresh: true, ..looking }),
             ProgramState::LooksNow(looking) => self.send_size_query(who, looking, variant),
             ProgramState::Writes(page, gathers) => {
-                self.writes((who, program), (Use::Write, page), gathers, variant)
+                self.writes((who, program), (DataUse::Write, page), gathers, variant)
             }
             ProgramState::Appends(gathers) => {
                 let known = self.clients[who].end;
                 if known.is_none() && !self.write_out(who) {
-                    return ProgramState::WriteFails(Use::Append);
+                    return ProgramState::WriteFails(DataUse::Append);
                 }
                 self.clients[who].end = None;
                 ProgramState::EndIs(known.unwrap_or(self.size), gathers)
             }
             ProgramState::EndIs(end, gathers) => match self.appends_at(who, end) {
-                true => self.writes((who, program), (Use::Append, end.into()), gathers, variant),
+                true => self.writes((who, program), (DataUse::Append, end.into()), gathers, variant),
                 false => ProgramState::Idle,
             },
             ProgramState::WriteFails(what) => {
@@ -408,11 +408,11 @@ impl World {
     fn drop_written(
         &mut self,
         who: usize,
-        (what, page, version): (Use, usize, u8),
+        (what, page, version): (DataUse, usize, u8),
         variant: Variant,
     ) -> ProgramState {
         let client = &mut self.clients[who];
-        if !client.gate.has_given() || variant == Variant::NoDropAfterWrite {
+        if !client.gate.may_have_pages() || variant == Variant::NoDropAfterWrite {
             return ProgramState::WriteEnds(what, page, version);
         }
         client.drops += 1;

@@ -4,7 +4,7 @@
 //! waits under it for a lease or a page. Names leases are returned immediately: cached sizes are
 //! dropped when another client opens the file for writing.
 
-use braid_vfs::data::lease_state::Use;
+use braid_vfs::data::lease_state::DataUse;
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
@@ -60,7 +60,7 @@ impl Client {
         if let Some(((LeaseMode::Write, true), ..)) = asking.asks {
             self.insisted = asking.ticket;
         }
-        self.change(|gate| gate.ask(false));
+        self.change(|gate| gate.set_asking(false));
     }
 
     /// `Cache::change`: what is cached of the file is dropped, and answers to earlier queries are
@@ -107,20 +107,20 @@ impl World {
         let Some((act, rest)) = program.acts.split_first() else { return };
         (program.acts, program.small) = (rest, true);
         program.at = match act {
-            Act::WriteSmall(page) => ProgramState::Wishes(Use::Write, *page),
-            _ => ProgramState::Wishes(Use::Append, 0),
+            Act::WriteSmall(page) => ProgramState::Wishes(DataUse::Write, *page),
+            _ => ProgramState::Wishes(DataUse::Append, 0),
         };
         client.appending |= *act == Act::Append;
     }
 
     /// `Holder::begins_to_wish`, and the request.
-    pub fn wishes_now(&mut self, who: usize, what: Use, page: usize) -> ProgramState {
+    pub fn wishes_now(&mut self, who: usize, what: DataUse, page: usize) -> ProgramState {
         let client = &mut self.clients[who];
         if client.has_wished || !client.gate.is_open() {
             return ProgramState::Wants(what, page);
         }
         client.has_wished = true;
-        client.gate.ask(true);
+        client.gate.set_asking(true);
         let ask = Some(client.holding.begin_request(NOW));
         let number = self.call(who, Call::Ask(LeaseMode::Write, false));
         let asks = Some(((LeaseMode::Write, false), what, page));
@@ -131,7 +131,7 @@ impl World {
     pub fn writes(
         &mut self,
         (who, program): (usize, usize),
-        (what, page): (Use, usize),
+        (what, page): (DataUse, usize),
         gathers: bool,
         variant: Variant,
     ) -> ProgramState {
@@ -151,11 +151,11 @@ impl World {
     /// `Holder::gather`: a program's write is buffered.
     pub fn buffer_write(&mut self, who: usize, at: usize) {
         let (what, page) = match &self.clients[who].programs[at].at {
-            ProgramState::Writes(page, _) => (Use::Write, *page),
-            ProgramState::EndIs(end, _) => (Use::Append, usize::from(*end)),
+            ProgramState::Writes(page, _) => (DataUse::Write, *page),
+            ProgramState::EndIs(end, _) => (DataUse::Append, usize::from(*end)),
             _ => return,
         };
-        if what == Use::Append && !self.appends_at(who, page as u8) {
+        if what == DataUse::Append && !self.appends_at(who, page as u8) {
             return;
         }
         self.clients[who].programs[at].at = match self.takes_in(who, at, page) {
@@ -183,12 +183,12 @@ impl World {
     }
 
     /// A write ends under its lease.
-    pub fn write_ends(&mut self, who: usize, what: Use, variant: Variant) {
+    pub fn write_ends(&mut self, who: usize, what: DataUse, variant: Variant) {
         let client = &mut self.clients[who];
         if variant != Variant::EndsBefore {
             client.change(|gate| gate.end(what));
         }
-        client.appending &= what != Use::Append;
+        client.appending &= what != DataUse::Append;
     }
 
     /// Whether the file ends at the offset of an append; otherwise it is no append.
@@ -204,10 +204,10 @@ impl World {
     }
 
     /// What is known of the end after a write.
-    fn ends_at(&mut self, who: usize, what: Use, page: usize) {
+    fn ends_at(&mut self, who: usize, what: DataUse, page: usize) {
         let (end, written) = (&mut self.clients[who].end, page as u8 + 1);
         *end = match what {
-            Use::Append => Some(written),
+            DataUse::Append => Some(written),
             _ => end.map(|end| end.max(written)),
         };
     }

@@ -4,18 +4,18 @@ use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
 use braid_wire::Secret;
 
 use super::*;
-use crate::{mount_caches::Keeper, vfs::Vfs};
+use crate::{mount_caches::CacheInvalidator, vfs::Vfs};
 
 struct Forgetful;
 
-impl Keeper for Forgetful {
+impl CacheInvalidator for Forgetful {
     fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
 }
 
 /// A lease and attributes from a server, as templates for others.
-fn given() -> (Arc<Promise>, Attributes) {
+fn given() -> (Arc<NamesLease>, Attributes) {
     let (dir, key) = (tempfile::tempdir().unwrap(), Secret::from_bytes([9; 32]));
     Mds::init(&dir.path().join("mds"), ClusterUuid([7; 16]), SHARDS_DEFAULT).unwrap();
     let mds =
@@ -26,23 +26,23 @@ fn given() -> (Arc<Promise>, Attributes) {
         Vfs::new(Client::connect(Config::new(addresses, Credential::ServerKey(key))).unwrap())
             .unwrap();
     vfs.serve(Arc::new(Forgetful)).unwrap();
-    let lease = vfs.holder.promise(FileIndex::ROOT).unwrap();
+    let lease = vfs.caches.names_lease(FileIndex::ROOT).unwrap();
     let own = vfs.attributes(FileIndex::ROOT, None).unwrap().attributes;
     (lease, Attributes { kind: FileKind::File, uncacheable: false, links: 1, ..own })
 }
 
 /// A cache with some directories, their leases, and the attributes of a file.
 struct Known {
-    cache: Cache,
-    leases: Vec<Arc<Promise>>,
+    cache: NameCache,
+    leases: Vec<Arc<NamesLease>>,
     file: Attributes,
 }
 
 impl Known {
     fn with(directories: u64) -> Self {
         let (lease, file) = given();
-        let cache = Cache::default();
-        let begin = |number| cache.begin(FileIndex(number), lease.of(FileIndex(number)), |_| true);
+        let cache = NameCache::default();
+        let begin = |number| cache.begin_directory(FileIndex(number), lease.of(FileIndex(number)), |_| true);
         let leases = (0..directories).map(begin).collect();
         Self { cache, leases, file }
     }
@@ -51,7 +51,7 @@ impl Known {
         let found = Attributes { file: FileIndex(file), ..self.file.clone() };
         let kept =
             self.cache
-                .keep_found(&self.leases[directory], self.cache.mark(), name, &found, |_| true);
+                .cache_found(&self.leases[directory], self.cache.mark(), name, &found, |_| true);
         assert!(kept.attributes.is_some());
     }
 
@@ -67,7 +67,7 @@ impl Known {
     fn given_out(&self) -> (Vec<usize>, usize) {
         let state = lock(&self.cache.0);
         let given_out =
-            |lease: &Arc<Promise>| state.directories[&lease.directory()].given_out.len();
+            |lease: &Arc<NamesLease>| state.directories[&lease.directory()].given_out.len();
         (self.leases.iter().map(given_out).collect(), state.parents.len())
     }
 }
@@ -82,7 +82,7 @@ fn replaced_files_leave_nothing_in_the_cache() {
     }
     assert_eq!(known.given_out(), (vec![1, 0], 1));
     assert!(known.cache.attributes(FileIndex(10_998), |_| true).is_none(), "it was replaced");
-    assert_eq!(known.cache.parent(FileIndex(10_999)), Some(FileIndex(0)));
+    assert_eq!(known.cache.parent_of_file(FileIndex(10_999)), Some(FileIndex(0)));
 }
 
 #[test]
@@ -103,14 +103,14 @@ fn no_name_is_reported_absent_while_something_is_made_under_it() {
     let (directory, looks) =
         (FileIndex(0), |name| known.cache.look_up(FileIndex(0), name, |_| true));
     let absent = |name: &[u8]| {
-        known.cache.keep_name(&known.leases[0], known.cache.mark(), name, None, |_| true)
+        known.cache.cache_name(&known.leases[0], known.cache.mark(), name, None, |_| true)
     };
     assert!(absent(b"f") && absent(b"g"));
     assert!(looks(b"f").is_some());
-    let making = known.cache.changing([directory; 2]).making(directory, b"f");
+    let making = known.cache.begin_change([directory; 2]).with_creation_of(directory, b"f");
     assert!(looks(b"f").is_none(), "another client may have seen it: the server is asked");
     assert!(looks(b"g").is_some());
-    let again = known.cache.changing([directory; 2]).making(directory, b"f");
+    let again = known.cache.begin_change([directory; 2]).with_creation_of(directory, b"f");
     drop(making);
     assert!(looks(b"f").is_none(), "another call creates it, too");
     drop(again);

@@ -12,7 +12,7 @@ use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig, StartError};
 use braid_store::LocalStore;
 use braid_types::{ClusterUuid, Status, limits::SHARDS_DEFAULT};
-use braid_vfs::{FileIndex, Keeper, Options, User, Vfs};
+use braid_vfs::{FileIndex, CacheInvalidator, Options, User, Vfs};
 use braid_wire::{
     Secret,
     message::{
@@ -26,7 +26,7 @@ const UUID: ClusterUuid = ClusterUuid([7; 16]);
 /// A gateway that caches nothing.
 struct Forgetful;
 
-impl Keeper for Forgetful {
+impl CacheInvalidator for Forgetful {
     fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}

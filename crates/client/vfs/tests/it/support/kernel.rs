@@ -7,7 +7,7 @@ use std::{
 };
 
 use braid_vfs::{
-    Access, Consistency, FileHandle, FileIndex, Keeper, OpenAs, Options, Vfs, WriteAs,
+    Access, Consistency, FileHandle, FileIndex, CacheInvalidator, OpenAs, Options, Vfs, WriteAs,
 };
 
 use super::{Cluster, wait_for};
@@ -69,7 +69,7 @@ impl Kernel {
     }
 }
 
-impl Keeper for Kernel {
+impl CacheInvalidator for Kernel {
     fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
 
@@ -97,7 +97,7 @@ impl Mount {
         let vfs =
             Vfs::with(cluster.client(), Options { consistency, ..Options::default() }).unwrap();
         let kernel = Arc::new(Kernel::default());
-        vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
+        vfs.serve(Arc::clone(&kernel) as Arc<dyn CacheInvalidator>).unwrap();
         Self { vfs, kernel }
     }
 
@@ -111,7 +111,7 @@ impl Mount {
         let mut kept = None;
         wait_for(|| {
             let opened = self.vfs.open(file, OpenAs::from(Access::READ)).unwrap();
-            match opened.keeps_data {
+            match opened.may_cache_pages {
                 true => kept = Some(opened.handle),
                 false => self.vfs.release(opened.handle, None).unwrap(),
             }

@@ -5,7 +5,7 @@ mod cluster;
 pub mod kernel;
 mod stuck;
 
-use braid_vfs::{Access, FileHandle, FileIndex, Known, Looked, NewFile, User, Vfs, WriteAs};
+use braid_vfs::{Access, FileHandle, FileIndex, CachedAttributes, LookupResult, NewFile, User, Vfs, WriteAs};
 
 #[allow(unused_imports, reason = "each test binary uses some of it")]
 pub use cluster::{Cluster, wait_for};
@@ -26,10 +26,10 @@ pub fn create(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
     (opened.known.attributes.file, opened.handle)
 }
 
-pub fn found(vfs: &Vfs, name: &[u8]) -> Option<Known> {
+pub fn found(vfs: &Vfs, name: &[u8]) -> Option<CachedAttributes> {
     match vfs.look_up(ROOT, name).unwrap() {
-        Looked::Found(known) => Some(known),
-        Looked::Absent(_) => None,
+        LookupResult::Found(known) => Some(known),
+        LookupResult::Absent(_) => None,
     }
 }
 
