@@ -70,7 +70,7 @@ impl FileSystem {
         directory: FileIndex,
         offset: u64,
         listing: &mut Listing,
-    ) -> Result<bool, super::errors::Refusal> {
+    ) -> Result<bool, super::errors::ErrnoReply> {
         if offset < SELF && !listing.push_dot(directory, SELF, b".") {
             return Ok(false);
         }

@@ -21,30 +21,30 @@ const LOGGED_MAX: usize = 256;
 
 /// Why a request fails.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum ErrnoReply {
     /// `vfs` failed.
     Failed(Error),
     /// The request itself is not valid.
-    Plain(Errno),
+    Errno(Errno),
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for ErrnoReply {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for ErrnoReply {
     fn from(errno: Errno) -> Self {
-        Self::Plain(errno)
+        Self::Errno(errno)
     }
 }
 
-impl Refusal {
+impl ErrnoReply {
     /// What the program sees.
     pub(super) fn errno(&self) -> Errno {
         match self {
-            Self::Plain(errno) => *errno,
+            Self::Errno(errno) => *errno,
             Self::Failed(Error::Cluster(error)) => of_status(error.status()),
             Self::Failed(Error::BadHandle) => Errno::BADF,
             Self::Failed(Error::PastEnd) => Errno::NXIO,
@@ -103,23 +103,23 @@ fn is_trouble(status: Status) -> bool {
 
 /// Logs errors of servers, each once in a while.
 #[derive(Default)]
-pub(super) struct Report(Mutex<HashMap<Trouble, Instant>>);
+pub(super) struct ErrorLog(Mutex<HashMap<ServerError, Instant>>);
 
 /// An error of a server, as it is counted for the log.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Trouble {
+struct ServerError {
     opcode: u32,
     status: Status,
     server: Option<String>,
 }
 
-impl fmt::Debug for Report {
+impl fmt::Debug for ErrorLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Report").finish_non_exhaustive()
     }
 }
 
-impl Report {
+impl ErrorLog {
     /// After a failure: replies with the errno, unless a reply was sent, and logs an error of a
     /// server.
     pub(super) fn refuse(&self, header: &Header, done: Done, reply: Option<Reply>) {
@@ -130,10 +130,10 @@ impl Report {
         }
     }
 
-    fn log(&self, header: &Header, refusal: &Refusal) {
+    fn log(&self, header: &Header, refusal: &ErrnoReply) {
         let Some(error) = refusal.trouble() else { return };
         let server = error.server().map(str::to_owned);
-        let trouble = Trouble { opcode: header.opcode, status: error.status(), server };
+        let trouble = ServerError { opcode: header.opcode, status: error.status(), server };
         if self.is_new(trouble, Instant::now()) {
             tracing::error!(
                 opcode = header.opcode,
@@ -144,7 +144,7 @@ impl Report {
         }
     }
 
-    fn is_new(&self, trouble: Trouble, now: Instant) -> bool {
+    fn is_new(&self, trouble: ServerError, now: Instant) -> bool {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() >= LOGGED_MAX {
             logged.retain(|_, since| now.saturating_duration_since(*since) < LOG_AGAIN);
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn an_error_of_a_server_is_logged_once_in_a_while() {
-        let (report, start) = (Report::default(), Instant::now());
-        let of = |opcode| Trouble {
+        let (report, start) = (ErrorLog::default(), Instant::now());
+        let of = |opcode| ServerError {
             opcode,
             status: Status::Unreachable,
             server: Some("I/O daemon 3".to_owned()),

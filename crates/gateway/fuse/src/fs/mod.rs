@@ -23,16 +23,16 @@ mod convert;
 mod data;
 mod directories;
 mod errors;
-mod given;
-mod keeper;
+mod kernel_names;
+mod cache_invalidator;
 mod locks;
 mod names;
 mod opens;
 mod pipes;
 mod ranges;
 mod settings;
-mod space;
-mod waits;
+mod statfs;
+mod lock_waits;
 mod xattrs;
 
 use std::{
@@ -43,7 +43,7 @@ use std::{
 use braid_vfs::{FileIndex, CachingLeases, CacheInvalidator, Cacheable, User, Vfs};
 use rustix::io::Errno;
 
-use self::{errors::Report, given::Locked, keeper::KernelMemory, pipes::Pipes, waits::LockWaits};
+use self::{errors::ErrorLog, kernel_names::DirectoryLocks, cache_invalidator::KernelCache, pipes::Pipes, lock_waits::LockWaits};
 use crate::kernel::{
     Call, Forget, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted,
 };
@@ -52,16 +52,16 @@ use crate::kernel::{
 #[derive(Debug)]
 pub struct FileSystem {
     vfs: Arc<Vfs>,
-    report: Arc<Report>,
+    report: Arc<ErrorLog>,
     lock_waits: Arc<LockWaits>,
     /// Whether the kernel can expire names, as it says at INIT. If not, no name is cacheable.
-    keeps_names: OnceLock<bool>,
-    memory: OnceLock<Arc<KernelMemory>>,
+    caches_names: OnceLock<bool>,
+    kernel_cache: OnceLock<Arc<KernelCache>>,
     pipes: Pipes,
 }
 
 /// The outcome of a request: a reply was sent, or why not.
-type Done = Result<(), errors::Refusal>;
+type Done = Result<(), errors::ErrnoReply>;
 
 impl FileSystem {
     /// The file system of one mount.
@@ -69,9 +69,9 @@ impl FileSystem {
         Self {
             vfs,
             report: Arc::default(),
-            lock_waits: LockWaits::new(waits::WAITS_MAX),
-            keeps_names: OnceLock::new(),
-            memory: OnceLock::new(),
+            lock_waits: LockWaits::new(lock_waits::WAITS_MAX),
+            caches_names: OnceLock::new(),
+            kernel_cache: OnceLock::new(),
             pipes: Pipes::default(),
         }
     }
@@ -89,13 +89,13 @@ impl FileSystem {
 
 impl Handler for FileSystem {
     fn init(&self, kernel: &KernelFeatures) -> Wanted {
-        let _ = self.keeps_names.set(kernel.expires_names());
+        let _ = self.caches_names.set(kernel.expires_names());
         settings::wanted(kernel, self.vfs.consistency())
     }
 
     fn started(&self, notifier: Notifier) {
-        let keeps_names = self.keeps_names.get().is_some_and(|keeps| *keeps);
-        let memory = self.memory.get_or_init(|| Arc::new(KernelMemory::new(notifier, keeps_names)));
+        let keeps_names = self.caches_names.get().is_some_and(|keeps| *keeps);
+        let memory = self.kernel_cache.get_or_init(|| Arc::new(KernelCache::new(notifier, keeps_names)));
         if let Err(error) = self.vfs.serve(Arc::clone(memory) as Arc<dyn CacheInvalidator>) {
             tracing::warn!(
                 %error,
@@ -123,7 +123,7 @@ impl Handler for FileSystem {
 impl FileSystem {
     /// Replies with a name in a directory and its file. `give` gets what of the reply may be
     /// cached.
-    fn hand_out_name<R>(
+    fn reply_with_name<R>(
         &self,
         (directory, name): (FileIndex, &[u8]),
         keep: &CachingLeases,
@@ -141,26 +141,26 @@ impl FileSystem {
     /// Whether the kernel may cache a name or, without a name, attributes of a file in the
     /// directory. Within [`Vfs::reply_cacheable`].
     fn note(&self, directory: FileIndex, name: Option<&[u8]>) -> bool {
-        let noted = self.memory.get().and_then(|memory| memory.given());
+        let noted = self.kernel_cache.get().and_then(|memory| memory.names());
         noted.is_some_and(|noted| noted.note(directory, name, Instant::now()))
     }
 
     /// The kernel has removed a name by itself.
     fn forget(&self, (directory, name): (FileIndex, &[u8])) {
-        if let Some(noted) = self.memory.get().and_then(|memory| memory.given()) {
+        if let Some(noted) = self.kernel_cache.get().and_then(|memory| memory.names()) {
             noted.forget(directory, name);
         }
     }
 
     /// The kernel may have cached a name without a lease: makes it ask again from now on.
     fn expire_later(&self, (directory, name): (FileIndex, &[u8])) {
-        if let Some(memory) = self.memory.get() {
+        if let Some(memory) = self.kernel_cache.get() {
             memory.expire_later(directory, name);
         }
     }
 
     /// For requests that the kernel sends while it holds locks of directories, shared or exclusive.
-    fn locked(&self, node: FileIndex, operation: &Operation<'_>) -> Option<Locked<'_>> {
+    fn locked(&self, node: FileIndex, operation: &Operation<'_>) -> Option<DirectoryLocks<'_>> {
         use Operation as Op;
         let directories = match operation {
             Op::Rename { new_parent, .. } => [node, FileIndex(*new_parent)],
@@ -184,7 +184,7 @@ impl FileSystem {
             // A lookup by file handle: no directory's lock is held.
             return None;
         }
-        Some(self.memory.get()?.given()?.locked(directories, Instant::now()))
+        Some(self.kernel_cache.get()?.names()?.locked(directories, Instant::now()))
     }
 
     fn dispatch(
@@ -220,7 +220,7 @@ impl FileSystem {
             Op::ExtendedStat { handle, .. } => self.extended_stat(node, handle, answer),
             Op::SetAttributes(changes) => self.set_attributes(user(header), node, &changes, answer),
             Op::Access { .. } => answer.ok(),
-            Op::StatFs => self.space(node, answer),
+            Op::StatFs => self.statfs(node, answer),
 
             Op::Open { flags, kill_suidgid } => self.open(node, flags, kill_suidgid, answer),
             Op::Create { name, flags, mode, umask, .. } => {

@@ -3,7 +3,7 @@
 use braid_vfs::{FileIndex, FileKind, Cacheable, CachedAttributes, LookupResult, RenameMode, User};
 use rustix::{fs::RenameFlags, io::Errno};
 
-use super::{Answer, Done, FileSystem, convert, errors::Refusal};
+use super::{Answer, Done, FileSystem, convert, errors::ErrnoReply};
 
 impl FileSystem {
     pub(super) fn look_up(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
@@ -13,7 +13,7 @@ impl FileSystem {
         match self.vfs.look_up(directory, name)? {
             LookupResult::Found(known) => self.entry((directory, name), &known, answer),
             LookupResult::Absent(keep) => {
-                self.hand_out_name((directory, name), &keep, |cacheable| match cacheable.name {
+                self.reply_with_name((directory, name), &keep, |cacheable| match cacheable.name {
                     true => answer.with(|reply| reply.absent(convert::name_validity(true))),
                     false => Err(Errno::NOENT.into()),
                 })
@@ -28,7 +28,7 @@ impl FileSystem {
     fn look_up_by_handle(&self, file: FileIndex, above: bool, answer: Answer<'_>) -> Done {
         let file = if above { self.vfs.parent(file) } else { Ok(file) };
         let found = file.and_then(|file| self.vfs.attributes(file, None));
-        let found = found.map_err(|error| match Refusal::from(error) {
+        let found = found.map_err(|error| match ErrnoReply::from(error) {
             // The same error as of a name that does not exist.
             gone if gone.errno() == Errno::STALE => Errno::NOENT.into(),
             other => other,
@@ -129,7 +129,7 @@ impl FileSystem {
         // it in the new directory, from before the rename on.
         let keep = self.vfs.lease_for_renamed(to.0);
         self.vfs.rename(from, to, mode)?;
-        let (done, is_cacheable) = self.hand_out_name(to, &keep, |cacheable| {
+        let (done, is_cacheable) = self.reply_with_name(to, &keep, |cacheable| {
             // Before the reply: after it the kernel may look up the old name again.
             self.forget(from);
             (answer.ok(), cacheable.name)
@@ -151,7 +151,7 @@ impl FileSystem {
     fn entry(&self, name: (FileIndex, &[u8]), known: &CachedAttributes, answer: Answer<'_>) -> Done {
         // There is no table of nodes: an entry that the kernel does not accept leaves nothing
         // behind.
-        self.hand_out_name(name, &known.leases, |cacheable| {
+        self.reply_with_name(name, &known.leases, |cacheable| {
             // The attributes of a directory are recalled with its own lease. The kernel may have no
             // node of it yet then, and the recall does not wait for this reply. So they are not
             // cacheable here; the kernel asks for them by the node.

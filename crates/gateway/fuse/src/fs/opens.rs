@@ -46,7 +46,7 @@ impl FileSystem {
             truncate: flags.contains(OFlags::TRUNC),
         };
         let (opened, _) = self.vfs.create(user, directory, name, &new)?;
-        self.hand_out_name((directory, name), &opened.known.leases, |cacheable| {
+        self.reply_with_name((directory, name), &opened.known.leases, |cacheable| {
             self.created(&opened, cacheable, answer)
         })
     }

@@ -3,7 +3,7 @@
 
 use super::device::Device;
 use super::encode::Message;
-use super::uring::Slot;
+use super::uring::RingEntry;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) enum Channel {
     /// `/dev/fuse`.
     Device(Arc<Device>),
     /// io_uring.
-    Ring(Arc<Slot>),
+    Ring(Arc<RingEntry>),
 }
 
 impl Channel {
@@ -44,12 +44,12 @@ impl Channel {
 
     /// Replies EINTR while the handler may still be running, from any thread. The caller has
     /// claimed the reply.
-    pub(super) fn desert(&self, unique: u64) {
+    pub(super) fn answer_interrupted(&self, unique: u64) {
         match self {
             Self::Device(device) => {
                 let _ = device.send(Message::new(unique, -Errno::INTR.raw_os_error()));
             }
-            Self::Ring(slot) => slot.desert(unique),
+            Self::Ring(slot) => slot.answer_interrupted(unique),
         }
     }
 }

@@ -3,14 +3,14 @@
 use super::abi::{BUFFER_HEADER_BYTES, MINOR_OLDEST};
 use super::channel::Channel;
 use super::device::Device;
-use super::init::{Agreed, Offer, offer, ours};
+use super::init::{InitOutcome, Offer, offer, ours};
 use super::interrupt::Interrupts;
 use super::invalidator::{Bounds, Invalidators};
-use super::pages::Pages;
+use super::page_buffer::PageBuffer;
 use super::uring::{IoUring, NoIoUring, Rings, Transport, plan};
 use super::worker::{Pool, PoolOptions};
 use super::{
-    Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply,
+    ProtocolOptions, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply,
     Request,
 };
 use rustix::io::Errno;
@@ -63,7 +63,7 @@ pub enum StartError {
 pub(super) struct Connection {
     pool: Arc<Pool>,
     kernel: KernelFeatures,
-    agreed: Agreed,
+    agreed: InitOutcome,
     rings: Result<Arc<Rings>, NoIoUring>,
 }
 
@@ -146,7 +146,7 @@ fn allowed<T>(
 }
 
 /// The result of INIT: what the kernel offers, what was agreed, and the number of io_uring queues.
-type Negotiated = (KernelFeatures, Agreed, Result<u16, NoIoUring>);
+type Negotiated = (KernelFeatures, InitOutcome, Result<u16, NoIoUring>);
 
 /// Answers INIT, until both sides use the same major version.
 fn negotiate(
@@ -155,11 +155,11 @@ fn negotiate(
     io_uring: IoUring,
 ) -> Result<Negotiated, StartError> {
     let channel = Channel::Device(Arc::clone(device));
-    let mut buffer = Pages::new(FIRST_BYTES + BUFFER_HEADER_BYTES);
+    let mut buffer = PageBuffer::new(FIRST_BYTES + BUFFER_HEADER_BYTES);
     let interrupts = Arc::new(Interrupts::default());
     loop {
         let bytes = first(device, buffer.bytes())?;
-        let request = Request::parse(bytes, Dialect::default())?;
+        let request = Request::parse(bytes, ProtocolOptions::default())?;
         let reply = Reply::new(&channel, &interrupts, Interrupt::new(0, None), &request.header);
         let Operation::Init { major, minor, read_ahead_bytes_max, flags } = request.operation
         else {
@@ -167,7 +167,7 @@ fn negotiate(
             return Err(StartError::NoInit(request.header.opcode));
         };
         match offer(major, minor, read_ahead_bytes_max, flags) {
-            Offer::Newer => reply.tell(ours).map_err(|refused| io::Error::from(refused.0))?,
+            Offer::Newer => reply.send_fixed(ours).map_err(|refused| io::Error::from(refused.0))?,
             Offer::TooOld => {
                 reply.error(Errno::PROTO);
                 return Err(StartError::TooOld { major, minor });
@@ -178,9 +178,9 @@ fn negotiate(
                 if queues.is_ok() {
                     wanted.features |= Features::OVER_IO_URING;
                 }
-                let agreed = Agreed::new(&kernel, &wanted, page_bytes());
+                let agreed = InitOutcome::new(&kernel, &wanted, page_bytes());
                 reply
-                    .tell(|message| agreed.encode(&kernel, message))
+                    .send_fixed(|message| agreed.encode(&kernel, message))
                     .map_err(|refused| io::Error::from(refused.0))?;
                 return Ok((kernel, agreed, queues));
             }

@@ -2,7 +2,7 @@
 
 use super::abi::{MAJOR, MINOR, MINOR_OLDEST};
 use super::encode::Message;
-use super::{Dialect, Features, KernelFeatures, Wanted};
+use super::{ProtocolOptions, Features, KernelFeatures, Wanted};
 use std::time::Duration;
 
 /// Features that this code always needs.
@@ -43,7 +43,7 @@ pub(super) fn offer(major: u32, minor: u32, read_ahead_bytes_max: u32, flags: u6
 
 /// The outcome of INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Agreed {
+pub(super) struct InitOutcome {
     pub(super) features: Features,
     pub(super) request_bytes_max: u32,
     pub(super) read_ahead_bytes: u32,
@@ -53,7 +53,7 @@ pub(super) struct Agreed {
     page_bytes: u32,
 }
 
-impl Agreed {
+impl InitOutcome {
     pub(super) fn new(kernel: &KernelFeatures, wanted: &Wanted, page_bytes: u32) -> Self {
         let timeout = wanted.request_timeout.filter(|time| !time.is_zero());
         let mut features = wanted.features | ALWAYS;
@@ -74,8 +74,8 @@ impl Agreed {
         }
     }
 
-    pub(super) fn dialect(&self) -> Dialect {
-        Dialect { setxattr_ext: self.features.contains(Features::SETXATTR_EXT) }
+    pub(super) fn protocol_options(&self) -> ProtocolOptions {
+        ProtocolOptions { setxattr_ext: self.features.contains(Features::SETXATTR_EXT) }
     }
 
     /// `fuse_init_out`, 64 bytes.
@@ -124,7 +124,7 @@ mod tests {
         let offered = ALWAYS | Features::ASYNC_READ | Features::WRITEBACK_CACHE;
         let wanted =
             Wanted { features: Features::ASYNC_READ | Features::POSIX_ACL, ..Wanted::default() };
-        let agreed = Agreed::new(&kernel(offered), &wanted, PAGE);
+        let agreed = InitOutcome::new(&kernel(offered), &wanted, PAGE);
         assert_eq!(agreed.features, ALWAYS | Features::ASYNC_READ);
     }
 
@@ -132,11 +132,11 @@ mod tests {
     fn a_request_timeout_is_agreed_only_where_the_kernel_has_it() {
         let wanted =
             Wanted { request_timeout: Some(Duration::from_millis(45_001)), ..Wanted::default() };
-        let with = Agreed::new(&kernel(ALWAYS | Features::REQUEST_TIMEOUT), &wanted, PAGE);
+        let with = InitOutcome::new(&kernel(ALWAYS | Features::REQUEST_TIMEOUT), &wanted, PAGE);
         assert!(with.features.contains(Features::REQUEST_TIMEOUT));
         assert_eq!(with.request_timeout_s, 46);
         assert!(
-            !Agreed::new(&kernel(ALWAYS), &wanted, PAGE)
+            !InitOutcome::new(&kernel(ALWAYS), &wanted, PAGE)
                 .features
                 .contains(Features::REQUEST_TIMEOUT)
         );
@@ -153,7 +153,7 @@ mod tests {
         };
         let kernel = kernel(offered);
         let mut message = Message::new(2, 0);
-        Agreed::new(&kernel, &wanted, PAGE).encode(&kernel, &mut message);
+        InitOutcome::new(&kernel, &wanted, PAGE).encode(&kernel, &mut message);
         let bytes = message.finish(0);
         assert_eq!(bytes.len(), 16 + 64);
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[16 + at..20 + at].try_into().unwrap());

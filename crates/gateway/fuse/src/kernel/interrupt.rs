@@ -49,17 +49,17 @@ type Wake = Arc<dyn Fn() + Send + Sync>;
 /// Whether the process that waits for a reply got a signal. Clones share their state.
 #[derive(Clone)]
 pub struct Interrupt {
-    state: Arc<State>,
+    state: Arc<InterruptState>,
 }
 
-struct State {
+struct InterruptState {
     /// The thread that waits, as in `/proc`; 0: it cannot be seen.
     thread: u32,
     signalled: AtomicBool,
     killed: AtomicBool,
     answered: AtomicBool,
     /// If the watcher may reply: the channel and unique of the request.
-    deserts: Option<(Channel, u64)>,
+    abandonable: Option<(Channel, u64)>,
     wakes: Mutex<Wakes>,
 }
 
@@ -72,7 +72,7 @@ struct Wakes {
 /// Removes the callback when dropped.
 #[must_use = "dropping it removes the callback"]
 pub struct SignalGuard {
-    state: Arc<State>,
+    state: Arc<InterruptState>,
     number: u64,
 }
 
@@ -82,12 +82,12 @@ impl Interrupt {
     pub(super) fn new(thread: u32, deserts: Option<(Channel, u64)>) -> Self {
         let [signalled, killed, answered] = [const { AtomicBool::new(false) }; 3];
         Self {
-            state: Arc::new(State {
+            state: Arc::new(InterruptState {
                 thread,
                 signalled,
                 killed,
                 answered,
-                deserts,
+                abandonable: deserts,
                 wakes: Mutex::default(),
             }),
         }
@@ -136,14 +136,14 @@ impl fmt::Debug for Interrupt {
     }
 }
 
-impl State {
+impl InterruptState {
     /// Records a signal. Whether the watcher must check the process.
     fn signal(&self) -> bool {
         let killed = process::is_being_killed(self.thread);
         self.killed.store(killed, Ordering::Release);
         self.signalled.store(true, Ordering::Release);
         self.wake();
-        (!killed || self.deserts.is_some()) && self.thread != 0
+        (!killed || self.abandonable.is_some()) && self.thread != 0
     }
 
     /// Checks the process again. Whether to check once more.
@@ -158,14 +158,14 @@ impl State {
         }
         self.killed.store(true, Ordering::Release);
         self.wake();
-        self.deserts.is_some()
+        self.abandonable.is_some()
     }
 
     fn desert(&self) {
-        if let Some((channel, unique)) = &self.deserts
+        if let Some((channel, unique)) = &self.abandonable
             && !self.answered.swap(true, Ordering::AcqRel)
         {
-            channel.desert(*unique);
+            channel.answer_interrupted(*unique);
         }
     }
 

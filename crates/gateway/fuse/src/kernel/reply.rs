@@ -35,7 +35,7 @@ pub struct Opened {
 /// handle: the handler must undo them.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("sending a reply to the kernel failed: {0}")]
-pub struct NotTaken(pub Errno);
+pub struct ReplyRejected(pub Errno);
 
 impl Reply {
     /// `interrupt` has whether the request was answered already.
@@ -50,34 +50,34 @@ impl Reply {
     }
 
     /// LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: counts as one lookup of the node.
-    pub fn entry(self, entry: &Entry) -> Result<(), NotTaken> {
-        self.tell(|message| message.entry(entry))
+    pub fn entry(self, entry: &Entry) -> Result<(), ReplyRejected> {
+        self.send_fixed(|message| message.entry(entry))
     }
 
     /// LOOKUP of a name that does not exist, where the kernel may cache that. Otherwise the reply
     /// is `error(Errno::NOENT)`.
     pub fn absent(self, valid: Validity) {
-        let _ = self.tell(|message| message.absent(valid));
+        let _ = self.send_fixed(|message| message.absent(valid));
     }
 
     /// GETATTR, SETATTR.
     pub fn attributes(self, attributes: &Attributes, valid: Validity) {
-        let _ = self.tell(|message| message.attributes_valid(attributes, valid));
+        let _ = self.send_fixed(|message| message.attributes_valid(attributes, valid));
     }
 
     /// STATX.
     pub fn extended_stat(self, stat: &ExtendedStat, valid: Validity) {
-        let _ = self.tell(|message| message.extended(stat, valid));
+        let _ = self.send_fixed(|message| message.extended(stat, valid));
     }
 
     /// OPEN, OPENDIR.
-    pub fn opened(self, opened: Opened) -> Result<(), NotTaken> {
-        self.tell(|message| message.opened(&opened))
+    pub fn opened(self, opened: Opened) -> Result<(), ReplyRejected> {
+        self.send_fixed(|message| message.opened(&opened))
     }
 
     /// CREATE, TMPFILE.
-    pub fn created(self, entry: &Entry, opened: Opened) -> Result<(), NotTaken> {
-        self.tell(|message| message.entry(entry).opened(&opened))
+    pub fn created(self, entry: &Entry, opened: Opened) -> Result<(), ReplyRejected> {
+        self.send_fixed(|message| message.entry(entry).opened(&opened))
     }
 
     /// READ, READLINK, GETXATTR and LISTXATTR with a size. A READ that is shorter than asked ends
@@ -107,7 +107,7 @@ impl Reply {
     pub fn piped(
         self,
         send: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<(), ReplyRejected> {
         self.send(|channel, _| {
             let device = channel.device().ok_or(Errno::OPNOTSUPP)?;
             send(device.fd().as_fd())
@@ -117,7 +117,7 @@ impl Reply {
 
     /// WRITE: bytes written.
     pub fn written(self, bytes: u32) {
-        let _ = self.tell(|message| message.u32(bytes).u32(0));
+        let _ = self.send_fixed(|message| message.u32(bytes).u32(0));
     }
 
     /// COPY_FILE_RANGE: bytes copied.
@@ -127,43 +127,43 @@ impl Reply {
         // continue.
         let narrow = u32::try_from(bytes).unwrap_or(!0xfff);
         let _ =
-            self.tell(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
+            self.send_fixed(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
     }
 
     /// STATFS.
     pub fn space(self, space: &SpaceStat) {
-        let _ = self.tell(|message| message.space(space));
+        let _ = self.send_fixed(|message| message.space(space));
     }
 
     /// GETXATTR and LISTXATTR with size 0: how long the value is.
     pub fn xattr_size(self, bytes: u32) {
-        let _ = self.tell(|message| message.u32(bytes).u32(0));
+        let _ = self.send_fixed(|message| message.u32(bytes).u32(0));
     }
 
     /// READDIR, READDIRPLUS. An empty listing: the end.
-    pub fn directory(self, listing: &DirectoryBuffer) -> Result<(), NotTaken> {
+    pub fn directory(self, listing: &DirectoryBuffer) -> Result<(), ReplyRejected> {
         let data = [IoSlice::new(listing.as_bytes())];
         self.send(|channel, unique| channel.send_data(Message::new(unique, 0), &data))
     }
 
     /// GETLK: the conflicting lock.
     pub fn lock(self, conflict: Option<&Lock>) {
-        let _ = self.tell(|message| message.lock(conflict));
+        let _ = self.send_fixed(|message| message.lock(conflict));
     }
 
     /// LSEEK: the offset found.
     pub fn position(self, offset: u64) {
-        let _ = self.tell(|message| message.u64(offset));
+        let _ = self.send_fixed(|message| message.u64(offset));
     }
 
     /// BMAP.
     pub fn block(self, block: u64) {
-        let _ = self.tell(|message| message.u64(block));
+        let _ = self.send_fixed(|message| message.u64(block));
     }
 
     /// POLL: the ready events.
     pub fn events(self, events: u32) {
-        let _ = self.tell(|message| message.u32(events).u32(0));
+        let _ = self.send_fixed(|message| message.u32(events).u32(0));
     }
 
     /// IOCTL: its result, and data for the caller.
@@ -177,7 +177,7 @@ impl Reply {
 
     /// Success without data.
     pub fn ok(self) {
-        let _ = self.tell(|message| message);
+        let _ = self.send_fixed(|message| message);
     }
 
     /// The request failed.
@@ -185,10 +185,10 @@ impl Reply {
         self.fail(error);
     }
 
-    pub(super) fn tell(
+    pub(super) fn send_fixed(
         self,
         fill: impl FnOnce(&mut Message) -> &mut Message,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<(), ReplyRejected> {
         self.send(|channel, unique| {
             let mut message = Message::new(unique, 0);
             fill(&mut message);
@@ -196,11 +196,11 @@ impl Reply {
         })
     }
 
-    fn send(self, send: impl FnOnce(&Channel, u64) -> Result<(), Errno>) -> Result<(), NotTaken> {
+    fn send(self, send: impl FnOnce(&Channel, u64) -> Result<(), Errno>) -> Result<(), ReplyRejected> {
         self.interrupts.remove(self.unique);
         if !self.interrupt.claim_answer() {
             // The process was killed, and the watcher has replied.
-            return Err(NotTaken(Errno::INTR));
+            return Err(ReplyRejected(Errno::INTR));
         }
         send(&self.channel, self.unique).map_err(|error| self.not_taken(error))
     }
@@ -219,7 +219,7 @@ impl Reply {
             .map_err(|error| self.not_taken(error));
     }
 
-    fn not_taken(&self, error: Errno) -> NotTaken {
+    fn not_taken(&self, error: Errno) -> ReplyRejected {
         // ENOENT: the request was aborted; ENODEV, ECONNABORTED: the mount has ended. Neither is a
         // fault.
         if !matches!(error, Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) {
@@ -229,7 +229,7 @@ impl Reply {
                 "sending a reply failed: the kernel refused it"
             );
         }
-        NotTaken(error)
+        ReplyRejected(error)
     }
 }
 

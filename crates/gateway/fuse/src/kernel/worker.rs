@@ -16,12 +16,12 @@
 use super::abi::{BUFFER_HEADER_BYTES, opcode};
 use super::channel::Channel;
 use super::clone::clone_device;
-use super::demand::Demand;
+use super::worker_count::WorkerDemand;
 use super::device::Device;
-use super::init::Agreed;
+use super::init::InitOutcome;
 use super::interrupt::Interrupts;
-use super::pages::Pages;
-use super::{Call, Dialect, Forget, Handler, Header, Interrupt, Operation, Reply, Request};
+use super::page_buffer::PageBuffer;
+use super::{Call, ProtocolOptions, Forget, Handler, Header, Interrupt, Operation, Reply, Request};
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::AsRawFd;
@@ -55,11 +55,11 @@ pub(super) struct Pool {
     device: Arc<Device>,
     handler: Arc<dyn Handler>,
     interrupts: Arc<Interrupts>,
-    dialect: Dialect,
+    dialect: ProtocolOptions,
     request_bytes_max: usize,
     options: PoolOptions,
     began: Instant,
-    demand: Demand,
+    demand: WorkerDemand,
     idle: AtomicUsize,
     workers: AtomicUsize,
     full: AtomicBool,
@@ -71,18 +71,18 @@ impl Pool {
     pub(super) fn new(
         device: Arc<Device>,
         handler: Arc<dyn Handler>,
-        agreed: &Agreed,
+        agreed: &InitOutcome,
         options: PoolOptions,
     ) -> Arc<Self> {
         Arc::new(Self {
             device,
             handler,
             interrupts: Arc::default(),
-            dialect: agreed.dialect(),
+            dialect: agreed.protocol_options(),
             request_bytes_max: usize::try_from(agreed.request_bytes_max).unwrap_or(usize::MAX),
             options,
             began: Instant::now(),
-            demand: Demand::default(),
+            demand: WorkerDemand::default(),
             idle: AtomicUsize::new(0),
             workers: AtomicUsize::new(0),
             full: AtomicBool::new(false),
@@ -109,7 +109,7 @@ impl Pool {
         self.options
     }
 
-    pub(super) fn dialect(&self) -> Dialect {
+    pub(super) fn protocol_options(&self) -> ProtocolOptions {
         self.dialect
     }
 
@@ -195,16 +195,16 @@ impl fmt::Debug for Pool {
 struct Worker {
     pool: Arc<Pool>,
     device: Arc<Device>,
-    input: Pages,
-    scratch: Pages,
+    input: PageBuffer,
+    scratch: PageBuffer,
 }
 
 impl Worker {
     fn new(pool: Arc<Pool>) -> Self {
         let device = own_device(&pool);
         let (input, scratch) = (
-            Pages::new(pool.request_bytes_max + BUFFER_HEADER_BYTES),
-            Pages::new(pool.request_bytes_max),
+            PageBuffer::new(pool.request_bytes_max + BUFFER_HEADER_BYTES),
+            PageBuffer::new(pool.request_bytes_max),
         );
         Self { pool, device, input, scratch }
     }
@@ -213,7 +213,7 @@ impl Worker {
         while self.pool.stay() {
             let taken = self.take();
             let others_idle = self.pool.idle.fetch_sub(1, Ordering::AcqRel) - 1;
-            self.pool.demand.took(self.pool.workers().saturating_sub(others_idle));
+            self.pool.demand.note_request(self.pool.workers().saturating_sub(others_idle));
             let Some(bytes) = taken else {
                 self.pool.finish();
                 break;
@@ -253,7 +253,7 @@ impl Worker {
                     &channel,
                     request,
                     self.scratch.bytes(),
-                    Deserting::IfNothingChanges,
+                    Abandonable::IfNothingChanges,
                 );
             }
             Err(error) => refuse(&self.pool, &channel, Header::parse(bytes), bytes.len(), error),
@@ -284,7 +284,7 @@ fn own_device(pool: &Pool) -> Arc<Device> {
 
 /// Whether a request may be answered EINTR before its handler is done ([`super::interrupt`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deserting {
+pub(super) enum Abandonable {
     /// If the request changes nothing.
     IfNothingChanges,
     /// Never: the handler works in memory that the reply gives to the kernel.
@@ -297,7 +297,7 @@ pub(super) fn dispatch(
     channel: &Channel,
     request: Request<'_>,
     scratch: &mut [u8],
-    deserting: Deserting,
+    deserting: Abandonable,
 ) {
     let header = request.header;
     match &request.operation {
@@ -310,7 +310,7 @@ pub(super) fn dispatch(
         Operation::Unknown if header.opcode == opcode::NOTIFY_REPLY => return,
         _ => {}
     }
-    let deserts = deserting == Deserting::IfNothingChanges && request.operation.changes_nothing();
+    let deserts = deserting == Abandonable::IfNothingChanges && request.operation.changes_nothing();
     let deserts = deserts.then(|| (channel.clone(), header.unique));
     let interrupt = Interrupt::new(header.pid, deserts);
     pool.interrupts.register(header.unique, &interrupt);

@@ -61,7 +61,7 @@ impl Groups<'_> {
 
 /// Results of INIT that change how requests are parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dialect {
+pub struct ProtocolOptions {
     /// SETXATTR has the longer arguments (`SETXATTR_EXT`).
     pub setxattr_ext: bool,
 }
@@ -133,7 +133,7 @@ impl Header {
 
 impl<'a> Request<'a> {
     /// Parses one request.
-    pub fn parse(bytes: &'a [u8], dialect: Dialect) -> Result<Self, ParseError> {
+    pub fn parse(bytes: &'a [u8], dialect: ProtocolOptions) -> Result<Self, ParseError> {
         let (header, body) =
             bytes.split_at_checked(IN_HEADER_BYTES).ok_or(ParseError::NoHeader(bytes.len()))?;
         Self::parse_pieces([header, &[], body], dialect)
@@ -143,7 +143,7 @@ impl<'a> Request<'a> {
     /// them (names, data, extensions).
     pub fn parse_pieces(
         [header, fixed, rest]: [&'a [u8]; 3],
-        dialect: Dialect,
+        dialect: ProtocolOptions,
     ) -> Result<Self, ParseError> {
         let (header, extension_bytes) =
             Header::of(header, header.len() + fixed.len() + rest.len())?;
@@ -162,7 +162,7 @@ impl<'a> Request<'a> {
 fn operation<'a>(
     header: &Header,
     c: &mut Cursor<'a>,
-    dialect: Dialect,
+    dialect: ProtocolOptions,
 ) -> Result<Operation<'a>, ParseError> {
     let Header { opcode: code, node, .. } = *header;
     Ok(match code {

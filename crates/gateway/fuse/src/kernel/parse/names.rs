@@ -1,7 +1,7 @@
 //! Requests with names in them.
 
 use super::cursor::Cursor;
-use super::{Dialect, ParseError};
+use super::{ProtocolOptions, ParseError};
 use crate::kernel::Operation;
 use crate::kernel::abi::{flag, opcode};
 
@@ -57,7 +57,7 @@ fn create<'a>(code: u32, c: &mut Cursor<'a>) -> Result<Operation<'a>, ParseError
 pub(super) fn xattr<'a>(
     code: u32,
     c: &mut Cursor<'a>,
-    dialect: Dialect,
+    dialect: ProtocolOptions,
 ) -> Result<Operation<'a>, ParseError> {
     Ok(match code {
         opcode::SETXATTR => set_xattr(c, dialect)?,
@@ -70,7 +70,7 @@ pub(super) fn xattr<'a>(
     })
 }
 
-fn set_xattr<'a>(c: &mut Cursor<'a>, dialect: Dialect) -> Result<Operation<'a>, ParseError> {
+fn set_xattr<'a>(c: &mut Cursor<'a>, dialect: ProtocolOptions) -> Result<Operation<'a>, ParseError> {
     let (size, flags) = (c.u32()?, c.u32()?);
     let more = if dialect.setxattr_ext { c.first_u32(8)? } else { 0 };
     let name = c.name()?;

@@ -5,7 +5,7 @@ use crate::kernel::abi::fattr;
 use crate::kernel::{Forget, SetAttributes, SetTime, Time};
 use proptest::prelude::*;
 
-const EXT: Dialect = Dialect { setxattr_ext: true };
+const EXT: ProtocolOptions = ProtocolOptions { setxattr_ext: true };
 
 /// Puts a request together: a header, and what follows it.
 struct Bytes {
@@ -273,7 +273,7 @@ fn extended_attributes_have_two_forms() {
     let long = Bytes::new(opcode::SETXATTR).u32(&[3, 1, 1, 0]).text("user.a\0xyz");
     long.is(&value(true));
     let short = Bytes::new(opcode::SETXATTR).u32(&[3, 1]).text("user.a\0xyz").finish();
-    assert_eq!(Request::parse(&short, Dialect::default()).unwrap().operation, value(false));
+    assert_eq!(Request::parse(&short, ProtocolOptions::default()).unwrap().operation, value(false));
     Bytes::new(opcode::GETXATTR)
         .u32(&[64, 0])
         .text("n\0")

@@ -14,18 +14,18 @@
 //! 3. Each queue has reserve entries, whose thread only starts workers. So as many requests as
 //!    there may be workers can wait for servers, and the next one is still read.
 
-mod lane;
+mod worker_ring;
 mod memory;
-mod poke;
+mod requeue;
 mod processors;
 mod queue;
 mod ring;
-mod slot;
+mod ring_entry;
 mod wire;
 mod worker;
 
 pub(super) use queue::Rings;
-pub(super) use slot::Slot;
+pub(super) use ring_entry::RingEntry;
 
 use super::{Features, KernelFeatures};
 use std::fmt;

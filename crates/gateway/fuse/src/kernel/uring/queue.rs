@@ -10,11 +10,11 @@
 //! entries, it makes the kernel scan the queue again ([`super::requeue`]).
 #![allow(unsafe_code)]
 
-use super::lane::Lane;
+use super::worker_ring::WorkerRing;
 use super::memory::EntryMemory;
-use super::poke::{Poke, device_of};
+use super::requeue::{QueueRescan, device_of};
 use super::ring::{Ring, Waited};
-use super::slot::Slot;
+use super::ring_entry::RingEntry;
 use super::wire::{self, HEADER_BYTES};
 use super::worker::{self, Begin};
 use crate::kernel::device::Device;
@@ -52,7 +52,7 @@ pub(in crate::kernel) struct Rings {
     workers_max: usize,
     workers: AtomicUsize,
     full: AtomicBool,
-    pokes: Vec<Arc<Poke>>,
+    rescans: Vec<Arc<QueueRescan>>,
     /// The mount's device number. `None`: not known, with kernels before 6.16.
     mount: Option<u32>,
 }
@@ -68,7 +68,7 @@ impl Rings {
             pool: Arc::clone(pool),
             workers: AtomicUsize::new(0),
             full: AtomicBool::new(false),
-            pokes: (0..queues).map(|_| Arc::default()).collect(),
+            rescans: (0..queues).map(|_| Arc::default()).collect(),
             mount: pool.device().number().map(device_of),
         });
         let started = rings.register_all();
@@ -87,7 +87,7 @@ impl Rings {
         let (done, waiting) = mpsc::channel();
         for queue in 0..self.queues {
             let (rings, done) = (Arc::clone(self), done.clone());
-            let stands_by = move || StandBy::start(rings, queue, &done);
+            let stands_by = move || ReserveEntries::start(rings, queue, &done);
             std::thread::Builder::new().name(format!("fuse-queue-{queue}")).spawn(stands_by)?;
         }
         drop(done);
@@ -109,26 +109,26 @@ impl Rings {
     }
 
     /// A worker's ring and entry memory.
-    pub(super) fn lane(&self, ring: Ring, queue: u16, memory: &Arc<EntryMemory>) -> Lane {
-        Lane::new(ring, Arc::clone(&self.device), Arc::clone(memory), queue)
+    pub(super) fn worker_ring(&self, ring: Ring, queue: u16, memory: &Arc<EntryMemory>) -> WorkerRing {
+        WorkerRing::new(ring, Arc::clone(&self.device), Arc::clone(memory), queue)
     }
 
     /// Starts a worker that replies EINTR in place of one whose handler still runs, and takes over
     /// its entry. Whether it was started.
-    pub(super) fn adopt(self: &Arc<Self>, slot: &Arc<Slot>, unique: u64) -> bool {
+    pub(super) fn adopt(self: &Arc<Self>, slot: &Arc<RingEntry>, unique: u64) -> bool {
         self.spawn(slot.queue(), Begin::Adopt { slot: Arc::clone(slot), unique }).is_ok()
     }
 
     /// More requests may have come than there were entries: makes the kernel scan the queue again.
-    pub(super) fn poke(&self, queue: u16) {
-        if let (Some(poke), Some(device)) = (self.pokes.get(usize::from(queue)), self.mount) {
+    pub(super) fn rescan(&self, queue: u16) {
+        if let (Some(poke), Some(device)) = (self.rescans.get(usize::from(queue)), self.mount) {
             poke.begin(queue, device);
         }
     }
 
     /// Whether a request comes from such a scan.
-    pub(super) fn is_poke(&self, thread: u32) -> bool {
-        self.pokes.iter().any(|poke| poke.is_by(thread))
+    pub(super) fn is_rescan(&self, thread: u32) -> bool {
+        self.rescans.iter().any(|poke| poke.is_by(thread))
     }
 
     /// Whether there may be another worker.
@@ -154,7 +154,7 @@ impl Rings {
 }
 
 /// The reserve entries of a queue, and their thread.
-struct StandBy {
+struct ReserveEntries {
     rings: Arc<Rings>,
     queue: u16,
     ring: Ring,
@@ -162,7 +162,7 @@ struct StandBy {
     entries: Vec<Option<Arc<EntryMemory>>>,
 }
 
-impl StandBy {
+impl ReserveEntries {
     /// The body of the thread.
     fn start(rings: Arc<Rings>, queue: u16, done: &Done) {
         let begun = Self::register(rings, queue);
@@ -203,7 +203,7 @@ impl StandBy {
                     self.hand_over(tag);
                     if self.ring.unhandled() == 0 {
                         if burst >= BURST {
-                            self.rings.poke(self.queue);
+                            self.rings.rescan(self.queue);
                         }
                         burst = 0;
                     }

@@ -18,17 +18,17 @@
 //!    handler has returned.
 #![allow(unsafe_code)]
 
-use super::lane::{self, Lane};
+use super::worker_ring::{self, WorkerRing};
 use super::memory::EntryMemory;
 use super::queue::Rings;
 use super::ring::{Ring, Waited};
-use super::slot::{After, Answer, Slot, When};
+use super::ring_entry::{AfterHandler, Answer, RingEntry, AnswerTime};
 use super::wire;
 use crate::kernel::abi::opcode;
 use crate::kernel::channel::Channel;
 use crate::kernel::encode::Message;
-use crate::kernel::pages::Pages;
-use crate::kernel::worker::{Deserting, dispatch, refuse};
+use crate::kernel::page_buffer::PageBuffer;
+use crate::kernel::worker::{Abandonable, dispatch, refuse};
 use crate::kernel::{Header, Operation, Request, SpaceStat};
 use rustix::io::Errno;
 use std::io;
@@ -47,7 +47,7 @@ pub(super) enum Begin {
     /// An entry from the queue's reserve, with a request in it.
     Serve { ring: Ring, memory: Arc<EntryMemory> },
     /// The entry of another worker, whose request is answered EINTR.
-    Adopt { slot: Arc<Slot>, unique: u64 },
+    Adopt { slot: Arc<RingEntry>, unique: u64 },
 }
 
 /// The body of the thread.
@@ -59,10 +59,10 @@ pub(super) fn run(rings: &Arc<Rings>, queue: u16, begin: Begin) {
                 tracing::error!(%error, queue, "enabling a worker's ring failed: the mount ends");
                 return rings.pool.finish();
             }
-            lane::enter(rings.lane(ring, queue, &memory));
-            lane::with(Lane::take);
+            worker_ring::enter(rings.worker_ring(ring, queue, &memory));
+            worker_ring::with(WorkerRing::take);
             let mut worker = Worker::new(rings, queue, memory);
-            if let Turn::Wait = worker.serve() {
+            if let NextStep::Wait = worker.serve() {
                 worker.run();
             }
         }
@@ -72,18 +72,18 @@ pub(super) fn run(rings: &Arc<Rings>, queue: u16, begin: Begin) {
             }
         }
     }
-    lane::leave();
+    worker_ring::leave();
 }
 
-fn adopt(rings: &Arc<Rings>, slot: &Arc<Slot>, unique: u64) -> Option<Arc<EntryMemory>> {
+fn adopt(rings: &Arc<Rings>, slot: &Arc<RingEntry>, unique: u64) -> Option<Arc<EntryMemory>> {
     let Ok(ring) = Ring::new(1) else {
         slot.give_up(unique);
         return None;
     };
     let memory = slot.take_over(unique)?;
-    lane::enter(rings.lane(ring, slot.queue(), &memory));
+    worker_ring::enter(rings.worker_ring(ring, slot.queue(), &memory));
     let refused = Message::new(unique, -Errno::INTR.raw_os_error());
-    let _ = lane::with(|lane| lane.adopt(refused, unique));
+    let _ = worker_ring::with(|lane| lane.adopt(refused, unique));
     Some(memory)
 }
 
@@ -91,14 +91,14 @@ struct Worker {
     rings: Arc<Rings>,
     queue: u16,
     memory: Arc<EntryMemory>,
-    slot: Arc<Slot>,
-    input: Pages,
-    scratch: Pages,
+    slot: Arc<RingEntry>,
+    input: PageBuffer,
+    scratch: PageBuffer,
     large: bool,
 }
 
 /// What a worker does next.
-enum Turn {
+enum NextStep {
     /// It waits for a request.
     Wait,
     /// It ends.
@@ -107,15 +107,15 @@ enum Turn {
 
 impl Worker {
     fn new(rings: &Arc<Rings>, queue: u16, memory: Arc<EntryMemory>) -> Self {
-        let slot = Slot::new(rings, queue, Arc::clone(&memory));
-        let [input, scratch] = [0, 1].map(|_| Pages::new(memory.payload_bytes()));
+        let slot = RingEntry::new(rings, queue, Arc::clone(&memory));
+        let [input, scratch] = [0, 1].map(|_| PageBuffer::new(memory.payload_bytes()));
         Self { rings: Arc::clone(rings), queue, memory, slot, input, scratch, large: false }
     }
 
     fn run(mut self) {
         loop {
             let time = self.large.then_some(QUIET);
-            let Some(waited) = lane::with(|lane| lane.wait(time)) else { return };
+            let Some(waited) = worker_ring::with(|lane| lane.wait(time)) else { return };
             match waited {
                 Waited::Request(_) => {}
                 Waited::Nothing => {
@@ -135,13 +135,13 @@ impl Worker {
                         queue = self.queue,
                         "the kernel refused a ring entry: another one is registered"
                     );
-                    if lane::with(Lane::register).is_none_or(|registered| registered.is_err()) {
+                    if worker_ring::with(WorkerRing::register).is_none_or(|registered| registered.is_err()) {
                         return;
                     }
                     continue;
                 }
             }
-            if let Turn::End = self.serve() {
+            if let NextStep::End = self.serve() {
                 return;
             }
         }
@@ -150,24 +150,24 @@ impl Worker {
     /// Releases the memory of a large request.
     fn release(&mut self) {
         self.large = false;
-        lane::with(Lane::release);
+        worker_ring::with(WorkerRing::release);
         for pages in [&mut self.input, &mut self.scratch] {
-            *pages = Pages::new(self.memory.payload_bytes());
+            *pages = PageBuffer::new(self.memory.payload_bytes());
         }
     }
 
-    fn serve(&mut self) -> Turn {
-        let Some(header) = lane::with(|lane| *lane.header()) else { return Turn::End };
+    fn serve(&mut self) -> NextStep {
+        let Some(header) = worker_ring::with(|lane| *lane.header()) else { return NextStep::End };
         let payload_max = self.memory.payload_bytes();
         let arrived = match wire::arrived(&header, payload_max) {
             Ok(arrived) => arrived,
             Err(error) => {
                 tracing::error!(%error, "parsing a request of the kernel failed: the mount ends");
                 self.rings.pool.finish();
-                return Turn::End;
+                return NextStep::End;
             }
         };
-        lane::with(|lane| lane.serves(arrived.commit_id));
+        worker_ring::with(|lane| lane.serves(arrived.commit_id));
         self.large |= arrived.payload_bytes >= LARGE_BYTES;
         // SAFETY: it has a request, so it belongs to this thread until the reply.
         let payload = unsafe { self.memory.payload(arrived.payload_bytes) };
@@ -183,21 +183,21 @@ impl Worker {
         let channel = Channel::Ring(Arc::clone(&self.slot));
         let pieces = [arrived.header, arrived.fixed, rest];
         let pool = &self.rings.pool;
-        match Request::parse_pieces(pieces, pool.dialect()) {
+        match Request::parse_pieces(pieces, pool.protocol_options()) {
             _ if code == opcode::NOTIFY_REPLY => {
                 // Nothing here requests it; over a ring it needs a reply all the same.
-                self.slot.begin(arrived.commit_id, When::Afterwards);
+                self.slot.begin(arrived.commit_id, AnswerTime::Afterwards);
                 let _ = self.slot.answer(Message::new(arrived.commit_id, 0), &[]);
             }
             Ok(Request { operation: Operation::StatFs, header, .. })
-                if self.rings.is_poke(header.pid) =>
+                if self.rings.is_rescan(header.pid) =>
             {
-                self.slot.begin(header.unique, When::Now);
+                self.slot.begin(header.unique, AnswerTime::Now);
                 let mut message = Message::new(header.unique, 0);
                 message.space(&SpaceStat::default());
                 let _ = self.slot.answer(message, &[]);
-                if lane::with(Lane::has_next) == Some(true) {
-                    self.rings.poke(self.queue);
+                if worker_ring::with(WorkerRing::has_next) == Some(true) {
+                    self.rings.rescan(self.queue);
                 }
             }
             Ok(request) => {
@@ -206,7 +206,7 @@ impl Worker {
                     request.operation,
                     Operation::Read { size, .. } if size as usize >= LARGE_BYTES
                 );
-                let when = if page || in_place { When::Afterwards } else { When::Now };
+                let when = if page || in_place { AnswerTime::Afterwards } else { AnswerTime::Now };
                 self.slot.begin(request.header.unique, when);
                 let scratch = if page {
                     // SAFETY: a READ has no payload to which a reference exists above. No thread
@@ -216,7 +216,7 @@ impl Worker {
                 } else {
                     self.scratch.bytes()
                 };
-                let deserting = if page { Deserting::Never } else { Deserting::IfNothingChanges };
+                let deserting = if page { Abandonable::Never } else { Abandonable::IfNothingChanges };
                 let served = catch_unwind(AssertUnwindSafe(|| {
                     dispatch(pool, &channel, request, scratch, deserting)
                 }));
@@ -227,22 +227,22 @@ impl Worker {
             Err(error) => {
                 let (header, bytes) =
                     (Header::of_pieces(pieces), pieces.map(<[u8]>::len).iter().sum());
-                self.slot.begin(arrived.commit_id, When::Now);
+                self.slot.begin(arrived.commit_id, AnswerTime::Now);
                 refuse(pool, &channel, header, bytes, error);
                 self.slot.give_up(arrived.commit_id);
             }
         }
         match self.slot.finish() {
-            After::Committed => Turn::Wait,
-            After::Answer(answer) => self.prepare(answer),
-            After::Adopted => Turn::End,
+            AfterHandler::Committed => NextStep::Wait,
+            AfterHandler::Answer(answer) => self.prepare(answer),
+            AfterHandler::Adopted => NextStep::End,
         }
     }
 
-    fn prepare(&self, answer: Answer) -> Turn {
-        match lane::with(|lane| lane.prepare(answer)) {
-            Some(Ok(()) | Err(Errno::INVAL)) => Turn::Wait,
-            _ => Turn::End,
+    fn prepare(&self, answer: Answer) -> NextStep {
+        match worker_ring::with(|lane| lane.prepare(answer)) {
+            Some(Ok(()) | Err(Errno::INVAL)) => NextStep::Wait,
+            _ => NextStep::End,
         }
     }
 }

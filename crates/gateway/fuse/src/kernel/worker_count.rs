@@ -15,15 +15,15 @@ const WINDOW_MS: u64 = 1000;
 /// yet back from the last request. (Counting only those that serve misses threads that wait for a
 /// processor. Then a thread is started and ended for each request, at 200 µs each.)
 #[derive(Debug, Default)]
-pub(super) struct Demand {
+pub(super) struct WorkerDemand {
     peak: AtomicUsize,
     peak_before: AtomicUsize,
     window_began_ms: AtomicU64,
 }
 
-impl Demand {
+impl WorkerDemand {
     /// A request was read. `away`: the workers that do not wait for one now.
-    pub(super) fn took(&self, away: usize) {
+    pub(super) fn note_request(&self, away: usize) {
         self.peak.fetch_max(away, Ordering::Relaxed);
     }
 
@@ -48,27 +48,27 @@ mod tests {
 
     #[test]
     fn one_more_worker_than_were_away_is_kept() {
-        let demand = Demand::default();
+        let demand = WorkerDemand::default();
         assert_eq!(demand.workers(0, 0), 1);
-        demand.took(5);
-        demand.took(2);
+        demand.note_request(5);
+        demand.note_request(2);
         assert_eq!(demand.workers(10, 1), 6);
     }
 
     #[test]
     fn a_burst_is_forgotten_after_two_windows() {
-        let demand = Demand::default();
-        demand.took(5);
+        let demand = WorkerDemand::default();
+        demand.note_request(5);
         assert_eq!(demand.workers(WINDOW_MS, 1), 6);
-        demand.took(1);
+        demand.note_request(1);
         assert_eq!(demand.workers(2 * WINDOW_MS - 1, 1), 6);
         assert_eq!(demand.workers(2 * WINDOW_MS, 1), 2);
     }
 
     #[test]
     fn workers_that_still_wait_count_in_every_window() {
-        let demand = Demand::default();
-        demand.took(3);
+        let demand = WorkerDemand::default();
+        demand.note_request(3);
         for window in 1..5 {
             assert_eq!(demand.workers(window * WINDOW_MS, 3), 4);
         }

@@ -19,12 +19,12 @@ const ASKERS_MAX: usize = 8;
 
 /// The scans of one queue.
 #[derive(Debug, Default)]
-pub(super) struct Poke {
+pub(super) struct QueueRescan {
     /// The threads that send such a request now, as in request headers.
     askers: Mutex<Vec<u32>>,
 }
 
-impl Poke {
+impl QueueRescan {
     /// Whether a request was sent here.
     pub(super) fn is_by(&self, thread: u32) -> bool {
         self.askers().contains(&thread)

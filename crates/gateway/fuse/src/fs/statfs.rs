@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: u32 = braid_types::limits::NAME_BYTES_MAX as u32;
 impl FileSystem {
     /// The free space; below a directory with a quota, what the quota leaves, as XFS shows it for a
     /// project.
-    pub(super) fn space(&self, at: FileIndex, answer: Answer<'_>) -> Done {
+    pub(super) fn statfs(&self, at: FileIndex, answer: Answer<'_>) -> Done {
         let free = self.vfs.free_space(at)?;
         let files_free = free.files_max.map_or(FILES_FREE, |max| max.saturating_sub(free.files));
         let available = free.available_bytes / u64::from(UNIT_BYTES);

@@ -7,7 +7,7 @@
 
 use super::memory::EntryMemory;
 use super::ring::{Ring, Waited};
-use super::slot::{Answer, Data};
+use super::ring_entry::{Answer, AnswerData};
 use super::wire::{self, HEADER_BYTES};
 use crate::kernel::abi::OUT_HEADER_BYTES;
 use crate::kernel::device::Device;
@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 thread_local! {
-    static LANE: RefCell<Option<Lane>> = const { RefCell::new(None) };
+    static LANE: RefCell<Option<WorkerRing>> = const { RefCell::new(None) };
 }
 
 /// See the module.
-pub(super) struct Lane {
+pub(super) struct WorkerRing {
     ring: Ring,
     device: Arc<Device>,
     memory: Arc<EntryMemory>,
@@ -39,7 +39,7 @@ pub(super) struct Lane {
 /// A worker's ring has one entry.
 const TAG: u64 = 0;
 
-impl Lane {
+impl WorkerRing {
     pub(super) fn new(
         ring: Ring,
         device: Arc<Device>,
@@ -112,8 +112,8 @@ impl Lane {
     /// As `commit`, in the call that waits for the next request.
     pub(super) fn prepare(&mut self, answer: Answer) -> Result<(), Errno> {
         let put = match answer.data {
-            Data::Copied(data) => self.put(answer.message, &[IoSlice::new(&data)]),
-            Data::InPlace(bytes) => self.put_header(answer.message, bytes),
+            AnswerData::Copied(data) => self.put(answer.message, &[IoSlice::new(&data)]),
+            AnswerData::InPlace(bytes) => self.put_header(answer.message, bytes),
         };
         let (at, commit_id) = (self.at(), self.commit_id);
         self.ring.prepare_commit(at, commit_id, TAG).and(put)
@@ -171,7 +171,7 @@ impl Lane {
 }
 
 /// Sets the ring of this thread.
-pub(super) fn enter(lane: Lane) {
+pub(super) fn enter(lane: WorkerRing) {
     LANE.set(Some(lane));
 }
 
@@ -181,7 +181,7 @@ pub(super) fn leave() {
 }
 
 /// Uses the ring of this thread. `None`: it has none.
-pub(super) fn with<R>(use_it: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+pub(super) fn with<R>(use_it: impl FnOnce(&mut WorkerRing) -> R) -> Option<R> {
     LANE.with_borrow_mut(|lane| lane.as_mut().map(use_it))
 }
 

@@ -33,7 +33,7 @@ const RECALLED_MAX: usize = 65_536;
 
 /// The names that one mount's kernel may cache.
 #[derive(Debug, Default)]
-pub(super) struct Given(Mutex<State>);
+pub(super) struct KernelNames(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -58,7 +58,7 @@ struct Names {
 
 /// The noted names of a directory.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenNames {
     pub(super) names: Vec<Box<[u8]>>,
     /// The time of the last reply.
     pub(super) last: Instant,
@@ -66,13 +66,13 @@ pub(super) struct Taken {
 
 /// While this exists the kernel holds the locks of these directories.
 #[derive(Debug)]
-pub(super) struct Locked<'g> {
-    noted: &'g Given,
+pub(super) struct DirectoryLocks<'g> {
+    noted: &'g KernelNames,
     directories: [FileIndex; 2],
     since: Instant,
 }
 
-impl Given {
+impl KernelNames {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,7 +128,7 @@ impl Given {
 
     /// Takes the names of a directory that the kernel must expire. Nothing of it is cacheable for a
     /// while.
-    pub(super) fn take(&self, directory: FileIndex, now: Instant) -> Option<Taken> {
+    pub(super) fn take(&self, directory: FileIndex, now: Instant) -> Option<TakenNames> {
         let mut state = self.state();
         if state.recalled.len() >= RECALLED_MAX && is_time(&mut state.recalled_tidied, now) {
             state.recalled.retain(|_, at| now.saturating_duration_since(*at) < QUIET);
@@ -140,17 +140,17 @@ impl Given {
         state.notes -= names.len() + 1;
         let names =
             names.into_iter().filter(|(_, at)| is_usable(*at, now)).map(|(name, _)| name).collect();
-        is_usable(last, now).then_some(Taken { names, last })
+        is_usable(last, now).then_some(TakenNames { names, last })
     }
 
     /// A request has come for which the kernel waits with these directories locked. For one
     /// directory, name it twice.
-    pub(super) fn locked(&self, directories: [FileIndex; 2], since: Instant) -> Locked<'_> {
+    pub(super) fn locked(&self, directories: [FileIndex; 2], since: Instant) -> DirectoryLocks<'_> {
         let mut state = self.state();
         directories
             .iter()
             .for_each(|directory| state.locked.entry(*directory).or_default().push(since));
-        Locked { noted: self, directories, since }
+        DirectoryLocks { noted: self, directories, since }
     }
 
     /// Whether the kernel has held the directory's lock since before `then` and waits for this
@@ -190,7 +190,7 @@ fn is_usable(noted: Instant, now: Instant) -> bool {
     now.saturating_duration_since(noted) < USABLE
 }
 
-impl Drop for Locked<'_> {
+impl Drop for DirectoryLocks<'_> {
     fn drop(&mut self) {
         let mut state = self.noted.state();
         for directory in self.directories {
@@ -212,7 +212,7 @@ mod tests {
     const ONE: FileIndex = FileIndex(7);
     const OTHER: FileIndex = FileIndex(8);
 
-    fn names(taken: Option<Taken>) -> Vec<Box<[u8]>> {
+    fn names(taken: Option<TakenNames>) -> Vec<Box<[u8]>> {
         let mut names = taken.map(|taken| taken.names).unwrap_or_default();
         names.sort();
         names
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_recall_finds_each_name_of_its_directory_once() {
-        let (noted, now) = (Given::default(), Instant::now());
+        let (noted, now) = (KernelNames::default(), Instant::now());
         for (directory, name) in [(ONE, b"a"), (ONE, b"b"), (ONE, b"a"), (OTHER, b"c")] {
             assert!(noted.note(directory, Some(name), now));
         }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn after_a_recall_nothing_of_a_directory_is_cacheable_for_a_while() {
-        let (noted, now) = (Given::default(), Instant::now());
+        let (noted, now) = (KernelNames::default(), Instant::now());
         assert!(noted.take(ONE, now).is_none());
         assert!(
             !noted.note(ONE, Some(b"a"), now + QUIET / 2)
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn remembered_recalls_are_bounded_and_expired_ones_are_removed_first() {
-        let (noted, now) = (Given::default(), Instant::now());
+        let (noted, now) = (KernelNames::default(), Instant::now());
         (0..2 * RECALLED_MAX as u64).for_each(|number| drop(noted.take(FileIndex(number), now)));
         assert_eq!(noted.state().recalled.len(), RECALLED_MAX);
         noted.take(OTHER, now + QUIET);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn cacheable_names_are_bounded_and_expired_ones_make_space() {
-        let (noted, now) = (Given::default(), Instant::now());
+        let (noted, now) = (KernelNames::default(), Instant::now());
         let note = |number: usize, at| noted.note(ONE, Some(format!("{number}").as_bytes()), at);
         assert!((0..NOTES_MAX - 2).all(|number| note(number, now)));
         assert!(!note(NOTES_MAX, now) && !noted.note(OTHER, None, now));
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_recall_leaves_out_names_that_the_kernel_cannot_use_any_more() {
-        let (noted, now) = (Given::default(), Instant::now());
+        let (noted, now) = (KernelNames::default(), Instant::now());
         assert!(noted.note(ONE, Some(b"a"), now) && noted.note(ONE, Some(b"b"), now + USABLE / 2));
         assert!(noted.note(OTHER, Some(b"c"), now));
         assert_eq!(names(noted.take(ONE, now + USABLE)), [b"b".as_slice().into()]);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_directory_with_cacheable_attributes_only_is_taken_without_names() {
-        let (noted, now) = (Given::default(), Instant::now());
+        let (noted, now) = (KernelNames::default(), Instant::now());
         assert!(noted.note(ONE, None, now));
         assert!(noted.take(ONE, now).is_some_and(|taken| taken.names.is_empty()));
         assert!(noted.take(ONE, now).is_none());
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_locked_until_the_last_request_is_done() {
-        let (noted, now) = (Given::default(), Instant::now());
+        let (noted, now) = (KernelNames::default(), Instant::now());
         let is_locked = |directory, then| noted.is_locked_since(directory, Some(then));
         let (first, second) =
             (noted.locked([ONE, ONE], now), noted.locked([ONE, OTHER], now + QUIET));

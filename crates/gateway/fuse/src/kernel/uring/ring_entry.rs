@@ -12,7 +12,7 @@
 //!    ([`crate::kernel::Interrupt`]).
 //! 2. Only the worker's own thread, or the thread that adopts its entry, uses the entry's memory.
 
-use super::lane;
+use super::worker_ring;
 use super::memory::EntryMemory;
 use super::queue::Rings;
 use crate::kernel::encode::Message;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
 
 /// See the module.
-pub(in crate::kernel) struct Slot {
+pub(in crate::kernel) struct RingEntry {
     thread: ThreadId,
     queue: u16,
     memory: Arc<EntryMemory>,
@@ -34,7 +34,7 @@ pub(in crate::kernel) struct Slot {
 
 /// When a reply is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum AnswerTime {
     /// In the call of [`crate::kernel::Reply`], so that it is ordered against notifications.
     Now,
     /// After the handler has returned: it works in the entry's memory.
@@ -47,7 +47,7 @@ pub(super) enum When {
 )]
 enum State {
     Idle,
-    Serving { unique: u64, when: When },
+    Serving { unique: u64, when: AnswerTime },
     Answered(Answer),
     Committed,
     Adopted,
@@ -56,10 +56,10 @@ enum State {
 /// A reply that waits for its worker.
 pub(super) struct Answer {
     pub(super) message: Message,
-    pub(super) data: Data,
+    pub(super) data: AnswerData,
 }
 
-pub(super) enum Data {
+pub(super) enum AnswerData {
     /// This number of bytes, in the payload already.
     InPlace(usize),
     Copied(Vec<u8>),
@@ -67,7 +67,7 @@ pub(super) enum Data {
 
 /// What a worker does after a handler has returned.
 #[allow(clippy::large_enum_variant, reason = "moved once; a reply must not cost an allocation")]
-pub(super) enum After {
+pub(super) enum AfterHandler {
     /// Nothing: the kernel has the reply.
     Committed,
     /// It commits this reply.
@@ -76,7 +76,7 @@ pub(super) enum After {
     Adopted,
 }
 
-impl Slot {
+impl RingEntry {
     /// The entry of this thread.
     pub(super) fn new(rings: &Arc<Rings>, queue: u16, memory: Arc<EntryMemory>) -> Arc<Self> {
         let (thread, rings) = (std::thread::current().id(), Arc::downgrade(rings));
@@ -91,20 +91,20 @@ impl Slot {
     }
 
     /// A request came.
-    pub(super) fn begin(&self, unique: u64, when: When) {
+    pub(super) fn begin(&self, unique: u64, when: AnswerTime) {
         *self.state() = State::Serving { unique, when };
     }
 
     /// The handler has returned. Waits if its reply moved to another thread.
-    pub(super) fn finish(&self) -> After {
+    pub(super) fn finish(&self) -> AfterHandler {
         let state = self.state();
         let serving = |state: &mut State| matches!(state, State::Serving { .. });
         let mut state =
             self.changed.wait_while(state, serving).unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, State::Idle) {
-            State::Answered(answer) => After::Answer(answer),
-            State::Adopted => After::Adopted,
-            State::Idle | State::Committed | State::Serving { .. } => After::Committed,
+            State::Answered(answer) => AfterHandler::Answer(answer),
+            State::Adopted => AfterHandler::Adopted,
+            State::Idle | State::Committed | State::Serving { .. } => AfterHandler::Committed,
         }
     }
 
@@ -117,10 +117,10 @@ impl Slot {
         let mut state = self.state();
         let State::Serving { when, .. } = *state else { return Err(Errno::NOENT) };
         let own = std::thread::current().id() == self.thread;
-        if own && when == When::Now {
+        if own && when == AnswerTime::Now {
             *state = State::Committed;
             drop(state);
-            return lane::commit(message, data);
+            return worker_ring::commit(message, data);
         }
         *state = State::Answered(Answer { message, data: self.to_answer(data) });
         drop(state);
@@ -131,18 +131,18 @@ impl Slot {
     }
 
     /// The data of a reply. Bytes that the handler put into the payload stay there.
-    fn to_answer(&self, data: &[IoSlice<'_>]) -> Data {
+    fn to_answer(&self, data: &[IoSlice<'_>]) -> AnswerData {
         match data {
             [one] if std::ptr::eq(one.as_ptr(), self.memory.payload_address()) => {
-                Data::InPlace(one.len())
+                AnswerData::InPlace(one.len())
             }
-            many => Data::Copied(many.iter().flat_map(|slice| slice.iter().copied()).collect()),
+            many => AnswerData::Copied(many.iter().flat_map(|slice| slice.iter().copied()).collect()),
         }
     }
 
     /// Makes another worker reply EINTR and take over the entry. If there is none, the reply waits
     /// for the handler.
-    pub(in crate::kernel) fn desert(self: &Arc<Self>, unique: u64) {
+    pub(in crate::kernel) fn answer_interrupted(self: &Arc<Self>, unique: u64) {
         let adopted = self.rings.upgrade().is_some_and(|rings| rings.adopt(self, unique));
         if !adopted {
             self.give_up(unique);
@@ -154,7 +154,7 @@ impl Slot {
         let mut state = self.state();
         if matches!(*state, State::Serving { unique: serving, .. } if serving == unique) {
             let message = Message::new(unique, -Errno::INTR.raw_os_error());
-            *state = State::Answered(Answer { message, data: Data::InPlace(0) });
+            *state = State::Answered(Answer { message, data: AnswerData::InPlace(0) });
             self.changed.notify_all();
         }
     }
@@ -179,7 +179,7 @@ impl Slot {
     }
 }
 
-impl fmt::Debug for Slot {
+impl fmt::Debug for RingEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot").field("queue", &self.queue).finish_non_exhaustive()
     }

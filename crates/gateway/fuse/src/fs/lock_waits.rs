@@ -14,7 +14,7 @@ use std::{
 use braid_vfs::{Error, FileHandle, Lock, LockSpace, LockWait, Vfs};
 use rustix::io::Errno;
 
-use super::{Answer, Done, FileSystem, errors::Refusal};
+use super::{Answer, Done, FileSystem, errors::ErrnoReply};
 use crate::kernel::{Header, Interrupt, SignalGuard};
 
 /// Waits for locks of one mount at most, as many as there may be workers. Further ones fail with
@@ -43,7 +43,7 @@ struct State {
 
 /// One wait, while it lasts.
 #[derive(Debug)]
-struct Place {
+struct LockWaitPermit {
     waits: Arc<LockWaits>,
     number: u64,
     wait: LockWait,
@@ -74,7 +74,7 @@ impl FileSystem {
             let done = done.map_err(|error| match error {
                 // The kernel expects EINTR only after a signal.
                 Error::Interrupted if !interrupt.signalled() => Errno::NOTCONN.into(),
-                error => Refusal::from(error),
+                error => ErrnoReply::from(error),
             });
             report.refuse(&header, done.and_then(|()| Answer(&mut reply).ok()), reply);
         };
@@ -125,7 +125,7 @@ impl LockWaits {
     }
 
     /// Begins a wait, unless there are too many.
-    fn begin(self: &Arc<Self>) -> Option<Place> {
+    fn begin(self: &Arc<Self>) -> Option<LockWaitPermit> {
         let mut state = self.state();
         if state.waits.len() >= self.waits_max {
             let now = Instant::now();
@@ -144,7 +144,7 @@ impl LockWaits {
         let (number, wait) = (state.next, LockWait::new());
         state.next += 1;
         state.waits.insert(number, wait.clone());
-        Some(Place { waits: Arc::clone(self), number, wait })
+        Some(LockWaitPermit { waits: Arc::clone(self), number, wait })
     }
 
     /// The mount has ended: the waits that must be ended.
@@ -159,7 +159,7 @@ impl LockWaits {
     }
 }
 
-impl Drop for Place {
+impl Drop for LockWaitPermit {
     fn drop(&mut self) {
         self.waits.state().waits.remove(&self.number);
     }

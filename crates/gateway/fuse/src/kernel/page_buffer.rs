@@ -5,13 +5,13 @@ const ALIGN: usize = 4096;
 
 /// Zeroed memory, page aligned. The system allocates a page when it is first touched, so a worker
 /// that never gets a large request stays small.
-pub(super) struct Pages {
+pub(super) struct PageBuffer {
     memory: Vec<u8>,
     begin: usize,
     len: usize,
 }
 
-impl Pages {
+impl PageBuffer {
     pub(super) fn new(len: usize) -> Self {
         let memory = vec![0; len + ALIGN];
         // `align_offset` may fail in theory. Then the buffer is not aligned, and works.
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn a_buffer_begins_at_a_page_and_has_its_length() {
-        let mut pages = Pages::new(10_000);
+        let mut pages = PageBuffer::new(10_000);
         assert_eq!(pages.bytes().len(), 10_000);
         assert_eq!(pages.bytes().as_ptr() as usize % ALIGN, 0);
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use braid_vfs::{FileIndex, CacheInvalidator};
 use rustix::io::Errno;
 
-use super::given::{Given, Taken};
+use super::kernel_names::{KernelNames, TakenNames};
 use crate::kernel::{Expiry, Invalidation, Notifier};
 
 /// How long after the last reply names are expired. A thread that looks up a known name again
@@ -28,10 +28,10 @@ const WAIT_ALL: Duration = Duration::from_secs(5);
 
 /// The kernel's caches of one mount.
 #[derive(Debug)]
-pub(super) struct KernelMemory {
+pub(super) struct KernelCache {
     notifier: Notifier,
     /// `None`: the kernel cannot expire names, so none is cacheable.
-    noted: Option<Given>,
+    noted: Option<KernelNames>,
 }
 
 /// Names of a directory that are being expired.
@@ -42,13 +42,13 @@ struct Expiring {
     invalidation: Invalidation,
 }
 
-impl KernelMemory {
+impl KernelCache {
     pub(super) fn new(notifier: Notifier, keeps_names: bool) -> Self {
-        Self { notifier, noted: keeps_names.then(Given::default) }
+        Self { notifier, noted: keeps_names.then(KernelNames::default) }
     }
 
     /// The names that the kernel may cache, if it may cache any.
-    pub(super) fn given(&self) -> Option<&Given> {
+    pub(super) fn names(&self) -> Option<&KernelNames> {
         self.noted.as_ref()
     }
 
@@ -66,7 +66,7 @@ impl KernelMemory {
             drop(self.expire(
                 directory,
                 &[],
-                Taken { names: vec![name.into()], last: Instant::now() },
+                TakenNames { names: vec![name.into()], last: Instant::now() },
             ));
         }
     }
@@ -75,7 +75,7 @@ impl KernelMemory {
         &self,
         directory: FileIndex,
         files: &[FileIndex],
-        Taken { names, last }: Taken,
+        TakenNames { names, last }: TakenNames,
     ) -> Expiring {
         let (files, begins) = (files.iter().map(|file| file.0).collect(), last + APPLIED_AFTER);
         let expiry = Expiry { directory: directory.0, names, files, not_before: Some(begins) };
@@ -87,7 +87,7 @@ impl KernelMemory {
     }
 
     /// Waits until all names are expired, except in directories that the kernel keeps locked.
-    fn wait(&self, noted: &Given, expiring: &[Expiring]) {
+    fn wait(&self, noted: &KernelNames, expiring: &[Expiring]) {
         let begun = Instant::now();
         let (mut moved, mut sent) = (begun, 0);
         for Expiring { directory, begins, invalidation } in expiring {
@@ -124,7 +124,7 @@ impl KernelMemory {
     }
 }
 
-impl CacheInvalidator for KernelMemory {
+impl CacheInvalidator for KernelCache {
     fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]) {
         // First the drops that take no lock.
         for file in
