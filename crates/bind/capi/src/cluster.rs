@@ -9,13 +9,13 @@ use std::{
 use braid_client::{Client, TlsPolicy};
 
 use crate::{
-    border::{
+    ffi::{
         Failure, Outcome, call,
         pointers::{optional_path, optional_text, value},
         process,
-        table::{self, Open},
+        table::{self, DescriptorTarget},
     },
-    settings::{self, Place, Wanted},
+    settings::{self, ClusterLocation, ProgramSettings},
 };
 
 /// For `braid_options.tls`: as the configuration and the environment say.
@@ -70,15 +70,15 @@ pub unsafe extern "C" fn braid_connect(
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`.
         let mut wanted =
-            if options.is_null() { Wanted::default() } else { unsafe { wanted(options) }? };
+            if options.is_null() { ProgramSettings::default() } else { unsafe { wanted(options) }? };
         // SAFETY: as above.
-        wanted.place = unsafe { optional_text(r#where) }
-            .map(|bytes| Place::parse(&String::from_utf8_lossy(bytes)));
+        wanted.location = unsafe { optional_text(r#where) }
+            .map(|bytes| ClusterLocation::parse(&String::from_utf8_lossy(bytes)));
         let config = settings::config(wanted)?;
         let mds = config.mds.clone();
         let client = Client::connect(config)?;
         let client = client.with_umask(umask());
-        process::table().add(Open::Cluster(Arc::new(Cluster { client, mds })))
+        process::table().add(DescriptorTarget::Cluster(Arc::new(Cluster { client, mds })))
     })
 }
 
@@ -91,7 +91,7 @@ pub extern "C" fn braid_disconnect(cluster: c_int) -> c_int {
 
 /// # Safety
 /// As [`value`], and the strings in it as [`optional_text`].
-unsafe fn wanted(options: *const braid_options) -> Outcome<Wanted> {
+unsafe fn wanted(options: *const braid_options) -> Outcome<ProgramSettings> {
     // SAFETY: the caller's promise, also below.
     let options = unsafe { value(options, "options") }?;
     if options.reserved != [0; 8] {
@@ -107,8 +107,8 @@ unsafe fn wanted(options: *const braid_options) -> Outcome<Wanted> {
             optional_text(options.client_name),
         )
     };
-    Ok(Wanted {
-        place: None,
+    Ok(ProgramSettings {
+        location: None,
         key,
         agent,
         timeout: (options.timeout_ms > 0).then(|| Duration::from_millis(options.timeout_ms.into())),

@@ -13,13 +13,13 @@ use braid_client::{CollectiveMode, CollectiveOptions, Error, Group, Overlap, Sta
 use libc::ssize_t;
 
 use crate::{
-    border::{
+    ffi::{
         Failure, Outcome, call,
         pointers::{array, memory, position, text},
         table,
     },
     file::{readable, writable},
-    group::{braid_group, of},
+    group::{braid_group, group_ref},
 };
 
 /// For `how`: the library chooses, the same for all tasks. The I/O daemons carry the call out where
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn braid_pread_all(
 ) -> ssize_t {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`.
-        let group = unsafe { of(group) }?;
+        let group = unsafe { group_ref(group) }?;
         let ready = || {
             // SAFETY: as above.
             let buffer = unsafe { memory(buffer.cast(), bytes, "buffer") }?;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn braid_pwrite_all(
 ) -> ssize_t {
     call(|| {
         // SAFETY: as above.
-        let group = unsafe { of(group) }?;
+        let group = unsafe { group_ref(group) }?;
         let ready = || {
             // SAFETY: as above.
             let buffer = unsafe { array(buffer.cast(), bytes, "buffer") }?;
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn braid_overlap_all(
 ) -> c_int {
     call(|| {
         // SAFETY: as above.
-        let group = unsafe { of(group) }?;
+        let group = unsafe { group_ref(group) }?;
         let ready = || Ok((table::file(file)?, position(at, "position")?));
         let (open, at) = ready().inspect_err(|failure| refuse(group, failure))?;
         Ok(open.file().overlap_all(group, at, bytes as u64, REFUSAL_TIME)?.into())
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn braid_refuse_all(
 ) -> c_int {
     call(|| {
         // SAFETY: as above.
-        let (group, why) = unsafe { (of(group)?, text(why, "why")?) };
+        let (group, why) = unsafe { (group_ref(group)?, text(why, "why")?) };
         let mine = refusal(&Failure::new(error, String::from_utf8_lossy(why)));
         refuse_all(group, &mine, REFUSAL_TIME)?;
         Ok(0)

@@ -7,11 +7,11 @@ use std::ffi::{c_char, c_int, c_void};
 use braid_client::{FileIndex, Pattern, View};
 
 use crate::{
-    border::{
+    ffi::{
         Failure, Outcome, call,
         pointers::{put, value},
         process,
-        table::{self, Open},
+        table::{self, DescriptorTarget},
     },
     file::OpenFile,
     layout::{self, BRAID_SIMPLE_STRIPE},
@@ -111,9 +111,9 @@ pub unsafe extern "C" fn braid_fcntl(
 
 fn mount(descriptor: c_int) -> Outcome<braid_mount> {
     let cluster = match process::table().any(descriptor)? {
-        Open::Cluster(cluster) => cluster,
-        Open::File(file) => file.cluster.clone(),
-        Open::Directory(directory) => directory.cluster.clone(),
+        DescriptorTarget::Cluster(cluster) => cluster,
+        DescriptorTarget::File(file) => file.cluster.clone(),
+        DescriptorTarget::Directory(directory) => directory.cluster.clone(),
     };
     let space = cluster.client.statfs(FileIndex::ROOT)?;
     // With an agent, the program may not know the addresses. The cluster map has them.
@@ -140,7 +140,7 @@ fn metadata(descriptor: c_int) -> Outcome<braid_metadata> {
     // Asks the server: BRAID_SET_METADATA may have changed the layout since the open.
     let (client, index) = (&open.cluster.client, open.file().index());
     let found = client.layout(index)?.layout.unwrap_or_else(|| open.file().layout());
-    let found = layout::described(&found, &client.cluster_map()?)?;
+    let found = layout::to_c_layout(&found, &client.cluster_map()?)?;
     Ok(braid_metadata {
         stripe_bytes: found.stripe_bytes,
         base: found.first_iod,
@@ -155,17 +155,17 @@ fn set_metadata(descriptor: c_int, wanted: &braid_metadata) -> Outcome<()> {
         iod_count: wanted.node_count,
         first_iod: wanted.base,
         stripe_bytes: wanted.stripe_bytes,
-        ..layout::braid_layout::OPEN
+        ..layout::braid_layout::UNSPECIFIED
     };
     // SAFETY: a local value without pointers in it.
-    let wish = unsafe { layout::wish(&raw const layout) }?;
+    let wish = unsafe { layout::layout_hint(&raw const layout) }?;
     open.cluster.client.check_iod_count(&wish)?;
     let index = open.file().index();
-    open.while_closed(|| Ok(open.cluster.client.set_layout(index, wish.clone())?))
+    open.with_file_closed(|| Ok(open.cluster.client.set_layout(index, wish.clone())?))
 }
 
 fn partition(open: &OpenFile) -> Outcome<braid_partition> {
-    let view = open.seen().view;
+    let view = open.current_view().view;
     match view.pattern {
         Pattern::Bytes(group_size) => {
             Ok(braid_partition { offset: view.displacement, group_size, stride: view.extent })

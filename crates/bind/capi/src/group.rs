@@ -19,7 +19,7 @@ use std::{
 
 use braid_client::{Error, Group, Secret, Status, TcpGroup};
 
-use crate::border::{
+use crate::ffi::{
     Failure, Outcome, call,
     pointers::{array, memory, text, value},
     process,
@@ -30,10 +30,10 @@ const ROUND_BYTES: usize = 256;
 /// Payload bytes in the first round. The other bytes hold the length.
 const HEAD_BYTES: usize = ROUND_BYTES - size_of::<u64>();
 /// Maximum bytes of one task and of all tasks in an exchange (I9): the same as over TCP.
-const GIVEN_BYTES_MAX: usize = 16 << 20;
+const TASK_BYTES_MAX: usize = 16 << 20;
 const ALL_BYTES_MAX: usize = 256 << 20;
 /// Maximum number of tasks, so that a first round stays below that.
-const SIZE_MAX: u32 = (ALL_BYTES_MAX / ROUND_BYTES) as u32;
+const TASKS_MAX: u32 = (ALL_BYTES_MAX / ROUND_BYTES) as u32;
 
 /// Sends the `bytes` bytes at `mine` to all tasks, and stores the bytes of each task at `all`, in
 /// the order of ranks: as MPI_Allgather. `bytes` is the same in every task. Returns 0, or another
@@ -73,18 +73,18 @@ pub extern "C" fn braid_group_calling(
                 "group: all_gather is NULL; try: a function like MPI_Allgather",
             )
         })?;
-        if rank >= size || size > SIZE_MAX {
+        if rank >= size || size > TASKS_MAX {
             let why = format!(
-                "group: rank {rank} of {size} tasks; try: ranks from 0, at most {SIZE_MAX} tasks"
+                "group: rank {rank} of {size} tasks; try: ranks from 0, at most {TASKS_MAX} tasks"
             );
             return Err(Failure::invalid(why));
         }
-        Ok(hand_out(Calling {
+        Ok(hand_out(CallbackGroup {
             rank,
             size,
             all_gather,
             context: Context(context),
-            meeting: Mutex::new(()),
+            exchange_lock: Mutex::new(()),
         }))
     })
 }
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn braid_group_gather(
 ) -> c_int {
     call(|| {
         // SAFETY: as above.
-        let (group, mine) = unsafe { (of(group)?, array::<u8>(mine.cast(), bytes, "mine")?) };
+        let (group, mine) = unsafe { (group_ref(group)?, array::<u8>(mine.cast(), bytes, "mine")?) };
         let total = bytes.saturating_mul(group.size() as usize);
         // SAFETY: as above.
         let all = unsafe { memory(all.cast(), total, "all") }?;
@@ -160,10 +160,10 @@ pub unsafe extern "C" fn braid_group_free(group: *mut braid_group) {
 ///
 /// # Safety
 /// NULL, or made by [`hand_out`] and not freed.
-pub(crate) unsafe fn of<'a>(group: *const braid_group) -> Outcome<&'a dyn Group> {
+pub(crate) unsafe fn group_ref<'a>(group: *const braid_group) -> Outcome<&'a dyn Group> {
     // SAFETY: the caller's promise.
     let group = unsafe { value(group, "group") }?;
-    if group.process != process::mark() {
+    if group.process != process::fork_generation() {
         return Err(Failure::new(
             libc::ECHILD,
             "group: it was made by the parent, before fork(); try: a new group in the child",
@@ -176,9 +176,9 @@ pub(crate) unsafe fn of<'a>(group: *const braid_group) -> Outcome<&'a dyn Group>
 ///
 /// # Safety
 /// As [`of`].
-pub(crate) unsafe fn shared(group: *const braid_group) -> Outcome<Arc<dyn Group>> {
+pub(crate) unsafe fn group_arc(group: *const braid_group) -> Outcome<Arc<dyn Group>> {
     // SAFETY: the caller's promise.
-    unsafe { of(group) }?;
+    unsafe { group_ref(group) }?;
     // SAFETY: as above; `of` has seen that it is not NULL.
     Ok(Arc::clone(&unsafe { &*group }.group))
 }
@@ -186,18 +186,18 @@ pub(crate) unsafe fn shared(group: *const braid_group) -> Outcome<Arc<dyn Group>
 fn hand_out(group: impl Group + 'static) -> *mut braid_group {
     ptr::from_mut(Box::leak(Box::new(braid_group {
         group: Arc::new(group),
-        process: process::mark(),
+        process: process::fork_generation(),
     })))
 }
 
 /// A group whose exchange is a function of the program.
-struct Calling {
+struct CallbackGroup {
     rank: u32,
     size: u32,
     all_gather: unsafe extern "C" fn(*mut c_void, *const c_void, usize, *mut c_void) -> c_int,
     context: Context,
     /// Held during an exchange.
-    meeting: Mutex<()>,
+    exchange_lock: Mutex<()>,
 }
 
 /// The argument of the program's function.
@@ -209,7 +209,7 @@ unsafe impl Send for Context {}
 // SAFETY: as above; `Calling::meeting` lets only one thread use it at a time.
 unsafe impl Sync for Context {}
 
-impl Calling {
+impl CallbackGroup {
     /// One round: the same number of bytes of each task.
     fn round(&self, mine: &[u8]) -> Result<Vec<u8>, Error> {
         let mut all = vec![0; mine.len() * self.size as usize];
@@ -245,9 +245,9 @@ impl Calling {
         };
         let given: Vec<(usize, Vec<u8>)> = heads.chunks_exact(ROUND_BYTES).map(given).collect();
         let longest = given.iter().map(|(length, _)| *length).max().unwrap_or(0);
-        if longest > GIVEN_BYTES_MAX || longest.saturating_mul(given.len()) > ALL_BYTES_MAX {
+        if longest > TASK_BYTES_MAX || longest.saturating_mul(given.len()) > ALL_BYTES_MAX {
             let why = format!(
-                "a task sends {longest} bytes; the limit is {GIVEN_BYTES_MAX} of one task, \
+                "a task sends {longest} bytes; the limit is {TASK_BYTES_MAX} of one task, \
                  {ALL_BYTES_MAX} of all"
             );
             return Err(
@@ -270,7 +270,7 @@ impl Calling {
     }
 }
 
-impl Group for Calling {
+impl Group for CallbackGroup {
     fn rank(&self) -> u32 {
         self.rank
     }
@@ -281,7 +281,7 @@ impl Group for Calling {
 
     /// The program's function decides how long it waits.
     fn all_gather(&self, mine: &[u8], _time_max: Duration) -> Result<Vec<Vec<u8>>, Error> {
-        let gathered = match self.meeting.try_lock() {
+        let gathered = match self.exchange_lock.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 let busy = Error::new(
                     Status::Busy,

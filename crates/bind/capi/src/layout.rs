@@ -8,7 +8,7 @@ use braid_client::{
     message::types::{ClusterMap, IodState},
 };
 
-use crate::border::{
+use crate::ffi::{
     Failure, Outcome, call,
     pointers::{array, put, text, value},
     table,
@@ -77,7 +77,7 @@ pub struct braid_layout {
 }
 
 impl braid_layout {
-    pub(crate) const OPEN: Self = Self {
+    pub(crate) const UNSPECIFIED: Self = Self {
         distribution: BRAID_DISTRIBUTION_ANY,
         iod_count: 0,
         first_iod: -1,
@@ -97,7 +97,7 @@ impl braid_layout {
 pub unsafe extern "C" fn braid_layout_init(layout: *mut braid_layout) -> c_int {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`; also below.
-        unsafe { put(layout, braid_layout::OPEN, "layout") }?;
+        unsafe { put(layout, braid_layout::UNSPECIFIED, "layout") }?;
         Ok(0)
     })
 }
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn braid_layout_init(layout: *mut braid_layout) -> c_int {
 pub unsafe extern "C" fn braid_layout_get(file: c_int, layout: *mut braid_layout) -> c_int {
     call(|| {
         let open = table::file(file)?;
-        let found = described(&open.file().layout(), &open.cluster.client.cluster_map()?)?;
+        let found = to_c_layout(&open.file().layout(), &open.cluster.client.cluster_map()?)?;
         // SAFETY: as above.
         unsafe { put(layout, found, "layout") }?;
         Ok(0)
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn braid_layout_of(
         // SAFETY: as above.
         let reply = client.client.layout(unsafe { text(path, "path") }?)?;
         let found = match &reply.layout {
-            Some(layout) => described(layout, &client.client.cluster_map()?)?,
+            Some(layout) => to_c_layout(layout, &client.client.cluster_map()?)?,
             None => hint_to_c(&reply.layout_hint),
         };
         // SAFETY: as above.
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn braid_layout_set(
 ) -> c_int {
     call(|| {
         // SAFETY: as above.
-        let (path, wish) = unsafe { (text(path, "path")?, wish(layout)?) };
+        let (path, wish) = unsafe { (text(path, "path")?, layout_hint(layout)?) };
         let client = &table::cluster(cluster)?.client;
         client.check_iod_count(&wish)?;
         client.set_layout(path, wish)?;
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn braid_layout_set(
 ///
 /// # Safety
 /// As [`value`], and its contents as [`array`] and [`text`].
-pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutHint> {
+pub(crate) unsafe fn layout_hint(layout: *const braid_layout) -> Outcome<LayoutHint> {
     if layout.is_null() {
         return Ok(LayoutHint::none());
     }
@@ -250,7 +250,7 @@ fn iods_of(layout: &Layout) -> Vec<u32> {
 }
 
 /// A layout as a C struct.
-pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layout> {
+pub(crate) fn to_c_layout(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layout> {
     let component = layout
         .components
         .first()
@@ -263,7 +263,7 @@ pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layo
     let mut found = braid_layout {
         iod_count: iods.len() as u32,
         first_iod: first.map_or(-1, |ordinal| ordinal as i32),
-        ..braid_layout::OPEN
+        ..braid_layout::UNSPECIFIED
     };
     match &component.distribution {
         Distribution::SimpleStripe { stripe_size } => {
@@ -294,6 +294,6 @@ fn hint_to_c(wish: &LayoutHint) -> braid_layout {
         stripe_bytes: wish.stripe_bytes.unwrap_or(0),
         group_width: wish.group_width.unwrap_or(0).into(),
         group_depth: wish.group_depth.unwrap_or(0),
-        ..braid_layout::OPEN
+        ..braid_layout::UNSPECIFIED
     }
 }

@@ -24,11 +24,11 @@
 // them in terms of C.
 #![allow(clippy::missing_safety_doc)]
 
-mod asynchronous;
-mod border;
+mod nonblocking;
+mod ffi;
 mod cluster;
 mod collective;
-mod collective_started;
+mod nonblocking_collective;
 mod fcntl;
 mod file;
 mod group;
@@ -38,11 +38,11 @@ mod names;
 mod settings;
 mod view;
 
-pub use asynchronous::*;
-pub use border::message::*;
+pub use nonblocking::*;
+pub use ffi::message::*;
 pub use cluster::*;
 pub use collective::*;
-pub use collective_started::*;
+pub use nonblocking_collective::*;
 pub use fcntl::*;
 pub use file::{
     close::*, copy::*, lock::*, open::*, read::*, seek::*, size::*, sync::*, view::*, write::*,

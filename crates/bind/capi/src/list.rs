@@ -7,9 +7,9 @@ use braid_client::{ReadPiece, WritePiece};
 use libc::ssize_t;
 
 use crate::{
-    border::{
+    ffi::{
         Failure, Outcome, call,
-        pointers::{array, check_sum, memory, position},
+        pointers::{array, check_total, memory, position},
     },
     file::{OpenFile, readable, writable},
 };
@@ -68,7 +68,7 @@ pub(crate) unsafe fn read(open: &OpenFile, pieces: &[braid_piece]) -> Outcome<ss
         let memory = unsafe { memory(piece.memory.cast(), piece.bytes, "memory") }?;
         Ok(ReadPiece::new(offset(piece)?, memory))
     };
-    check_sum(pieces.iter().map(|piece| piece.bytes))?;
+    check_total(pieces.iter().map(|piece| piece.bytes))?;
     let mut pieces = pieces.iter().map(piece).collect::<Outcome<Vec<_>>>()?;
     Ok(open.file().read_pieces(&mut pieces)? as ssize_t)
 }
@@ -81,7 +81,7 @@ pub(crate) unsafe fn write(open: &OpenFile, pieces: &[braid_piece]) -> Outcome<s
         let memory = unsafe { array(piece.memory.cast(), piece.bytes, "memory") }?;
         Ok(WritePiece::new(offset(piece)?, memory))
     };
-    check_sum(pieces.iter().map(|piece| piece.bytes))?;
+    check_total(pieces.iter().map(|piece| piece.bytes))?;
     let pieces = pieces.iter().map(piece).collect::<Outcome<Vec<_>>>()?;
     Ok(open.file().write_pieces(&pieces)? as ssize_t)
 }

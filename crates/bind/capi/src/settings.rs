@@ -17,12 +17,12 @@ use braid_client::{
     settings::{self, ClientSection, Document, ReadError},
 };
 
-use crate::border::{Failure, Outcome};
+use crate::ffi::{Failure, Outcome};
 
 /// The settings in the program's own call; `None`: from environment and file.
 #[derive(Default)]
-pub(crate) struct Wanted {
-    pub(crate) place: Option<Place>,
+pub(crate) struct ProgramSettings {
+    pub(crate) location: Option<ClusterLocation>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) agent: Option<PathBuf>,
     pub(crate) timeout: Option<Duration>,
@@ -31,14 +31,14 @@ pub(crate) struct Wanted {
 }
 
 /// The first argument of `braid_connect`.
-pub(crate) enum Place {
+pub(crate) enum ClusterLocation {
     /// A configuration file.
     File(PathBuf),
     /// Addresses of the metadata server.
     Addresses(Vec<String>),
 }
 
-impl Place {
+impl ClusterLocation {
     /// A path has a slash or ends in `.toml`; everything else is addresses, separated by commas.
     pub(crate) fn parse(text: &str) -> Self {
         if text.contains('/') || text.ends_with(".toml") {
@@ -49,10 +49,10 @@ impl Place {
 }
 
 /// The configuration after all sources are read.
-pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
-    let (named, addresses) = match wanted.place {
-        Some(Place::File(path)) => (Some(path), None),
-        Some(Place::Addresses(addresses)) => (None, Some(addresses)),
+pub(crate) fn config(wanted: ProgramSettings) -> Outcome<Config> {
+    let (named, addresses) = match wanted.location {
+        Some(ClusterLocation::File(path)) => (Some(path), None),
+        Some(ClusterLocation::Addresses(addresses)) => (None, Some(addresses)),
         None => (None, None),
     };
     let path =
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn a_place_is_a_file_or_addresses() {
-        assert!(matches!(Place::parse("./x"), Place::File(path) if path == Path::new("./x")));
-        assert!(matches!(Place::parse("my.toml"), Place::File(_)));
+        assert!(matches!(ClusterLocation::parse("./x"), ClusterLocation::File(path) if path == Path::new("./x")));
+        assert!(matches!(ClusterLocation::parse("my.toml"), ClusterLocation::File(_)));
         assert!(
-            matches!(Place::parse("a:1, b:2"), Place::Addresses(list) if list == ["a:1", "b:2"])
+            matches!(ClusterLocation::parse("a:1, b:2"), ClusterLocation::Addresses(list) if list == ["a:1", "b:2"])
         );
     }
 }

@@ -7,7 +7,7 @@ use braid_client::{BlockCyclicDimension, Extent, Pattern, View};
 use braid_layout::ViewMap;
 use braid_types::FileOffset;
 
-use crate::border::{
+use crate::ffi::{
     Failure, Outcome, call,
     pointers::{array, position},
 };
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn braid_view_extents(
     count: usize,
 ) -> *mut braid_view {
     // SAFETY: the promise of C's caller, see `pointers`; also below.
-    call(|| hand_out(View::extents(unsafe { listed(extents, count) }?)))
+    call(|| hand_out(View::extents(unsafe { extents_from_c(extents, count) }?)))
 }
 
 /// A block of an array in C order (last index fastest) whose first byte is at `displacement`. Each
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn braid_pattern_extents(
     count: usize,
 ) -> *mut braid_pattern {
     // SAFETY: as above.
-    call(|| Ok(hand_out_pattern(Pattern::Extents(unsafe { listed(extents, count) }?))))
+    call(|| Ok(hand_out_pattern(Pattern::Extents(unsafe { extents_from_c(extents, count) }?))))
 }
 
 /// Frees a pattern; NULL is ignored.
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn braid_pattern_free(pattern: *mut braid_pattern) {
 ///
 /// # Safety
 /// NULL, or made by `hand_out` and not freed.
-pub(crate) unsafe fn of(view: *const braid_view) -> Outcome<View> {
+pub(crate) unsafe fn view_or_whole(view: *const braid_view) -> Outcome<View> {
     // SAFETY: the caller's promise.
     Ok(if view.is_null() { View::whole() } else { unsafe { &(*view).view }.clone() })
 }
@@ -281,12 +281,12 @@ pub(crate) unsafe fn of(view: *const braid_view) -> Outcome<View> {
 /// NULL, or made by `hand_out_pattern` and not freed.
 unsafe fn of_pattern<'a>(pattern: *const braid_pattern) -> Outcome<&'a Pattern> {
     // SAFETY: the caller's promise.
-    Ok(&unsafe { crate::border::pointers::value(pattern, "pattern") }?.0)
+    Ok(&unsafe { crate::ffi::pointers::value(pattern, "pattern") }?.0)
 }
 
 /// # Safety
 /// As [`array`].
-pub(crate) unsafe fn listed(extents: *const braid_extent, count: usize) -> Outcome<Vec<Extent>> {
+pub(crate) unsafe fn extents_from_c(extents: *const braid_extent, count: usize) -> Outcome<Vec<Extent>> {
     // SAFETY: the caller's promise.
     let extents = unsafe { array(extents, count, "extents") }?;
     let extent = |extent: &braid_extent| {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use crate::border::{call, table};
+use crate::ffi::{call, table};
 
 /// Closes a file. The descriptor is closed even when -1 reports that data was lost which was never
 /// synced (EIO). The last descriptor of an open file releases its locks.
@@ -13,11 +13,11 @@ use crate::border::{call, table};
 pub extern "C" fn braid_close(file: c_int) -> c_int {
     call(|| {
         let open = table::take_file(file)?;
-        super::lock::drop_all(&open);
-        if open.family.fetch_sub(1, Ordering::AcqRel) > 1 {
+        super::lock::release_locks(&open);
+        if open.descriptor_count.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(0);
         }
-        let seen = open.seen();
+        let seen = open.current_view();
         drop(open);
         match Arc::try_unwrap(seen.file) {
             Ok(file) => file.close()?,

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use libc::ssize_t;
 
 use super::{readable, writable};
-use crate::border::{call, pointers::position};
+use crate::ffi::{call, pointers::position};
 
 /// As copy_file_range(2): copies up to `bytes` bytes from offset `from_at` of `from` to offset
 /// `to_at` of `to`. The I/O daemons copy where both files have the same placement; otherwise the

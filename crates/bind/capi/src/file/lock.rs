@@ -8,10 +8,10 @@ use std::{
 use braid_client::{LockCancelHandle, LockRange, LockRequest, LockSpace};
 
 use super::OpenFile;
-use crate::border::{Failure, Outcome, call, pointers::position, table};
+use crate::ffi::{Failure, Outcome, call, pointers::position, table};
 
 /// Lock owners are numbers within a session: those of one process must differ.
-pub(super) fn new_owner() -> u64 {
+pub(super) fn new_lock_owner() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -36,7 +36,7 @@ pub extern "C" fn braid_lock(
         let lock = LockRequest {
             file: index,
             space: LockSpace::Range,
-            owner: open.owner,
+            owner: open.lock_owner,
             pid,
             start,
             last,
@@ -68,7 +68,7 @@ pub extern "C" fn braid_unlock(file: c_int, offset: i64, bytes: i64) -> c_int {
         let range = LockRange {
             file: open.file().index(),
             space: LockSpace::Range,
-            owner: open.owner,
+            owner: open.lock_owner,
             start,
             last,
         };
@@ -89,9 +89,9 @@ fn range(offset: i64, bytes: i64) -> Outcome<(u64, u64)> {
 
 /// Releases the locks of a descriptor that is closed. If that fails now, the client releases them
 /// when the metadata server is reachable again. So it is no error of the close.
-pub(super) fn drop_all(open: &OpenFile) {
+pub(super) fn release_locks(open: &OpenFile) {
     let (client, file) = (&open.cluster.client, open.file().index());
-    if client.has_locks(file, open.owner) {
-        let _ = client.unlock_owners(file, &[(LockSpace::Range, open.owner)]);
+    if client.has_locks(file, open.lock_owner) {
+        let _ = client.unlock_owners(file, &[(LockSpace::Range, open.lock_owner)]);
     }
 }

@@ -20,37 +20,37 @@ use braid_client::{File, View};
 use braid_layout::ViewMap;
 
 use crate::{
-    border::{Failure, Outcome, table},
+    ffi::{Failure, Outcome, table},
     cluster::Cluster,
 };
 
 /// The state of a file descriptor.
 pub(crate) struct OpenFile {
     pub(crate) cluster: Arc<Cluster>,
-    pub(crate) modes: Modes,
-    seen: Mutex<Seen>,
+    pub(crate) modes: AccessModes,
+    view: Mutex<DescriptorView>,
     /// Number of descriptors of the same open file, this one included.
-    family: Arc<AtomicUsize>,
+    descriptor_count: Arc<AtomicUsize>,
     /// The owner of this descriptor's locks.
-    pub(crate) owner: u64,
+    pub(crate) lock_owner: u64,
 }
 
 /// The access modes of the open.
 #[derive(Clone, Copy)]
-pub(crate) struct Modes {
+pub(crate) struct AccessModes {
     pub(crate) read: bool,
     pub(crate) write: bool,
 }
 
 /// What the descriptor sees of the file: a view and its cursor. Both belong to the handle.
 #[derive(Clone)]
-pub(crate) struct Seen {
+pub(crate) struct DescriptorView {
     pub(crate) file: Arc<File>,
     pub(crate) view: View,
     pub(crate) map: Arc<ViewMap>,
 }
 
-impl Seen {
+impl DescriptorView {
     fn new(file: File, view: View) -> Outcome<Self> {
         let map = Arc::new(view.map()?);
         Ok(Self { file: Arc::new(file), view, map })
@@ -58,24 +58,24 @@ impl Seen {
 }
 
 impl OpenFile {
-    fn new(cluster: Arc<Cluster>, modes: Modes, file: File) -> Outcome<Self> {
-        let seen = Mutex::new(Seen::new(file, View::whole())?);
+    fn new(cluster: Arc<Cluster>, modes: AccessModes, file: File) -> Outcome<Self> {
+        let seen = Mutex::new(DescriptorView::new(file, View::whole())?);
         Ok(Self {
             cluster,
             modes,
-            seen,
-            family: Arc::new(AtomicUsize::new(1)),
-            owner: lock::new_owner(),
+            view: seen,
+            descriptor_count: Arc::new(AtomicUsize::new(1)),
+            lock_owner: lock::new_lock_owner(),
         })
     }
 
     /// The current handle. Calls that run keep it when another thread sets another view.
-    pub(crate) fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn current_view(&self) -> DescriptorView {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn file(&self) -> Arc<File> {
-        Arc::clone(&self.seen.lock().unwrap_or_else(PoisonError::into_inner).file)
+        Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner).file)
     }
 }
 

@@ -8,15 +8,15 @@ use std::{
 use braid_client::{LayoutHint, OpenOptions};
 use libc::mode_t;
 
-use super::{Modes, OpenFile};
+use super::{AccessModes, OpenFile};
 use crate::{
-    border::{
+    ffi::{
         Failure, Outcome, call,
         pointers::text,
         process,
-        table::{self, Open},
+        table::{self, DescriptorTarget},
     },
-    layout::{braid_layout, wish},
+    layout::{braid_layout, layout_hint},
 };
 
 /// Flags without effect here: exec never inherits a libbraid descriptor, it is no terminal, and an
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn braid_open_layout(
 ) -> c_int {
     call(|| {
         // SAFETY: as above.
-        let (path, wish) = unsafe { (text(path, "path")?, wish(layout)?) };
+        let (path, wish) = unsafe { (text(path, "path")?, layout_hint(layout)?) };
         open(cluster, path, flags, mode, wish)
     })
 }
@@ -84,10 +84,10 @@ fn open(
         OpenOptions::new().read(modes.read).write(modes.write).truncate(has(libc::O_TRUNC));
     let options = options.create(create).create_new(exclusive).mode(mode & 0o7777).layout(wish);
     let file = cluster.client.open(path, &options)?;
-    process::table().add(Open::File(Arc::new(OpenFile::new(Arc::clone(&cluster), modes, file)?)))
+    process::table().add(DescriptorTarget::File(Arc::new(OpenFile::new(Arc::clone(&cluster), modes, file)?)))
 }
 
-fn check(flags: c_int) -> Outcome<Modes> {
+fn check(flags: c_int) -> Outcome<AccessModes> {
     let known = libc::O_ACCMODE
         | libc::O_CREAT
         | libc::O_EXCL
@@ -105,9 +105,9 @@ fn check(flags: c_int) -> Outcome<Modes> {
         ));
     }
     let modes = match flags & libc::O_ACCMODE {
-        libc::O_RDONLY => Modes { read: true, write: false },
-        libc::O_WRONLY => Modes { read: false, write: true },
-        libc::O_RDWR => Modes { read: true, write: true },
+        libc::O_RDONLY => AccessModes { read: true, write: false },
+        libc::O_WRONLY => AccessModes { read: false, write: true },
+        libc::O_RDWR => AccessModes { read: true, write: true },
         _ => return Err(Failure::invalid("open: neither O_RDONLY, O_WRONLY nor O_RDWR")),
     };
     if flags & libc::O_TRUNC != 0 && !modes.write {

@@ -8,9 +8,9 @@ use std::{
 use libc::{iovec, ssize_t};
 
 use super::readable;
-use crate::border::{
+use crate::ffi::{
     Outcome, call,
-    pointers::{memory, pieces_mut, position},
+    pointers::{memory, io_slices_mut, position},
 };
 
 /// As read(2), at the cursor of the view. Returns fewer bytes than asked for only at the end of the
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn braid_readv(file: c_int, iov: *const iovec, count: c_in
     call(|| {
         let open = readable(file)?;
         // SAFETY: as above.
-        let mut buffers = unsafe { pieces_mut(iov, super::seek::count(count)?) }?;
+        let mut buffers = unsafe { io_slices_mut(iov, super::seek::iov_count(count)?) }?;
         Ok((&*open.file()).read_vectored(&mut buffers)? as ssize_t)
     })
 }
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn braid_preadv(
 ) -> ssize_t {
     call(|| {
         // SAFETY: as above.
-        let mut buffers = unsafe { pieces_mut(iov, super::seek::count(count)?) }?;
+        let mut buffers = unsafe { io_slices_mut(iov, super::seek::iov_count(count)?) }?;
         read_at(file, &mut buffers, at)
     })
 }

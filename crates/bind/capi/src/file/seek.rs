@@ -5,14 +5,14 @@ use std::{
     io::{Seek, SeekFrom},
 };
 
-use crate::border::{Failure, Outcome, call, pointers::position, table};
+use crate::ffi::{Failure, Outcome, call, pointers::position, table};
 
 /// As lseek(2), in bytes of the view's stream: SEEK_SET, SEEK_CUR, SEEK_END. SEEK_DATA and
 /// SEEK_HOLE need a view of the whole file. Returns the new position, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_lseek(file: c_int, offset: i64, whence: c_int) -> i64 {
     call(|| {
-        let seen = table::file(file)?.seen();
+        let seen = table::file(file)?.current_view();
         let to = match whence {
             libc::SEEK_SET => SeekFrom::Start(position(offset, "offset")?),
             libc::SEEK_CUR => SeekFrom::Current(offset),
@@ -52,6 +52,6 @@ fn past() -> Failure {
 }
 
 /// The length of an iovec array.
-pub(crate) fn count(count: c_int) -> Outcome<usize> {
+pub(crate) fn iov_count(count: c_int) -> Outcome<usize> {
     usize::try_from(count).map_err(|_| Failure::invalid(format!("count is negative: {count}")))
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::writable;
-use crate::border::{call, pointers::position, table};
+use crate::ffi::{call, pointers::position, table};
 
 /// As ftruncate(2): truncates the file to `bytes` bytes, or extends it with zeros, whatever the
 /// view.

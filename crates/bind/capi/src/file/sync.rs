@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::border::{call, table};
+use crate::ffi::{call, table};
 
 /// As fsync(2). When it returns 0, everything that was written through this open file survives a
 /// loss of power: data, size and name. EIO, once, when a daemon lost writes that it had

@@ -9,13 +9,13 @@ use std::{
 
 use braid_client::{OpenOptions, View};
 
-use super::{OpenFile, Seen, lock};
+use super::{OpenFile, DescriptorView, lock};
 use crate::{
-    border::{
+    ffi::{
         Failure, Outcome, call, process,
-        table::{self, Open},
+        table::{self, DescriptorTarget},
     },
-    view::{braid_view, of},
+    view::{braid_view, view_or_whole},
 };
 
 /// How long the server may take to record the size of a closed file, with a margin.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn braid_set_view(file: c_int, view: *const braid_view) ->
     call(|| {
         let open = table::file(file)?;
         // SAFETY: the promise of C's caller: NULL, or made by libbraid and not freed.
-        open.set_view(unsafe { of(view) }?)?;
+        open.set_view(unsafe { view_or_whole(view) }?)?;
         Ok(0)
     })
 }
@@ -43,17 +43,17 @@ pub unsafe extern "C" fn braid_with_view(file: c_int, view: *const braid_view) -
     call(|| {
         let open = table::file(file)?;
         // SAFETY: as above.
-        let seen = view_of(&open, unsafe { of(view) }?)?;
-        open.family.fetch_add(1, Ordering::AcqRel);
+        let seen = view_of(&open, unsafe { view_or_whole(view) }?)?;
+        open.descriptor_count.fetch_add(1, Ordering::AcqRel);
         let further = OpenFile {
             cluster: Arc::clone(&open.cluster),
             modes: open.modes,
-            seen: Mutex::new(seen),
-            family: Arc::clone(&open.family),
-            owner: lock::new_owner(),
+            view: Mutex::new(seen),
+            descriptor_count: Arc::clone(&open.descriptor_count),
+            lock_owner: lock::new_lock_owner(),
         };
-        process::table().add(Open::File(Arc::new(further))).inspect_err(|_| {
-            open.family.fetch_sub(1, Ordering::AcqRel);
+        process::table().add(DescriptorTarget::File(Arc::new(further))).inspect_err(|_| {
+            open.descriptor_count.fetch_sub(1, Ordering::AcqRel);
         })
     })
 }
@@ -62,15 +62,15 @@ impl OpenFile {
     /// Sets another view, with the cursor at 0.
     pub(crate) fn set_view(&self, view: View) -> Outcome<()> {
         let seen = view_of(self, view)?;
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = seen;
         Ok(())
     }
 
     /// Runs a call that the server refuses while the file is open. The file is closed before it,
     /// and opened again by its index after it. Calls of other threads fail meanwhile.
-    pub(crate) fn while_closed(&self, work: impl Fn() -> Outcome<()>) -> Outcome<()> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.family.load(Ordering::Acquire) > 1 {
+    pub(crate) fn with_file_closed(&self, work: impl Fn() -> Outcome<()>) -> Outcome<()> {
+        let mut seen = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.descriptor_count.load(Ordering::Acquire) > 1 {
             return Err(Failure::new(
                 libc::EBUSY,
                 "fcntl: the file has further descriptors with views; try: braid_close them",
@@ -88,7 +88,7 @@ impl OpenFile {
         let done = retry_until_recorded(work);
         let file = client
             .open(index, &OpenOptions::new().read(self.modes.read).write(self.modes.write))?;
-        *seen = Seen::new(file.with_view(seen.view.clone())?, seen.view.clone())?;
+        *seen = DescriptorView::new(file.with_view(seen.view.clone())?, seen.view.clone())?;
         done
     }
 }
@@ -107,6 +107,6 @@ fn retry_until_recorded(work: impl Fn() -> Outcome<()>) -> Outcome<()> {
     }
 }
 
-fn view_of(open: &OpenFile, view: View) -> Outcome<Seen> {
-    Seen::new(open.file().with_view(view.clone())?, view)
+fn view_of(open: &OpenFile, view: View) -> Outcome<DescriptorView> {
+    DescriptorView::new(open.file().with_view(view.clone())?, view)
 }

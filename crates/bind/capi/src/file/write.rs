@@ -8,9 +8,9 @@ use std::{
 use libc::{iovec, ssize_t};
 
 use super::writable;
-use crate::border::{
+use crate::ffi::{
     Outcome, call,
-    pointers::{array, pieces, position},
+    pointers::{array, io_slices, position},
 };
 
 /// As write(2), at the cursor of the view. Writes all bytes, or returns -1.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn braid_writev(file: c_int, iov: *const iovec, count: c_i
     call(|| {
         let open = writable(file)?;
         // SAFETY: as above.
-        let buffers = unsafe { pieces(iov, super::seek::count(count)?) }?;
+        let buffers = unsafe { io_slices(iov, super::seek::iov_count(count)?) }?;
         Ok((&*open.file()).write_vectored(&buffers)? as ssize_t)
     })
 }
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn braid_pwritev(
 ) -> ssize_t {
     call(|| {
         // SAFETY: as above.
-        let buffers = unsafe { pieces(iov, super::seek::count(count)?) }?;
+        let buffers = unsafe { io_slices(iov, super::seek::iov_count(count)?) }?;
         write_at(file, &buffers, at)
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use braid_client::{SetTime, Timestamp};
 use libc::{gid_t, mode_t, timespec, uid_t};
 
-use crate::border::{
+use crate::ffi::{
     Failure, Outcome, call,
     pointers::{array, position, text},
     table,

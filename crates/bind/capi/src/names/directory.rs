@@ -8,11 +8,11 @@ use std::{
 use braid_client::{FileIndex, FileKind, Listing};
 
 use crate::{
-    border::{
+    ffi::{
         Failure, call,
         pointers::{put, text},
         process,
-        table::{self, Open},
+        table::{self, DescriptorTarget},
     },
     cluster::Cluster,
 };
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn braid_opendir(cluster: c_int, path: *const c_char) -> c
         let listing = Mutex::new(cluster.client.read_dir_from(attributes.file, 0, false));
         let directory =
             Directory { cluster: Arc::clone(&cluster), index: attributes.file, listing };
-        process::table().add(Open::Directory(Arc::new(directory)))
+        process::table().add(DescriptorTarget::Directory(Arc::new(directory)))
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use libc::ssize_t;
 
-use crate::border::{
+use crate::ffi::{
     call,
     pointers::{memory, text},
     table,

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use braid_client::RenameMode;
 use libc::mode_t;
 
-use crate::border::{call, pointers::text, table};
+use crate::ffi::{call, pointers::text, table};
 
 /// As mkdir(2).
 #[unsafe(no_mangle)]

@@ -8,10 +8,10 @@ use std::{
 use braid_client::{Attributes, FileIndex, FileKind, Timestamp};
 use libc::stat;
 
-use crate::border::{
+use crate::ffi::{
     Outcome, call,
     pointers::{put, text},
-    table::{self, Open},
+    table::{self, DescriptorTarget},
 };
 
 /// `st_blksize`: a whole default stripe; see docs/defaults.md.
@@ -67,10 +67,10 @@ pub unsafe extern "C" fn braid_lstat(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_fstat(file: c_int, result: *mut stat) -> c_int {
     call(|| {
-        let attributes = match crate::border::process::table().any(file)? {
-            Open::File(open) => open.file().attributes()?,
-            Open::Directory(directory) => directory.cluster.client.stat(directory.index)?,
-            Open::Cluster(cluster) => cluster.client.stat(FileIndex::ROOT)?,
+        let attributes = match crate::ffi::process::table().any(file)? {
+            DescriptorTarget::File(open) => open.file().attributes()?,
+            DescriptorTarget::Directory(directory) => directory.cluster.client.stat(directory.index)?,
+            DescriptorTarget::Cluster(cluster) => cluster.client.stat(FileIndex::ROOT)?,
         };
         // SAFETY: as above.
         unsafe { store(&attributes, result) }
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn braid_access(cluster: c_int, path: *const c_char, mode:
     call(|| {
         let mask = u8::try_from(mode).ok().filter(|mask| *mask <= 7);
         let mask = mask.ok_or_else(|| {
-            crate::border::Failure::invalid(format!(
+            crate::ffi::Failure::invalid(format!(
                 "access: mode is {mode}; try: R_OK, W_OK and X_OK, combined"
             ))
         })?;

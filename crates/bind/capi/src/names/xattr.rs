@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use braid_client::{Client, FileIndex, XattrMode};
 use libc::ssize_t;
 
-use crate::border::{
+use crate::ffi::{
     Failure, Outcome, call,
     pointers::{array, memory, text},
     table,

@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// Sets errno and the error message of this thread.
-pub(crate) fn tell(failure: &Failure) {
+pub(crate) fn set_last_error(failure: &Failure) {
     let text: Vec<u8> = failure.text.bytes().filter(|byte| *byte != 0).collect();
     // A thread that is ending has no message any more, but it still has errno.
     let _ = MESSAGE.try_with(|message| message.replace(CString::new(text).unwrap_or_default()));

@@ -13,9 +13,9 @@ use braid_client::PendingOperation;
 use libc::{iovec, ssize_t};
 
 use crate::{
-    border::{
+    ffi::{
         Failure, Outcome, call,
-        pointers::{array, memory, pieces, pieces_mut, position, value},
+        pointers::{array, memory, io_slices, io_slices_mut, position, value},
         process, table,
     },
     file::{OpenFile, readable, seek, writable},
@@ -25,18 +25,18 @@ use crate::{
 /// A nonblocking call that was started.
 #[allow(non_camel_case_types)]
 pub struct braid_request {
-    started: PendingOperation<Outcome<ssize_t>>,
+    operation: PendingOperation<Outcome<ssize_t>>,
     /// The process whose threads run it.
     process: u32,
 }
 
 /// Memory of the program that a started call uses. It belongs to the library until the request is
 /// waited for.
-struct Lent<T>(T);
+struct BorrowedMemory<T>(T);
 
 // SAFETY: one thread at a time uses the pointers in it: the C caller does not touch the memory
 // before braid_wait.
-unsafe impl<T> Send for Lent<T> {}
+unsafe impl<T> Send for BorrowedMemory<T> {}
 
 /// Starts braid_pread. The memory belongs to the library until braid_wait. Returns a request for
 /// braid_test and braid_wait, or NULL.
@@ -51,10 +51,10 @@ pub unsafe extern "C" fn braid_pread_start(
         let (open, at) = (readable(file)?, position(at, "position")?);
         // SAFETY: the promise of C's caller, see `pointers`, until the request is waited for; also
         // below.
-        let lent = Lent(unsafe { memory(buffer.cast(), bytes, "buffer") }?);
+        let lent = BorrowedMemory(unsafe { memory(buffer.cast(), bytes, "buffer") }?);
         let file = open.file();
         start(&open, move || {
-            let Lent(buffer) = { lent };
+            let BorrowedMemory(buffer) = { lent };
             Ok(file.read_vectored_at(&mut [IoSliceMut::new(buffer)], at)? as ssize_t)
         })
     })
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn braid_preadv_start(
         let (open, at) = (readable(file)?, position(at, "position")?);
         // SAFETY: as above.
         let mut buffers: Vec<IoSliceMut<'static>> =
-            unsafe { pieces_mut(iov, seek::count(count)?) }?;
+            unsafe { io_slices_mut(iov, seek::iov_count(count)?) }?;
         let file = open.file();
         start(&open, move || Ok(file.read_vectored_at(&mut buffers, at)? as ssize_t))
     })
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn braid_pwritev_start(
     call(|| {
         let (open, at) = (writable(file)?, position(at, "position")?);
         // SAFETY: as above.
-        let buffers: Vec<IoSlice<'static>> = unsafe { pieces(iov, seek::count(count)?) }?;
+        let buffers: Vec<IoSlice<'static>> = unsafe { io_slices(iov, seek::iov_count(count)?) }?;
         let file = open.file();
         start(&open, move || Ok(file.write_vectored_at(&buffers, at)? as ssize_t))
     })
@@ -124,10 +124,10 @@ pub unsafe extern "C" fn braid_read_list_start(
     call(|| {
         let open = readable(file)?;
         // SAFETY: as above.
-        let lent = Lent(unsafe { array(pieces, count, "pieces") }?.to_vec());
+        let lent = BorrowedMemory(unsafe { array(pieces, count, "pieces") }?.to_vec());
         let file = Arc::clone(&open);
         start(&open, move || {
-            let Lent(pieces) = { lent };
+            let BorrowedMemory(pieces) = { lent };
             // SAFETY: as above.
             unsafe { list::read(&file, &pieces) }
         })
@@ -144,10 +144,10 @@ pub unsafe extern "C" fn braid_write_list_start(
     call(|| {
         let open = writable(file)?;
         // SAFETY: as above.
-        let lent = Lent(unsafe { array(pieces, count, "pieces") }?.to_vec());
+        let lent = BorrowedMemory(unsafe { array(pieces, count, "pieces") }?.to_vec());
         let file = Arc::clone(&open);
         start(&open, move || {
-            let Lent(pieces) = { lent };
+            let BorrowedMemory(pieces) = { lent };
             // SAFETY: as above.
             unsafe { list::write(&file, &pieces) }
         })
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn braid_test(request: *const braid_request) -> c_int {
         // SAFETY: the promise of C's caller: NULL, or started and not waited for.
         let request = unsafe { value(request, "request") }?;
         check_process(request)?;
-        Ok(request.started.is_done().into())
+        Ok(request.operation.is_done().into())
     })
 }
 
@@ -188,12 +188,12 @@ pub unsafe extern "C" fn braid_wait(request: *mut braid_request) -> ssize_t {
         // SAFETY: as above; `hand_out` made it from a box.
         let request = unsafe { Box::from_raw(request) };
         // If the call panicked, `wait` continues the panic here, and `border::call` stops it.
-        request.started.wait()
+        request.operation.wait()
     })
 }
 
 fn check_process(request: &braid_request) -> Outcome<()> {
-    match request.process == process::mark() {
+    match request.process == process::fork_generation() {
         true => Ok(()),
         false => Err(Failure::new(
             libc::ECHILD,
@@ -206,9 +206,9 @@ fn start(
     open: &OpenFile,
     work: impl FnOnce() -> Outcome<ssize_t> + Send + 'static,
 ) -> Outcome<*mut braid_request> {
-    Ok(hand_out(open.cluster.client.start(move |_| work())))
+    Ok(into_raw_request(open.cluster.client.start(move |_| work())))
 }
 
-pub(crate) fn hand_out(started: PendingOperation<Outcome<ssize_t>>) -> *mut braid_request {
-    ptr::from_mut(Box::leak(Box::new(braid_request { started, process: process::mark() })))
+pub(crate) fn into_raw_request(started: PendingOperation<Outcome<ssize_t>>) -> *mut braid_request {
+    ptr::from_mut(Box::leak(Box::new(braid_request { operation: started, process: process::fork_generation() })))
 }

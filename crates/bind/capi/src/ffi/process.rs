@@ -14,28 +14,28 @@ use std::{
     sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering},
 };
 
-use super::table::{FIRST, Table};
+use super::table::{FIRST_DESCRIPTOR, DescriptorTable};
 
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+static TABLE: AtomicPtr<DescriptorTable> = AtomicPtr::new(ptr::null_mut());
 static FORK_HANDLER_SET: AtomicBool = AtomicBool::new(false);
 /// Number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 /// The next number of a descriptor.
-static NEXT: AtomicI32 = AtomicI32::new(FIRST);
+static NEXT: AtomicI32 = AtomicI32::new(FIRST_DESCRIPTOR);
 /// The first number that this process may use.
-static OWN: AtomicI32 = AtomicI32::new(FIRST);
+static OWN: AtomicI32 = AtomicI32::new(FIRST_DESCRIPTOR);
 
 /// This process's table.
-pub(crate) fn table() -> &'static Table {
+pub(crate) fn table() -> &'static DescriptorTable {
     let found = TABLE.load(Ordering::Acquire);
     let found = if found.is_null() { make() } else { found };
     // SAFETY: `make` made it from a box, and it is never freed.
     unsafe { &*found }
 }
 
-fn make() -> *mut Table {
+fn make() -> *mut DescriptorTable {
     register_fork_handler();
-    let made = Box::into_raw(Box::new(Table::default()));
+    let made = Box::into_raw(Box::new(DescriptorTable::default()));
     match TABLE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
         Err(other) => {
@@ -64,19 +64,19 @@ unsafe extern "C" fn in_child() {
 }
 
 /// Distinguishes this process from those that it was forked from.
-pub(crate) fn mark() -> u32 {
+pub(crate) fn fork_generation() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
 /// Whether a process that this one was forked from made this number.
 pub(crate) fn is_inherited(descriptor: i32) -> bool {
-    (FIRST..OWN.load(Ordering::Relaxed)).contains(&descriptor)
+    (FIRST_DESCRIPTOR..OWN.load(Ordering::Relaxed)).contains(&descriptor)
 }
 
 /// The next number for a descriptor. Numbers repeat after 2^30 of them.
 pub(crate) fn next_number() -> i32 {
     let taken = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
-        Some(next.checked_add(1).unwrap_or(FIRST))
+        Some(next.checked_add(1).unwrap_or(FIRST_DESCRIPTOR))
     });
-    taken.unwrap_or(FIRST)
+    taken.unwrap_or(FIRST_DESCRIPTOR)
 }

@@ -18,14 +18,14 @@ use super::{
 use crate::{cluster::Cluster, file::OpenFile, names::directory::Directory};
 
 /// The first number.
-pub(crate) const FIRST: c_int = 1 << 30;
+pub(crate) const FIRST_DESCRIPTOR: c_int = 1 << 30;
 /// Maximum of descriptors of one process (I9): the number of files that Linux allows
 /// (`/proc/sys/fs/nr_open`).
 const DESCRIPTORS_MAX: usize = 1 << 20;
 
 /// What a descriptor names.
 #[derive(Clone)]
-pub(crate) enum Open {
+pub(crate) enum DescriptorTarget {
     Cluster(Arc<Cluster>),
     File(Arc<OpenFile>),
     Directory(Arc<Directory>),
@@ -33,13 +33,13 @@ pub(crate) enum Open {
 
 /// All descriptors of this process.
 #[derive(Default)]
-pub(crate) struct Table {
-    open: RwLock<HashMap<c_int, Open>>,
+pub(crate) struct DescriptorTable {
+    open: RwLock<HashMap<c_int, DescriptorTarget>>,
 }
 
-impl Table {
+impl DescriptorTable {
     /// Adds a descriptor.
-    pub(crate) fn add(&self, thing: Open) -> Outcome<c_int> {
+    pub(crate) fn add(&self, thing: DescriptorTarget) -> Outcome<c_int> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= DESCRIPTORS_MAX {
             return Err(Failure::new(
@@ -61,7 +61,7 @@ impl Table {
         &self,
         number: c_int,
         kind: &str,
-        wanted: fn(&Open) -> Option<&Arc<T>>,
+        wanted: fn(&DescriptorTarget) -> Option<&Arc<T>>,
     ) -> Outcome<Arc<T>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let found =
@@ -74,14 +74,14 @@ impl Table {
         &self,
         number: c_int,
         kind: &str,
-        wanted: fn(&Open) -> Option<&Arc<T>>,
+        wanted: fn(&DescriptorTarget) -> Option<&Arc<T>>,
     ) -> Outcome<Arc<T>> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.get(&number).and_then(wanted).cloned().ok_or_else(|| unknown(number, kind))
     }
 
     /// What a descriptor names, of any kind.
-    pub(crate) fn any(&self, number: c_int) -> Outcome<Open> {
+    pub(crate) fn any(&self, number: c_int) -> Outcome<DescriptorTarget> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.get(&number).cloned().ok_or_else(|| unknown(number, "anything that is open"))
     }

@@ -11,14 +11,14 @@ use braid_client::{File, Group, PendingOperation};
 use libc::ssize_t;
 
 use crate::{
-    asynchronous::{braid_request, hand_out},
-    border::{
+    nonblocking::{braid_request, into_raw_request},
+    ffi::{
         Outcome, call,
         pointers::{array, memory, position},
     },
     collective::{options, refuse},
     file::{readable, writable},
-    group::{braid_group, shared},
+    group::{braid_group, group_arc},
 };
 
 /// Starts braid_pread_all; otherwise as braid_pread_start. If the group was made from a function of
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn braid_pread_all_start(
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`, for the memory until the request is
         // waited for; also below.
-        let group = unsafe { shared(group) }?;
+        let group = unsafe { group_arc(group) }?;
         let ready = || {
             // SAFETY: as above.
             let buffer = unsafe { memory(buffer.cast(), bytes, "buffer") }?;
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn braid_pwrite_all_start(
 ) -> *mut braid_request {
     call(|| {
         // SAFETY: as above.
-        let group = unsafe { shared(group) }?;
+        let group = unsafe { group_arc(group) }?;
         let ready = || {
             // SAFETY: as above.
             let buffer: &'static [u8] = unsafe { array(buffer.cast(), bytes, "buffer") }?;
@@ -85,7 +85,7 @@ fn start<W>(group: Arc<dyn Group>, ready: Outcome<(Arc<File>, W)>) -> *mut braid
 where
     W: FnOnce(&File, &dyn Group) -> Outcome<ssize_t> + Send + 'static,
 {
-    hand_out(match ready {
+    into_raw_request(match ready {
         // The work holds the handle itself. If braid_close comes first, the work closes the file,
         // as for calls that are not collective.
         Ok((file, work)) => PendingOperation::on_own_thread(move || work(&file, &*group)),

@@ -94,13 +94,13 @@ pub(crate) unsafe fn memory<'a>(first: *mut u8, bytes: usize, name: &str) -> Out
 ///
 /// # Safety
 /// The array as for [`array`], and each of its buffers too.
-pub(crate) unsafe fn pieces<'a>(
+pub(crate) unsafe fn io_slices<'a>(
     first: *const libc::iovec,
     count: usize,
 ) -> Outcome<Vec<IoSlice<'a>>> {
     // SAFETY: the caller's promise.
     let vector = unsafe { array(first, count, "iov") }?;
-    check_sum(vector.iter().map(|piece| piece.iov_len))?;
+    check_total(vector.iter().map(|piece| piece.iov_len))?;
     let piece = |piece: &libc::iovec| {
         // SAFETY: the caller's promise.
         unsafe { array(piece.iov_base.cast::<u8>().cast_const(), piece.iov_len, "iov_base") }
@@ -113,13 +113,13 @@ pub(crate) unsafe fn pieces<'a>(
 ///
 /// # Safety
 /// The array as for [`array`], each of its buffers as for [`memory`]; buffers do not overlap.
-pub(crate) unsafe fn pieces_mut<'a>(
+pub(crate) unsafe fn io_slices_mut<'a>(
     first: *const libc::iovec,
     count: usize,
 ) -> Outcome<Vec<IoSliceMut<'a>>> {
     // SAFETY: the caller's promise.
     let vector = unsafe { array(first, count, "iov") }?;
-    check_sum(vector.iter().map(|piece| piece.iov_len))?;
+    check_total(vector.iter().map(|piece| piece.iov_len))?;
     let piece = |piece: &libc::iovec| {
         // SAFETY: the caller's promise.
         unsafe { memory(piece.iov_base.cast(), piece.iov_len, "iov_base") }.map(IoSliceMut::new)
@@ -128,7 +128,7 @@ pub(crate) unsafe fn pieces_mut<'a>(
 }
 
 /// Fails when the lengths add up to more than ssize_t can hold.
-pub(crate) fn check_sum(lengths: impl Iterator<Item = usize>) -> Outcome<()> {
+pub(crate) fn check_total(lengths: impl Iterator<Item = usize>) -> Outcome<()> {
     let sum = lengths.fold(0usize, usize::saturating_add);
     if sum > isize::MAX as usize {
         Err(Failure::invalid("the lengths add up to more bytes than ssize_t can hold"))

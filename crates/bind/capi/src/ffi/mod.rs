@@ -16,38 +16,38 @@ use std::{
 pub(crate) use failure::{Failure, Outcome};
 
 /// What a function returns when it fails.
-pub(crate) trait Failed {
+pub(crate) trait FailureValue {
     const FAILED: Self;
 }
 
-impl Failed for c_int {
+impl FailureValue for c_int {
     const FAILED: Self = -1;
 }
 
-impl Failed for isize {
+impl FailureValue for isize {
     const FAILED: Self = -1;
 }
 
-impl Failed for i64 {
+impl FailureValue for i64 {
     const FAILED: Self = -1;
 }
 
-impl<T> Failed for *mut T {
+impl<T> FailureValue for *mut T {
     const FAILED: Self = ptr::null_mut();
 }
 
 /// Runs the body of an exported function. A failure or a panic sets errno and the thread's message.
-pub(crate) fn call<T: Failed>(body: impl FnOnce() -> Outcome<T>) -> T {
+pub(crate) fn call<T: FailureValue>(body: impl FnOnce() -> Outcome<T>) -> T {
     // State that a panic may leave half changed is behind locks. The code that takes such a lock
     // handles its poisoning.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(failure)) => {
-            message::tell(&failure);
+            message::set_last_error(&failure);
             T::FAILED
         }
         Err(panic) => {
-            message::tell(&Failure::new(
+            message::set_last_error(&Failure::new(
                 libc::EIO,
                 format!("internal error: {}; try: report it as a bug", panic_message(&*panic)),
             ));
