@@ -72,9 +72,9 @@ impl Memory {
 /// Its bytes are uninitialized at first. Its user fills as many as it passes to
 /// [`FreshBytes::finish`]; the others never become visible. Zeroing them first would cost 2 to 3 ms
 /// for 10,000 pieces of 4 KiB.
-pub(crate) struct FreshBytes<'py>(Bound<'py, PyBytes>);
+pub(crate) struct UninitBytes<'py>(Bound<'py, PyBytes>);
 
-impl<'py> FreshBytes<'py> {
+impl<'py> UninitBytes<'py> {
     /// Makes an object of `bytes` bytes.
     pub(crate) fn new(py: Python<'py>, bytes: usize) -> PyResult<Self> {
         let length = ffi::Py_ssize_t::try_from(bytes).map_err(|_| PyMemoryError::new_err(()))?;

@@ -87,7 +87,7 @@ impl Client {
         path: PathArg,
         layout: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        let wish = options::wish(layout)?;
+        let wish = options::layout_hint(layout)?;
         self.run(py, |client| {
             client.check_iod_count(&wish)?;
             client.set_layout(&path, wish)

@@ -10,9 +10,9 @@ use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     connect,
-    detached::Detached,
+    drop_without_gil::DropWithoutGil,
     directory::Scan,
-    error::{Raise, closed},
+    error::{IntoPyResult, closed},
     handle::Handle,
     options,
     path::PathArg,
@@ -23,7 +23,7 @@ use crate::{
 #[pyclass(frozen, subclass, weakref, module = "braid")]
 pub(crate) struct Client {
     /// `None` when it is closed. Locked only briefly, never during a call to a server.
-    held: Mutex<Option<Detached<braid_client::Client>>>,
+    held: Mutex<Option<DropWithoutGil<braid_client::Client>>>,
 }
 
 impl Client {
@@ -33,14 +33,14 @@ impl Client {
         py: Python<'_>,
         call: impl FnOnce(&braid_client::Client) -> braid_client::Result<T> + Send,
     ) -> PyResult<T> {
-        let client = self.held().as_ref().and_then(Detached::value).cloned();
+        let client = self.held().as_ref().and_then(DropWithoutGil::value).cloned();
         let client = client.ok_or_else(|| closed("client"))?;
         // If another thread closes the client meanwhile, this call drops the last clone, also
         // without the GIL.
         py.detach(move || call(&client)).or_raise(py)
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<Detached<braid_client::Client>>> {
+    fn held(&self) -> MutexGuard<'_, Option<DropWithoutGil<braid_client::Client>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,7 +62,7 @@ impl Client {
     ) -> PyResult<Self> {
         let config = connect::config(py, mds, key, agent, tls, timeout, name)?;
         let client = py.detach(|| braid_client::Client::connect(config)).or_raise(py)?;
-        Ok(Self { held: Mutex::new(Some(Detached::new(client.with_umask(umask)))) })
+        Ok(Self { held: Mutex::new(Some(DropWithoutGil::new(client.with_umask(umask)))) })
     }
 
     /// Opens a file; see `options.rs` for the flags.
@@ -75,7 +75,7 @@ impl Client {
         mode: u32,
         layout: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Handle> {
-        let wish = options::wish(layout)?;
+        let wish = options::layout_hint(layout)?;
         let options = options::open(flags, mode, wish.clone())?;
         let opened = self.run(py, |client| {
             client.check_iod_count(&wish)?;

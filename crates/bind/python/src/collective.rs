@@ -14,8 +14,8 @@ use braid_client::{CollectiveMode, CollectiveOptions, Error, File, Overlap, Stat
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
-    buffer::{FreshBytes, Memory},
-    detached::Detached,
+    buffer::{UninitBytes, Memory},
+    drop_without_gil::DropWithoutGil,
     error::invalid,
     group::Group,
     handle::{Handle, run},
@@ -38,7 +38,7 @@ impl Handle {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let group = group.group()?;
         let ready = || {
-            Ok((Part::of(self, position, mode)?, FreshBytes::new(py, size.extract::<usize>()?)?))
+            Ok((TaskCall::of(self, position, mode)?, UninitBytes::new(py, size.extract::<usize>()?)?))
         };
         let (part, mut bytes) = prepared(py, &*group, ready())?;
         let got = part.read(py, &*group, bytes.bytes_mut())?;
@@ -57,7 +57,7 @@ impl Handle {
         mode: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let group = group.group()?;
-        let ready = || Ok((Part::of(self, position, mode)?, Memory::writable(buffer)?));
+        let ready = || Ok((TaskCall::of(self, position, mode)?, Memory::writable(buffer)?));
         let (part, mut memory) = prepared(py, &*group, ready())?;
         part.read(py, &*group, memory.bytes_mut())
     }
@@ -76,7 +76,7 @@ impl Handle {
     ) -> PyResult<usize> {
         let group = group.group()?;
         let ready = || {
-            Ok((Part::of(self, position, mode)?, overlap_of(overlap)?, Memory::readable(buffer)?))
+            Ok((TaskCall::of(self, position, mode)?, overlap_of(overlap)?, Memory::readable(buffer)?))
         };
         let (part, overlap, memory) = prepared(py, &*group, ready())?;
         let (options, buffers) =
@@ -88,13 +88,13 @@ impl Handle {
 }
 
 /// The part of one task in a collective call.
-struct Part {
-    file: Arc<Detached<File>>,
+struct TaskCall {
+    file: Arc<DropWithoutGil<File>>,
     position: u64,
     options: CollectiveOptions,
 }
 
-impl Part {
+impl TaskCall {
     fn of(handle: &Handle, position: &Bound<'_, PyAny>, mode: &Bound<'_, PyAny>) -> PyResult<Self> {
         let options = CollectiveOptions { mode: mode_of(mode)?, ..CollectiveOptions::default() };
         Ok(Self { file: handle.open()?, position: position.extract()?, options })

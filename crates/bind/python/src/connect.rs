@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use braid_client::{Config, Credential, TlsPolicy};
 use pyo3::prelude::*;
 
-use crate::error::{Raise, invalid};
+use crate::error::{IntoPyResult, invalid};
 
 /// The configuration of a client. `braid/_settings.py` has found the values in all sources.
 pub(crate) fn config(

@@ -9,19 +9,19 @@ use pyo3::{
 };
 
 /// Converts a result for Python.
-pub(crate) trait Raise<T> {
+pub(crate) trait IntoPyResult<T> {
     /// The value, or an `OSError`. Python chooses the subclass for the errno. Besides `errno` and
     /// the whole message it has `status`, `server`, `path` and `hint`.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 
-impl<T> Raise<T> for braid_client::Result<T> {
+impl<T> IntoPyResult<T> for braid_client::Result<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
         self.map_err(|error| exception(py, &error))
     }
 }
 
-impl<T> Raise<T> for io::Result<T> {
+impl<T> IntoPyResult<T> for io::Result<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
         self.map_err(|error| {
             match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
@@ -55,7 +55,7 @@ pub(crate) fn closed(what: &str) -> PyErr {
 }
 
 /// The exception for a wrong argument that the library refuses without asking a server.
-pub(crate) fn refused(error: &Error) -> PyErr {
+pub(crate) fn argument_error(error: &Error) -> PyErr {
     match error.status() {
         Status::Invalid => PyValueError::new_err(error.to_string()),
         _ => PyOSError::new_err((error.errno(), error.to_string())),

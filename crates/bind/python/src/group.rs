@@ -14,7 +14,7 @@ use pyo3::{
 
 use crate::{
     collective::refuse,
-    error::{Raise, closed, invalid},
+    error::{IntoPyResult, closed, invalid},
 };
 
 /// One task of a parallel program, as a member of its group.
@@ -82,7 +82,7 @@ impl Group {
                 "ranks from 0 to size - 1",
             ));
         }
-        Ok(Self::new(Calling { rank, size, all_gather }))
+        Ok(Self::new(CallbackGroup { rank, size, all_gather }))
     }
 
     #[getter]
@@ -135,13 +135,13 @@ fn seconds(timeout: f64) -> PyResult<Duration> {
 }
 
 /// A group whose exchange is a Python function.
-struct Calling {
+struct CallbackGroup {
     rank: u32,
     size: u32,
     all_gather: Py<PyAny>,
 }
 
-impl braid_client::Group for Calling {
+impl braid_client::Group for CallbackGroup {
     fn rank(&self) -> u32 {
         self.rank
     }

@@ -13,9 +13,9 @@ use pyo3::{
 
 use crate::{
     attributes::Stat,
-    buffer::{FreshBytes, Memory},
-    detached::Detached,
-    error::{Raise, closed, invalid},
+    buffer::{UninitBytes, Memory},
+    drop_without_gil::DropWithoutGil,
+    error::{IntoPyResult, closed, invalid},
     slices,
     view::View,
 };
@@ -25,15 +25,15 @@ use crate::{
 #[pyclass(frozen, module = "braid")]
 pub(crate) struct Handle {
     /// `None` when it is closed. Locked only briefly, never during a call to a server.
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<OpenState>>,
     view: Option<braid_client::View>,
 }
 
 #[derive(Clone)]
-struct Held {
-    file: Arc<Detached<File>>,
+struct OpenState {
+    file: Arc<DropWithoutGil<File>>,
     /// Shared by all handles of one open file; its reference count is their number.
-    sharers: Arc<()>,
+    open_count: Arc<()>,
 }
 
 impl Handle {
@@ -42,14 +42,14 @@ impl Handle {
     }
 
     fn sharing(file: File, view: Option<braid_client::View>, sharers: Arc<()>) -> Self {
-        Self { held: Mutex::new(Some(Held { file: Arc::new(Detached::new(file)), sharers })), view }
+        Self { held: Mutex::new(Some(OpenState { file: Arc::new(DropWithoutGil::new(file)), open_count: sharers })), view }
     }
 
-    fn held(&self) -> PyResult<Held> {
+    fn held(&self) -> PyResult<OpenState> {
         lock(&self.held).clone().ok_or_else(|| closed("file"))
     }
 
-    pub(crate) fn open(&self) -> PyResult<Arc<Detached<File>>> {
+    pub(crate) fn open(&self) -> PyResult<Arc<DropWithoutGil<File>>> {
         self.held().map(|held| held.file)
     }
 
@@ -79,7 +79,7 @@ impl Handle {
         py: Python<'py>,
         ranges: &[(u64, usize)],
     ) -> PyResult<Bound<'py, PyList>> {
-        let fresh = ranges.iter().map(|(_, size)| FreshBytes::new(py, *size));
+        let fresh = ranges.iter().map(|(_, size)| UninitBytes::new(py, *size));
         let mut fresh = fresh.collect::<PyResult<Vec<_>>>()?;
         let pieces = ranges
             .iter()
@@ -108,7 +108,7 @@ impl Handle {
 impl Handle {
     /// Reads at the cursor: at most `size` bytes, fewer only at the end of the file.
     fn read<'py>(&self, py: Python<'py>, size: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let mut bytes = FreshBytes::new(py, size)?;
+        let mut bytes = UninitBytes::new(py, size)?;
         let memory = bytes.bytes_mut();
         let got = self.run_io(py, |mut file| file.read(memory))?;
         Ok(bytes.finish(got))
@@ -157,7 +157,7 @@ impl Handle {
         size: usize,
         position: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let mut bytes = FreshBytes::new(py, size)?;
+        let mut bytes = UninitBytes::new(py, size)?;
         let memory = bytes.bytes_mut();
         let got = self.run(py, |file| file.read_at(memory, position))?;
         Ok(bytes.finish(got))
@@ -232,12 +232,12 @@ impl Handle {
         ends: &Bound<'py, PyList>,
         numbers: Option<Vec<usize>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let slices = slices::of(starts, ends, numbers)?;
+        let slices = slices::slices_from_bounds(starts, ends, numbers)?;
         let size = match slices.iter().any(|slice| slice.needs_size()) {
             true => Some(self.run(py, File::size)?),
             false => None,
         };
-        let ranges: Vec<(u64, usize)> = slices.iter().map(|slice| slice.piece(size)).collect();
+        let ranges: Vec<(u64, usize)> = slices.iter().map(|slice| slice.range(size)).collect();
         self.read_uninit(py, &ranges)
     }
 
@@ -284,7 +284,7 @@ impl Handle {
 
     /// The same file through a view, with a cursor of its own.
     fn view(&self, py: Python<'_>, view: &View) -> PyResult<Self> {
-        let sharers = self.held()?.sharers;
+        let sharers = self.held()?.open_count;
         let (view, stored) = (view.view(), view.view());
         let file = self.run(py, |file| file.with_view(view))?;
         Ok(Self::sharing(file, Some(stored), sharers))
@@ -344,7 +344,7 @@ impl Handle {
     /// Closes the handle; the last handle of the file closes the file. Raises an error, once, if
     /// writes are known to be lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(Held { file, sharers }) = lock(&self.held).take() else { return Ok(()) };
+        let Some(OpenState { file, open_count }) = lock(&self.held).take() else { return Ok(()) };
         let is_last = Arc::into_inner(sharers).is_some();
         let file = match Arc::try_unwrap(file) {
             Ok(file) if is_last => file.into_inner(),
@@ -364,14 +364,14 @@ impl Handle {
 /// Runs a call of the library on an open file without the GIL.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
-    file: &Detached<File>,
+    file: &DropWithoutGil<File>,
     call: impl FnOnce(&File) -> braid_client::Result<T> + Send,
 ) -> PyResult<T> {
     let file = file.value().ok_or_else(|| closed("file"))?;
     py.detach(|| call(file)).or_raise(py)
 }
 
-fn report_write_errors(py: Python<'_>, file: &Detached<File>) -> PyResult<()> {
+fn report_write_errors(py: Python<'_>, file: &DropWithoutGil<File>) -> PyResult<()> {
     file.value().map_or(Ok(()), |file| py.detach(|| file.check_loss())).or_raise(py)
 }
 

@@ -16,7 +16,7 @@ mod change;
 mod client;
 mod collective;
 mod connect;
-mod detached;
+mod drop_without_gil;
 mod directory;
 mod error;
 mod group;

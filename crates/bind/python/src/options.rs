@@ -29,7 +29,7 @@ pub(crate) fn open(flags: &str, mode: u32, layout: LayoutHint) -> PyResult<OpenO
 }
 
 /// The layout hint for a new file.
-pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutHint> {
+pub(crate) fn layout_hint(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutHint> {
     let mut wish = LayoutHint::none();
     for (name, value) in layout.into_iter().flatten() {
         let name = name.cast::<PyString>()?.to_cow()?;

@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use crate::error::invalid;
 
 /// The settings in a file: addresses, TLS, key, agent, and time-out in seconds.
-type Said = (Vec<String>, Option<&'static str>, Option<PathBuf>, Option<PathBuf>, Option<f64>);
+type FileSettings = (Vec<String>, Option<&'static str>, Option<PathBuf>, Option<PathBuf>, Option<f64>);
 
 /// Reads a whole file. An unknown setting is an error.
 #[pyfunction]
-pub(crate) fn read_settings(path: PathBuf) -> PyResult<Said> {
+pub(crate) fn read_settings(path: PathBuf) -> PyResult<FileSettings> {
     let wrong =
         |why: &str| invalid(&format!("reading {}: {why}", path.display()), "braid config explain");
     let document = Document::read(&path).map_err(|error| match error {

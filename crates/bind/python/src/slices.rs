@@ -10,7 +10,7 @@ use crate::error::invalid;
 
 /// A longer slice is limited to the file size before memory is allocated. This costs a query to the
 /// I/O daemons, which is small beside so long a read.
-const SURE_BYTES_MAX: i64 = 16 << 20;
+const UNCHECKED_BYTES_MAX: i64 = 16 << 20;
 
 /// Start and end; `None` for a missing bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Slice {
 }
 
 /// Makes slices from two lists of bounds: those in `numbers`, in its order, or all.
-pub(crate) fn of(
+pub(crate) fn slices_from_bounds(
     starts: &Bound<'_, PyList>,
     ends: &Bound<'_, PyList>,
     numbers: Option<Vec<usize>>,
@@ -64,11 +64,11 @@ impl Slice {
     pub(crate) fn needs_size(self) -> bool {
         let start = self.start.unwrap_or(0);
         start < 0
-            || self.end.is_none_or(|end| end < 0 || end.saturating_sub(start) > SURE_BYTES_MAX)
+            || self.end.is_none_or(|end| end < 0 || end.saturating_sub(start) > UNCHECKED_BYTES_MAX)
     }
 
     /// Offset and length in bytes. `size` is the size of the file, if it is known.
-    pub(crate) fn piece(self, size: Option<u64>) -> (u64, usize) {
+    pub(crate) fn range(self, size: Option<u64>) -> (u64, usize) {
         let place = |bound: i64| match u64::try_from(bound) {
             Ok(offset) => offset,
             Err(_) => size.unwrap_or(0).saturating_sub(bound.unsigned_abs()),

@@ -4,7 +4,7 @@
 use braid_client::{BlockCyclicDimension, Error, Extent, Pattern as Shape};
 use pyo3::prelude::*;
 
-use crate::error::{Raise, invalid, refused};
+use crate::error::{IntoPyResult, invalid, argument_error};
 
 /// A pattern of bytes, nested at most 16 levels deep. Offsets in it are relative to its start.
 #[pyclass(frozen, module = "braid")]
@@ -95,7 +95,7 @@ impl View {
     fn checked(view: braid_client::View) -> PyResult<Self> {
         match view.map() {
             Ok(_) => Ok(Self(view)),
-            Err(error) => Err(refused(&Error::from(error))),
+            Err(error) => Err(argument_error(&Error::from(error))),
         }
     }
 }

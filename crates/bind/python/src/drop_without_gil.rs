@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 
 /// A value whose drop may wait for servers: the end of a session, the close of a file.
 #[derive(Debug)]
-pub(crate) struct Detached<T: Send>(Option<T>);
+pub(crate) struct DropWithoutGil<T: Send>(Option<T>);
 
-impl<T: Send> Detached<T> {
+impl<T: Send> DropWithoutGil<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Some(value))
     }
@@ -21,7 +21,7 @@ impl<T: Send> Detached<T> {
     }
 }
 
-impl<T: Send> Drop for Detached<T> {
+impl<T: Send> Drop for DropWithoutGil<T> {
     fn drop(&mut self) {
         let Some(value) = self.0.take() else { return };
         // If the interpreter is finalized or belongs to another thread, the closure is dropped with
