@@ -39,14 +39,14 @@ pub fn server_key(settings: &Settings) -> Result<Option<Secret>, Fault> {
 }
 
 /// A connection to one I/O daemon as an administrator.
-pub struct IodLink {
+pub struct IodConnection {
     driver: Blocking,
     connection: <Blocking as Driver>::Connection,
     name: String,
     timeout: Duration,
 }
 
-impl IodLink {
+impl IodConnection {
     /// Connects to the daemon with the server key.
     pub fn connect(iod: &IodInfo, secret: &Secret, settings: &Settings) -> Result<Self, Fault> {
         let endpoint = Endpoint {

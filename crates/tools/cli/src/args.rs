@@ -174,7 +174,7 @@ pub enum TlsArg {
 
 impl TlsArg {
     /// The keyword on the command line.
-    pub fn word(self) -> String {
+    pub fn keyword(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
@@ -780,7 +780,7 @@ pub enum QuotaCommand {
     Set {
         /// The owner of the quota.
         #[command(flatten)]
-        who: QuotaWho,
+        who: QuotaTargetArgs,
         /// The limits
         #[command(flatten)]
         limits: QuotaLimitArgs,
@@ -789,7 +789,7 @@ pub enum QuotaCommand {
     Get {
         /// The owner of the quota.
         #[command(flatten)]
-        who: QuotaWho,
+        who: QuotaTargetArgs,
     },
     /// Show the limits and usage of all owners with limits
     List {
@@ -801,14 +801,14 @@ pub enum QuotaCommand {
     Remove {
         /// The owner of the quota.
         #[command(flatten)]
-        who: QuotaWho,
+        who: QuotaTargetArgs,
     },
 }
 
 /// The owner of a quota.
 #[derive(Args, Debug, Clone)]
 #[group(required = true, multiple = false)]
-pub struct QuotaWho {
+pub struct QuotaTargetArgs {
     /// A user, by name or number
     #[arg(long, short = 'u', value_name = "NAME")]
     pub user: Option<String>,
@@ -850,7 +850,7 @@ pub enum ConfigCommand {
 
 /// Removes options that nobody typed from the usage in an error: clap counts those that the
 /// environment sets.
-pub fn without_surroundings(mut error: clap::Error) -> clap::Error {
+pub fn without_environment_flags(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue};
     const FLAGS: [&str; 6] = [
         "--config <FILE>",

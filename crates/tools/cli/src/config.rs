@@ -127,7 +127,7 @@ impl Settings {
                 },
             ),
             row("cluster.mds", self.mds.value.join(","), &self.mds.source),
-            row("cluster.tls", self.tls.value.word(), &self.tls.source),
+            row("cluster.tls", self.tls.value.keyword(), &self.tls.source),
             row("client.key", path(&self.key.value), &self.key.source),
             row("client.agent", path(&self.agent.value), &self.agent.source),
             row("client.timeout", format!("{:?}", self.timeout.value), &self.timeout.source),

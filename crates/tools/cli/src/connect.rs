@@ -71,7 +71,7 @@ pub fn host() -> String {
 }
 
 /// A layout hint from options.
-pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutHint, Fault> {
+pub fn layout_hint(args: &LayoutArgs, client: &Client) -> Result<LayoutHint, Fault> {
     if let Some(count) = args.iod_count {
         let is_there = |iod: &&IodInfo| iod.state != IodState::Removed;
         let iods = client.cluster_map()?.iods.iter().filter(is_there).count();

@@ -63,7 +63,7 @@ impl Embedded {
             .map_err(|why: &str| Fault::usage("reading cluster.uuid", why))?;
         let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
         let tls = file.cluster.tls.map(TlsPolicy::from).unwrap_or_default();
-        let listen = port::wanted(&path, &file.mds.listen, args.port)?;
+        let listen = port::listen_addresses(&path, &file.mds.listen, args.port)?;
         let (had, next) =
             (iod_dirs(dir).len(), iod_dirs(dir).last().map_or(0, |(number, _)| number + 1));
         let missing = args.iods.map_or(0, |wanted| usize::from(wanted).saturating_sub(had));
@@ -80,7 +80,7 @@ impl Embedded {
         config.prometheus = file.mds.metrics.clone();
         let mds = servers::start_mds(config)?;
         let address = mds.local_addrs().iter().map(ToString::to_string).collect::<Vec<_>>();
-        port::keep(&path, &file.mds.listen, &listen, &address)?;
+        port::record_port(&path, &file.mds.listen, &listen, &address)?;
         (next..next + missing)
             .try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
         let iods = start_iods(dir, uuid, &address, &secret, tls)?;
@@ -141,7 +141,7 @@ impl Embedded {
                     tracing::warn!(why, "removed I/O daemon not started");
                     iod.stop();
                 }
-                Some(why) => return Err(servers::not_wanted(&why)),
+                Some(why) => return Err(servers::registration_refused(&why)),
                 None => wanted.push(iod),
             }
         }
@@ -168,7 +168,7 @@ impl Embedded {
 /// directory is on a disk of its own.
 fn make(args: &UpArgs) -> Result<(), Fault> {
     let listen = format!("127.0.0.1:{}", args.port.unwrap_or(PORT));
-    port::free(&listen)?;
+    port::check_port_free(&listen)?;
     let new = init::create(&args.dir, &[listen])?;
     (0..args.iods.unwrap_or(IODS))
         .try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))?;

@@ -10,7 +10,7 @@ use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 use crate::output::Fault;
 
 /// Where the log is written.
-pub enum Place<'p> {
+pub enum LogTarget<'p> {
     /// Standard error.
     StandardError,
     /// A file, without a size limit.
@@ -26,7 +26,7 @@ pub enum Place<'p> {
 }
 
 /// Starts logging; `BRAID_LOG` has precedence over `level`.
-pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
+pub fn start(place: LogTarget<'_>, level: &str) -> Result<(), Fault> {
     let filter = EnvFilter::try_from_env("BRAID_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     // A line that cannot be written, for example on a full disk, is dropped. Otherwise the library
     // would report it on standard error; if that is the same file, the report panics during a
@@ -36,29 +36,29 @@ pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
         .with_env_filter(filter)
         .with_target(false);
     match place {
-        Place::StandardError => {
+        LogTarget::StandardError => {
             log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
         }
-        Place::File(path) => {
+        LogTarget::File(path) => {
             let file = File::options().create(true).append(true).open(path);
             let file = file.map_err(|e| Fault::failed(format!("writing {}", path.display()), e))?;
             log.with_writer(Mutex::new(file)).with_ansi(false).init();
         }
         #[cfg(target_os = "linux")]
-        Place::Bounded(path) => match bounded::Bounded::open(path) {
+        LogTarget::Bounded(path) => match bounded::BoundedLog::open(path) {
             Ok(file) => log.with_writer(Mutex::new(file)).with_ansi(false).init(),
             // A missing log must not fail a mount.
             Err(_) => log.with_writer(std::io::sink).init(),
         },
         #[cfg(target_os = "linux")]
-        Place::System => log.with_writer(system::writer()).with_ansi(false).without_time().init(),
+        LogTarget::System => log.with_writer(system::writer()).with_ansi(false).without_time().init(),
     }
     Ok(())
 }
 
 /// Whether this host has a system log.
 #[cfg(target_os = "linux")]
-pub fn system_listens() -> bool {
+pub fn has_system_log() -> bool {
     system::connect().is_ok()
 }
 

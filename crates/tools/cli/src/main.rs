@@ -26,17 +26,17 @@ use crate::{
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    if let Some(code) = mount::warden::run(std::env::args_os()) {
+    if let Some(code) = mount::watchdog::run(std::env::args_os()) {
         return code;
     }
     #[cfg(target_os = "linux")]
-    let Some(arguments) = mount::alias::arguments(std::env::args_os()) else {
+    let Some(arguments) = mount::mount_helper::arguments(std::env::args_os()) else {
         return ExitCode::SUCCESS;
     };
     #[cfg(not(target_os = "linux"))]
     let arguments = std::env::args_os();
     let cli = Cli::try_parse_from(arguments)
-        .unwrap_or_else(|error| args::without_surroundings(error).exit());
+        .unwrap_or_else(|error| args::without_environment_flags(error).exit());
     let out = Printer { json: cli.global.json, quiet: cli.global.quiet };
     match start_log(&cli.global, &cli.command).and_then(|()| run(cli, out)) {
         Ok(code) => code,
@@ -118,13 +118,13 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
     #[cfg(target_os = "linux")]
     if let Command::Mount(args) = command {
         return match (mount::options::log_file(args), mount::background::is_child()) {
-            (Some(path), _) => log::start(log::Place::File(&path), level),
-            (None, true) => match mount::options::own_log(args) {
-                Some(path) => log::start(log::Place::Bounded(&path), level),
-                None => log::start(log::Place::System, level),
+            (Some(path), _) => log::start(log::LogTarget::File(&path), level),
+            (None, true) => match mount::options::default_log(args) {
+                Some(path) => log::start(log::LogTarget::Bounded(&path), level),
+                None => log::start(log::LogTarget::System, level),
             },
-            (None, false) => log::start(log::Place::StandardError, level),
+            (None, false) => log::start(log::LogTarget::StandardError, level),
         };
     }
-    log::start(log::Place::StandardError, level)
+    log::start(log::LogTarget::StandardError, level)
 }

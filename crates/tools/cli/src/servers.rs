@@ -89,7 +89,7 @@ pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     ));
     let refused = wait_for_end(&iod, &stop);
     iod.stop();
-    refused.map_or(Ok(()), |refused| Err(not_wanted(&refused)))
+    refused.map_or(Ok(()), |refused| Err(registration_refused(&refused)))
 }
 
 /// The address that an I/O daemon should listen on: one that clients can reach.
@@ -111,7 +111,7 @@ fn wait_for_end(iod: &Iod, stop: &mpsc::Receiver<()>) -> Option<String> {
 }
 
 /// The error of a daemon that the cluster refuses for good.
-pub fn not_wanted(refused: &str) -> Fault {
+pub fn registration_refused(refused: &str) -> Fault {
     let (why, hint) = refused.split_once("; try: ").unwrap_or((refused, "braid status"));
     Fault::new(Exit::Refused, "joining the cluster", why).hint(hint)
 }

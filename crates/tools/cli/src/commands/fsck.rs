@@ -24,7 +24,7 @@ use braid_wire::message::{
 use serde::Serialize;
 
 use crate::{
-    admin::{self, IodLink},
+    admin::{self, IodConnection},
     config::Settings,
     output::{Exit, Fault, Printer, quoted},
 };
@@ -204,7 +204,7 @@ fn connect_all(
     secret: &braid_wire::Secret,
     settings: &Settings,
     report: &mut Report,
-) -> Result<(BTreeMap<IodId, IodLink>, BTreeSet<IodId>), Fault> {
+) -> Result<(BTreeMap<IodId, IodConnection>, BTreeSet<IodId>), Fault> {
     let (mut links, mut removed) = (BTreeMap::new(), BTreeSet::new());
     for iod in client.cluster_map()?.iods {
         if iod.state == IodState::Removed {
@@ -214,7 +214,7 @@ fn connect_all(
         let link = if iod.state == IodState::Down {
             None
         } else {
-            IodLink::connect(&iod, secret, settings).ok()
+            IodConnection::connect(&iod, secret, settings).ok()
         };
         match link {
             Some(link) => drop(links.insert(iod.id, link)),
@@ -243,7 +243,7 @@ type Problems = BTreeMap<String, Problem>;
 
 fn check_objects(
     client: &Client,
-    links: &mut BTreeMap<IodId, IodLink>,
+    links: &mut BTreeMap<IodId, IodConnection>,
     removed: &BTreeSet<IodId>,
     report: &mut Report,
 ) -> Result<Problems, Fault> {
@@ -268,7 +268,7 @@ fn check_objects(
 
 fn list_objects(
     client: &Client,
-    links: &mut BTreeMap<IodId, IodLink>,
+    links: &mut BTreeMap<IodId, IodConnection>,
     report: &mut Report,
     problems: &mut Problems,
 ) -> Result<Objects, Fault> {
@@ -309,7 +309,7 @@ fn list_objects(
 fn check_file(
     file: &FsckFile,
     objects: &Objects,
-    (links, removed): (&BTreeMap<IodId, IodLink>, &BTreeSet<IodId>),
+    (links, removed): (&BTreeMap<IodId, IodConnection>, &BTreeSet<IodId>),
     problems: &mut Problems,
 ) {
     let mut ends = Vec::new();
@@ -455,7 +455,7 @@ fn name(file: &FsckFile) -> String {
 fn apply(
     mend: &Mend,
     client: &Client,
-    links: &mut BTreeMap<IodId, IodLink>,
+    links: &mut BTreeMap<IodId, IodConnection>,
 ) -> Result<bool, Fault> {
     match mend {
         Mend::Names | Mend::Impossible => Ok(false),

@@ -21,7 +21,7 @@ pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result
     let client = connect::client(settings)?;
     match command {
         LayoutCommand::Set { path, layout } => {
-            client.set_layout(path, connect::wish(layout, &client)?)?;
+            client.set_layout(path, connect::layout_hint(layout, &client)?)?;
             out.next(format!("braid layout show {}", quoted(path)));
             Ok(())
         }

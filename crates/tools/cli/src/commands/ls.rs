@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::{
     args::LsArgs,
     commands::{
-        facts::{attributes_json, kind_letter, kind_word, mode_text, time_text},
-        people::Names,
+        format::{attributes_json, kind_letter, kind_word, mode_text, time_text},
+        user_names::UserNames,
     },
     config::Settings,
     connect,
@@ -21,7 +21,7 @@ use crate::{
 /// Lists directories and files.
 pub fn ls(args: &LsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let names = Names::default();
+    let names = UserNames::default();
     let mut listing = Listing {
         client: &client,
         args,
@@ -83,7 +83,7 @@ struct Listing<'a> {
     client: &'a Client,
     args: &'a LsArgs,
     out: Printer,
-    names: Names,
+    names: UserNames,
     facts: Vec<Value>,
     rows: usize,
     first_file: Option<Vec<u8>>,

@@ -39,10 +39,10 @@ fn remount(args: &MountArgs, global: &Global) -> Result<(), Fault> {
 
 #[cfg(target_os = "linux")]
 fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
-    use crate::mount::{Served, background, options, stop_signal};
+    use crate::mount::{ActiveMount, background, options, stop_signal};
     let wish = options::read(args, global)?;
     let stop = stop_signal(&args.point)?;
-    let served = Served::start(&wish.mount, &wish.settings, wish.options, &wish.watch)?;
+    let served = ActiveMount::start(&wish.mount, &wish.settings, wish.options, &wish.watchdog)?;
     let transport = described(&served.transport());
     let (point, source) = (served.point().display(), wish.mount.source);
     tracing::info!(%point, source, requests = transport, "mounted");
@@ -72,7 +72,7 @@ fn described(transport: &braid_fuse::kernel::uring::Transport) -> String {
 #[cfg(target_os = "linux")]
 fn report(args: &MountArgs, transport: &str, out: Printer) {
     let point = crate::output::quoted(&args.point.display().to_string());
-    let log = crate::mount::options::own_log(args).filter(|log| log.is_file());
+    let log = crate::mount::options::default_log(args).filter(|log| log.is_file());
     if out.json {
         out.value(&serde_json::json!({ "mount": args.point, "log": log, "requests": transport }));
     } else {

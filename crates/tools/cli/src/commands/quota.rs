@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{
     admin,
-    args::{QuotaCommand, QuotaLimitArgs, QuotaWho},
-    commands::people::{named, number},
+    args::{QuotaCommand, QuotaLimitArgs, QuotaTargetArgs},
+    commands::user_names::{name_of_id, id_of_name},
     config::Settings,
     connect,
     output::{Exit, Fault, Printer, human_bytes, quoted},
@@ -34,7 +34,7 @@ pub fn run(command: &QuotaCommand, settings: &Settings, out: Printer) -> Result<
 }
 
 fn set(
-    who: &QuotaWho,
+    who: &QuotaTargetArgs,
     limits: &QuotaLimitArgs,
     settings: &Settings,
     out: Printer,
@@ -108,7 +108,7 @@ fn list(all: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
     Ok(())
 }
 
-fn remove(who: &QuotaWho, settings: &Settings, out: Printer) -> Result<(), Fault> {
+fn remove(who: &QuotaTargetArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = admin::client(settings)?;
     let owner = owner(&client, who)?;
     let had = client.quota_remove(owner.clone())?;
@@ -130,7 +130,7 @@ fn remove(who: &QuotaWho, settings: &Settings, out: Printer) -> Result<(), Fault
     Ok(())
 }
 
-fn owner(client: &Client, who: &QuotaWho) -> Result<QuotaOwner, Fault> {
+fn owner(client: &Client, who: &QuotaTargetArgs) -> Result<QuotaOwner, Fault> {
     if let Some(path) = &who.dir {
         let found = client.stat(path)?;
         if found.kind != FileKind::Directory {
@@ -143,24 +143,24 @@ fn owner(client: &Client, who: &QuotaWho) -> Result<QuotaOwner, Fault> {
     }
     match (&who.user, &who.group) {
         (Some(user), _) => {
-            Ok(QuotaOwner { kind: QuotaKind::User, id: number("passwd", "user", user)? })
+            Ok(QuotaOwner { kind: QuotaKind::User, id: id_of_name("passwd", "user", user)? })
         }
         (_, Some(group)) => {
-            Ok(QuotaOwner { kind: QuotaKind::Group, id: number("group", "group", group)? })
+            Ok(QuotaOwner { kind: QuotaKind::Group, id: id_of_name("group", "group", group)? })
         }
         _ => Err(Fault::usage("quota", "no owner is given")
             .hint("--user NAME, --group NAME or --dir PATH")),
     }
 }
 
-fn name(who: &QuotaWho) -> String {
+fn name(who: &QuotaTargetArgs) -> String {
     let all = [("user", &who.user), ("group", &who.group), ("directory", &who.dir)];
     let named =
         all.iter().find_map(|(what, name)| name.as_ref().map(|name| format!("{what} {name}")));
     named.unwrap_or_default()
 }
 
-fn flag(who: &QuotaWho) -> String {
+fn flag(who: &QuotaTargetArgs) -> String {
     let all = [("--user", &who.user), ("--group", &who.group), ("--dir", &who.dir)];
     let flag = all
         .iter()
@@ -200,8 +200,8 @@ fn row(report: &QuotaReport) -> Vec<String> {
 fn owner_name(report: &QuotaReport) -> String {
     let QuotaOwner { kind, id } = report.owner;
     match kind {
-        QuotaKind::User => format!("user {}", named("passwd", id)),
-        QuotaKind::Group => format!("group {}", named("group", id)),
+        QuotaKind::User => format!("user {}", name_of_id("passwd", id)),
+        QuotaKind::Group => format!("group {}", name_of_id("group", id)),
         _ if report.path.is_empty() => format!("directory {id} (removed)"),
         _ => format!("directory {}", String::from_utf8_lossy(&report.path)),
     }

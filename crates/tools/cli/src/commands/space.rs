@@ -7,7 +7,7 @@ use braid_wire::message::{FileKind, types::IodState};
 use serde_json::json;
 
 use crate::{
-    commands::facts::{fullest, state_word},
+    commands::format::{fullest, state_word},
     config::Settings,
     connect,
     output::{Fault, Printer, human_bytes},

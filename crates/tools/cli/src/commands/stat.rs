@@ -3,7 +3,7 @@
 use braid_wire::message::FileKind;
 
 use crate::{
-    commands::facts::{attributes_json, kind_word, mode_text, time_text},
+    commands::format::{attributes_json, kind_word, mode_text, time_text},
     config::Settings,
     connect,
     output::{Fault, Printer, human_bytes, quoted},

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     admin,
-    commands::facts::{fullest, state_word},
+    commands::format::{fullest, state_word},
     config::Settings,
     output::{Fault, Printer, human_bytes},
 };
@@ -22,7 +22,7 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     let secret = admin::server_key(settings)?;
     let ask = |iod: &IodInfo| match (&secret, iod.state) {
         (None, _) | (_, IodState::Down | IodState::Removed) => None,
-        (Some(secret), _) => admin::IodLink::connect(iod, secret, settings)
+        (Some(secret), _) => admin::IodConnection::connect(iod, secret, settings)
             .and_then(|mut link| link.call(&DaemonStatus {}))
             .ok(),
     };
@@ -123,7 +123,7 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
 /// Mounts of this host, and how their requests arrive.
 #[cfg(target_os = "linux")]
 fn mounts() -> Vec<(std::path::PathBuf, String)> {
-    crate::mount::local::mounts()
+    crate::mount::host_mounts::mounts()
 }
 
 /// Only Linux has mounts.

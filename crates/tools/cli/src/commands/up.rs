@@ -65,10 +65,10 @@ fn mount_point(args: &UpArgs) -> PathBuf {
 
 /// Mounts the cluster if this user may mount. A failure is an error only with --mount.
 #[cfg(target_os = "linux")]
-fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fault> {
+fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::ActiveMount>, Fault> {
     use braid_fuse::kernel::mount::{MountOptions, Unmount, is_dead, unmount};
 
-    use crate::mount::{Served, warden::Watch};
+    use crate::mount::{ActiveMount, watchdog::WatchdogOptions};
     if args.no_mount {
         return Ok(None);
     }
@@ -83,7 +83,7 @@ fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fa
         let settings = embedded::settings(&args.dir)?;
         let source = settings.mds.value.join(",");
         let behaviour = braid_vfs::Options::default();
-        Served::start(&MountOptions::new(source, &point), &settings, behaviour, &Watch::default())
+        ActiveMount::start(&MountOptions::new(source, &point), &settings, behaviour, &WatchdogOptions::default())
     });
     match served {
         Ok(served) => Ok(Some(served)),

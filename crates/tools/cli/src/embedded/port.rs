@@ -8,7 +8,7 @@ use crate::output::Fault;
 const OTHER: &str = "another port with --port, or --port 0 for any free port";
 
 /// Fails if another program uses the port. Nothing is created then.
-pub fn free(address: &str) -> Result<(), Fault> {
+pub fn check_port_free(address: &str) -> Result<(), Fault> {
     match TcpListener::bind(address) {
         Ok(_) => Ok(()),
         Err(error) => Err(Fault::failed(format!("listening on {address}"), error).hint(OTHER)),
@@ -17,7 +17,7 @@ pub fn free(address: &str) -> Result<(), Fault> {
 
 /// Where to listen: as `braid.toml` says, or on the port of `--port`. Port 0 means any; the
 /// previous port is preferred, since clients may know it.
-pub fn wanted(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<String>, Fault> {
+pub fn listen_addresses(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<String>, Fault> {
     let Some(port) = port else { return Ok(had.to_vec()) };
     let [one] = had else {
         let why = format!("{} names {} addresses", config.display(), had.len());
@@ -30,13 +30,13 @@ pub fn wanted(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<St
     let host = one.rsplit_once(':').map_or("127.0.0.1", |(host, _)| host);
     let address = format!("{host}:{port}");
     if address != *one {
-        free(&address)?;
+        check_port_free(&address)?;
     }
     Ok(vec![address])
 }
 
 /// Stores the address in `braid.toml` if it differs. The rest of the file does not change.
-pub fn keep(
+pub fn record_port(
     config: &Path,
     had: &[String],
     listen: &[String],

@@ -11,9 +11,9 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// The log. Several processes may write it: each line is one append to the file that has the name
 /// at that time.
-pub struct Bounded(PathBuf);
+pub struct BoundedLog(PathBuf);
 
-impl Bounded {
+impl BoundedLog {
     /// Opens the log, and creates it if it does not exist.
     pub fn open(path: &Path) -> io::Result<Self> {
         append(path)?;
@@ -21,7 +21,7 @@ impl Bounded {
     }
 }
 
-impl Write for Bounded {
+impl Write for BoundedLog {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         let mut file = append(&self.0)?;
         let bytes = file.metadata()?.len();
@@ -50,7 +50,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
         let lines = BYTES_MAX / 1000 * 5 / 2;
-        let mut mounts = [Bounded::open(&path).unwrap(), Bounded::open(&path).unwrap()];
+        let mut mounts = [BoundedLog::open(&path).unwrap(), BoundedLog::open(&path).unwrap()];
         for line in 0..lines {
             writeln!(mounts[line as usize % 2], "{line:0>999}").unwrap();
         }

@@ -1,10 +1,10 @@
 //! A mount that this process serves.
 
-pub mod alias;
+pub mod mount_helper;
 pub mod background;
-pub mod local;
+pub mod host_mounts;
 pub mod options;
-pub mod warden;
+pub mod watchdog;
 
 use std::{
     path::Path,
@@ -27,8 +27,8 @@ use braid_fuse::{
 use braid_vfs::{FileIndex, Options, Vfs};
 
 use self::{
-    local::Note,
-    warden::{Warden, Watch},
+    host_mounts::MountRecord,
+    watchdog::{Watchdog, WatchdogOptions},
 };
 use crate::{
     config::Settings,
@@ -37,14 +37,14 @@ use crate::{
 };
 
 /// A mounted file system. Dropping it unmounts.
-pub struct Served {
+pub struct ActiveMount {
     mounted: Arc<Mounted>,
-    warden: Option<Warden>,
-    _note: Option<Note>,
+    watchdog: Option<Watchdog>,
+    _record: Option<MountRecord>,
     vfs: Arc<Vfs>,
 }
 
-impl Served {
+impl ActiveMount {
     /// Connects, reads the attributes of the root, and mounts. When it returns, the mount is
     /// usable.
     ///
@@ -55,7 +55,7 @@ impl Served {
         options: &MountOptions,
         settings: &Settings,
         behaviour: Options,
-        watch: &Watch,
+        watch: &WatchdogOptions,
     ) -> Result<Self, Fault> {
         let failed = |error| match error {
             braid_vfs::Error::Cluster(error) => error.into(),
@@ -71,8 +71,8 @@ impl Served {
         );
         let mounted = mounted.map_err(|error| mount_fault(&options.point, &error))?;
         Ok(Self {
-            warden: warden(&mounted, watch),
-            _note: note(&mounted),
+            watchdog: warden(&mounted, watch),
+            _record: note(&mounted),
             mounted: Arc::new(mounted),
             vfs,
         })
@@ -113,7 +113,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ActiveMount {
     fn drop(&mut self) {
         self.end();
         // Flushes files that programs still have open; only this process waits for that.
@@ -123,14 +123,14 @@ impl Drop for Served {
         self.vfs.end_session();
         // If the detached mount is still in use, the watchdog ends the rest.
         if self.mounted.wait_for(Duration::ZERO) {
-            self.warden.take().into_iter().for_each(Warden::farewell);
+            self.watchdog.take().into_iter().for_each(Watchdog::dismiss);
         }
     }
 }
 
 /// A mount works without it.
-fn warden(mounted: &Mounted, watch: &Watch) -> Option<Warden> {
-    let started = Warden::start(mounted, watch);
+fn warden(mounted: &Mounted, watch: &WatchdogOptions) -> Option<Watchdog> {
+    let started = Watchdog::start(mounted, watch);
     let failed = |error: &std::io::Error| {
         tracing::warn!(%error, "no watchdog: if this process is killed, programs may hang");
     };
@@ -138,9 +138,9 @@ fn warden(mounted: &Mounted, watch: &Watch) -> Option<Warden> {
 }
 
 /// `braid status` works without it.
-fn note(mounted: &Mounted) -> Option<Note> {
+fn note(mounted: &Mounted) -> Option<MountRecord> {
     let written =
-        mounted.entry().and_then(|entry| Note::write(&entry, &mounted.transport().to_string()));
+        mounted.entry().and_then(|entry| MountRecord::write(&entry, &mounted.transport().to_string()));
     written
         .inspect_err(|error| tracing::debug!(%error, "no record of this mount for braid status"))
         .ok()

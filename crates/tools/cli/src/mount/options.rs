@@ -6,7 +6,7 @@ use braid_fuse::kernel::mount::MountOptions;
 use braid_vfs::Options;
 use clap::ValueEnum;
 
-use super::{background::is_child, warden::Watch};
+use super::{background::is_child, watchdog::WatchdogOptions};
 use crate::{
     args::{Global, MountArgs, TlsArg},
     config::Settings,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The parameters of a mount.
-pub struct Wish {
+pub struct MountRequest {
     /// For the kernel.
     pub mount: MountOptions,
     /// For the client.
@@ -23,17 +23,17 @@ pub struct Wish {
     /// How the mount behaves.
     pub options: Options,
     /// For the watchdog process.
-    pub watch: Watch,
+    pub watchdog: WatchdogOptions,
 }
 
 /// Reads the command's options, then `-o`. `-o` has precedence over other options and the
 /// environment.
-pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
+pub fn read(args: &MountArgs, global: &Global) -> Result<MountRequest, Fault> {
     let mut global = global.clone();
     let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
-    let log = log_file(args).or_else(|| own_log(args).filter(|_| is_child()));
+    let log = log_file(args).or_else(|| default_log(args).filter(|_| is_child()));
     let mut watch =
-        Watch { log: log.and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
+        WatchdogOptions { log: log.and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
     let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;
@@ -46,7 +46,7 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     }
     let settings = Settings::load(&global)?;
     mount.source = args.source.clone().unwrap_or_else(|| settings.mds.value.join(","));
-    Ok(Wish { mount, settings, options, watch })
+    Ok(MountRequest { mount, settings, options, watchdog: watch })
 }
 
 /// Whether an existing mount is to be changed.
@@ -109,8 +109,8 @@ pub fn log_file(args: &MountArgs) -> Option<PathBuf> {
 /// The log of a background mount if no log is named and the host has no system log, one per mount
 /// point: in `/var/log` for root, in `XDG_RUNTIME_DIR` for others. Both are on this host. A home
 /// directory may be on a mount, which must not wait for itself.
-pub fn own_log(args: &MountArgs) -> Option<PathBuf> {
-    if args.foreground || log_file(args).is_some() || log::system_listens() {
+pub fn default_log(args: &MountArgs) -> Option<PathBuf> {
+    if args.foreground || log_file(args).is_some() || log::has_system_log() {
         return None;
     }
     let root = rustix::process::geteuid().is_root();
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
 
-    fn wish(words: &str) -> Result<Wish, Fault> {
+    fn wish(words: &str) -> Result<MountRequest, Fault> {
         let cli = Cli::try_parse_from(["braid", "mount", "/mnt", "--key", "flag.key", "-o", words])
             .unwrap();
         let Command::Mount(args) = cli.command else { panic!("not a mount") };
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn words_for_the_kernel_and_for_the_client_may_be_mixed() {
         let wish = wish("ro,mds=host:7700,key=word.key,_netdev,timeout=5s,detach_dead").unwrap();
-        assert!(wish.mount.read_only && wish.watch.detach_dead);
+        assert!(wish.mount.read_only && wish.watchdog.detach_dead);
         assert_eq!(wish.mount.source, "host:7700");
         assert_eq!(wish.settings.key.value, Some("word.key".into()));
         assert_eq!(wish.settings.timeout.value.as_secs(), 5);

@@ -12,7 +12,7 @@ use crate::{
     output::{Exit, Fault, quoted},
     transfer::{
         progress::Progress,
-        side::{Kind, Meta, Side, Sink, Source, above, file_name, join, show},
+        copy_side::{EntryKind, EntryAttributes, CopySide, Sink, Source, above, file_name, join, show},
     },
 };
 
@@ -63,17 +63,17 @@ pub struct Summary {
 }
 
 /// One file to copy.
-struct Item {
+struct FileToCopy {
     from: Vec<u8>,
     to: Vec<u8>,
-    meta: Meta,
+    meta: EntryAttributes,
 }
 
 /// Copies every source to or into `destination`.
 pub fn copy_trees(
-    from: &impl Side,
+    from: &impl CopySide,
     sources: &[String],
-    to: &impl Side,
+    to: &impl CopySide,
     destination: &str,
     options: &Options,
     progress: &Progress,
@@ -89,7 +89,7 @@ pub fn copy_trees(
         .hint("braid mkdir -p, or mkdir -p"));
     }
     let summary = Mutex::new(Summary::default());
-    let (queue, items) = mpsc::sync_channel::<Item>(QUEUE_FILES_MAX);
+    let (queue, items) = mpsc::sync_channel::<FileToCopy>(QUEUE_FILES_MAX);
     let items = Mutex::new(items);
     let mut walk = Walk {
         from,
@@ -127,17 +127,17 @@ pub fn copy_trees(
 
 /// Creates hard links and sets the attributes of directories, after all files exist.
 fn finish(
-    to: &impl Side,
+    to: &impl CopySide,
     options: &Options,
     summary: &Mutex<Summary>,
-    directories: Vec<(Vec<u8>, Meta)>,
+    directories: Vec<(Vec<u8>, EntryAttributes)>,
     links: Vec<(Vec<u8>, Vec<u8>)>,
 ) {
     for (existing, name) in links {
         record(summary, to.hard_link(&existing, &name).map(|()| 0));
     }
     for (path, meta) in directories.into_iter().rev() {
-        if let Err(fault) = to.set_meta(&path, &meta, options.owner) {
+        if let Err(fault) = to.set_attributes(&path, &meta, options.owner) {
             fail(summary, fault);
         }
     }
@@ -149,30 +149,30 @@ struct Walk<'a, F, T> {
     options: &'a Options,
     progress: &'a Progress,
     summary: &'a Mutex<Summary>,
-    queue: mpsc::SyncSender<Item>,
-    directories: Vec<(Vec<u8>, Meta)>,
+    queue: mpsc::SyncSender<FileToCopy>,
+    directories: Vec<(Vec<u8>, EntryAttributes)>,
     links: HashMap<(u64, u64), Vec<u8>>,
     later: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl<F: Side, T: Side> Walk<'_, F, T> {
+impl<F: CopySide, T: CopySide> Walk<'_, F, T> {
     /// Starts with one source of the command line. Its errors are errors of the command.
     fn root(&mut self, source: &[u8], target: Vec<u8>) -> Result<(), Fault> {
         let doing = || format!("copying {}", show(source));
         let missing = || {
             let above = quoted(&show(above(source)));
             Fault::new(Exit::NotFound, doing(), "no such file or directory")
-                .hint(format!("{} {above}", F::LIST))
+                .hint(format!("{} {above}", F::LIST_COMMAND))
         };
-        let meta = self.from.meta(source)?.ok_or_else(missing)?;
-        if meta.kind == Kind::Directory && !self.options.recursive {
+        let meta = self.from.attributes(source)?.ok_or_else(missing)?;
+        if meta.kind == EntryKind::Directory && !self.options.recursive {
             return Err(Fault::usage(doing(), "it is a directory").hint("the same command with -r"));
         }
         if self.from.same_file(source, &target) {
             return Err(Fault::usage(doing(), "source and destination are the same file")
                 .hint("another destination"));
         }
-        if meta.kind == Kind::Directory && self.is_below(&target, source) {
+        if meta.kind == EntryKind::Directory && self.is_below(&target, source) {
             let why = format!("{} is below it: the copy would contain itself", show(&target));
             return Err(Fault::usage(doing(), why).hint("a destination that is not below it"));
         }
@@ -188,18 +188,18 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         .any(|above| self.from.same_file(directory, above))
     }
 
-    fn entry(&mut self, from: Vec<u8>, to: Vec<u8>, meta: Meta, depth: usize) {
+    fn entry(&mut self, from: Vec<u8>, to: Vec<u8>, meta: EntryAttributes, depth: usize) {
         match meta.kind {
-            Kind::Directory => self.directory(&from, to, meta, depth),
-            Kind::Symlink => record(self.summary, self.symlink(&from, &to, &meta).map(|()| 0)),
-            Kind::Other => self.with_summary(|s| {
+            EntryKind::Directory => self.directory(&from, to, meta, depth),
+            EntryKind::Symlink => record(self.summary, self.symlink(&from, &to, &meta).map(|()| 0)),
+            EntryKind::Other => self.with_summary(|s| {
                 s.skipped.push(format!("{}: not a file, directory or link", show(&from)))
             }),
-            Kind::File => self.file(from, to, meta),
+            EntryKind::File => self.file(from, to, meta),
         }
     }
 
-    fn directory(&mut self, from: &[u8], to: Vec<u8>, meta: Meta, depth: usize) {
+    fn directory(&mut self, from: &[u8], to: Vec<u8>, meta: EntryAttributes, depth: usize) {
         let names = self.to.make_directory(&to).and_then(|()| self.from.names(from));
         let mut names = match names {
             Ok(_) if depth == DEPTH_MAX => {
@@ -219,7 +219,7 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         self.directories.push((to.clone(), meta));
         for name in names {
             let child = join(from, &name);
-            match self.from.meta(&child) {
+            match self.from.attributes(&child) {
                 Ok(Some(meta)) => self.entry(child, join(&to, &name), meta, depth + 1),
                 Ok(None) => {} // removed while we walked
                 Err(fault) => fail(self.summary, fault),
@@ -227,12 +227,12 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         }
     }
 
-    fn symlink(&self, from: &[u8], to: &[u8], meta: &Meta) -> Result<(), Fault> {
+    fn symlink(&self, from: &[u8], to: &[u8], meta: &EntryAttributes) -> Result<(), Fault> {
         self.to.symlink(&self.from.read_link(from)?, to)?;
-        self.to.set_meta(to, meta, self.options.owner)
+        self.to.set_attributes(to, meta, self.options.owner)
     }
 
-    fn file(&mut self, from: Vec<u8>, to: Vec<u8>, meta: Meta) {
+    fn file(&mut self, from: Vec<u8>, to: Vec<u8>, meta: EntryAttributes) {
         if let Some(first) = meta.link_id.and_then(|id| self.links.get(&id)) {
             return self.later.push((first.clone(), to));
         }
@@ -241,7 +241,7 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         }
         self.progress.found(meta.bytes);
         // The receivers are gone only if all workers panicked; the scope reports that.
-        let _ = self.queue.send(Item { from, to, meta });
+        let _ = self.queue.send(FileToCopy { from, to, meta });
     }
 
     fn with_summary(&self, change: impl FnOnce(&mut Summary)) {
@@ -250,12 +250,12 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
 }
 
 fn work(
-    from: &impl Side,
-    to: &impl Side,
+    from: &impl CopySide,
+    to: &impl CopySide,
     options: &Options,
     progress: &Progress,
     summary: &Mutex<Summary>,
-    items: &Mutex<mpsc::Receiver<Item>>,
+    items: &Mutex<mpsc::Receiver<FileToCopy>>,
 ) {
     let mut buffer = Vec::new();
     loop {
@@ -273,20 +273,20 @@ fn work(
 
 /// Copies one file. Returns the bytes written, or `None` if it was already complete.
 fn copy_file(
-    from: &impl Side,
-    to: &impl Side,
-    item: &Item,
+    from: &impl CopySide,
+    to: &impl CopySide,
+    item: &FileToCopy,
     options: &Options,
     progress: &Progress,
     buffer: &mut Vec<u8>,
 ) -> Result<Option<u64>, Fault> {
-    let there = if options.resume { to.meta(&item.to)? } else { None };
+    let there = if options.resume { to.attributes(&item.to)? } else { None };
     if there.as_ref().is_some_and(|there| item.meta.agrees_with(there)) {
         progress.moved(item.meta.bytes);
         return Ok(None);
     }
     let part = there
-        .filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes)
+        .filter(|there| there.kind == EntryKind::File && there.bytes <= item.meta.bytes)
         .map_or(0, |there| there.bytes);
     let mut source = from.open(&item.from)?;
     let mut there = if part > 0 { Some(to.open(&item.to)?) } else { None };
@@ -306,7 +306,7 @@ fn copy_file(
         let _ = to.remove(&item.to);
     }
     let written = moved?;
-    to.set_meta(&item.to, &item.meta, options.owner)?;
+    to.set_attributes(&item.to, &item.meta, options.owner)?;
     Ok(Some(written))
 }
 
@@ -315,7 +315,7 @@ fn copy_file(
 fn move_bytes(
     (source, mut there): (&mut dyn Source, Option<&mut (dyn Source + 'static)>),
     mut sink: Box<dyn Sink>,
-    (meta, part): (&Meta, u64),
+    (meta, part): (&EntryAttributes, u64),
     options: &Options,
     progress: &Progress,
     buffer: &mut [u8],

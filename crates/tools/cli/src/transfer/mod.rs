@@ -23,11 +23,11 @@ mod copy;
 mod local;
 mod progress;
 mod remote;
-mod side;
+mod copy_side;
 
 /// Paths as bytes, for other commands.
 pub mod path {
-    pub use super::side::{above, file_name, join, show};
+    pub use super::copy_side::{above, file_name, join, show};
 }
 
 use braid_client::{Client, FileKind};
@@ -41,7 +41,7 @@ use crate::{
         copy::{Options, Summary, copy_trees},
         local::Local,
         remote::Remote,
-        side::Side,
+        copy_side::CopySide,
     },
 };
 
@@ -53,7 +53,7 @@ const AGAIN: &str = "the same command again";
 /// `braid put LOCAL… REMOTE`.
 pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let remote = Remote::new(client.clone(), connect::wish(&args.layout, &client)?);
+    let remote = Remote::new(client.clone(), connect::layout_hint(&args.layout, &client)?);
     run(&Local, &remote, args, RESUME, out)?;
     next_in_cluster(&client, args, out);
     Ok(())
@@ -63,7 +63,7 @@ pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(),
 pub fn get(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     run(
-        &Remote::new(client.clone(), connect::wish(&args.layout, &client)?),
+        &Remote::new(client.clone(), connect::layout_hint(&args.layout, &client)?),
         &Local,
         args,
         RESUME,
@@ -84,7 +84,7 @@ pub fn cp(
     out: Printer,
 ) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let remote = Remote::new(client.clone(), connect::wish(layout, &client)?);
+    let remote = Remote::new(client.clone(), connect::layout_hint(layout, &client)?);
     let args = TransferArgs {
         paths: paths.to_vec(),
         recursive,
@@ -115,8 +115,8 @@ fn next_in_cluster(client: &Client, args: &TransferArgs, out: Printer) {
 }
 
 fn run(
-    from: &impl Side,
-    to: &impl Side,
+    from: &impl CopySide,
+    to: &impl CopySide,
     args: &TransferArgs,
     retry: &str,
     out: Printer,

@@ -10,7 +10,7 @@ use braid_wire::message::{
 
 use crate::{
     output::Fault,
-    transfer::side::{Kind, Meta, Side, Sink, Source},
+    transfer::copy_side::{EntryKind, EntryAttributes, CopySide, Sink, Source},
 };
 
 /// The cluster; new files get the layout hint `wish`.
@@ -34,10 +34,10 @@ impl Remote {
     }
 }
 
-impl Side for Remote {
-    const LIST: &'static str = "braid ls -l";
+impl CopySide for Remote {
+    const LIST_COMMAND: &'static str = "braid ls -l";
 
-    fn meta(&self, path: &[u8]) -> Result<Option<Meta>, Fault> {
+    fn attributes(&self, path: &[u8]) -> Result<Option<EntryAttributes>, Fault> {
         match self.client.lstat(path) {
             Ok(found) => Ok(Some(meta_of(&found))),
             Err(e) if e.status() == Status::NotFound => Ok(None),
@@ -98,9 +98,9 @@ impl Side for Remote {
         Ok(self.client.hard_link(existing, path).map(|_| ())?)
     }
 
-    fn set_meta(&self, path: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault> {
+    fn set_attributes(&self, path: &[u8], meta: &EntryAttributes, owner: bool) -> Result<(), Fault> {
         let changes = AttributeChanges {
-            mode: (meta.kind != Kind::Symlink).then_some(meta.mode & 0o7777),
+            mode: (meta.kind != EntryKind::Symlink).then_some(meta.mode & 0o7777),
             uid: owner.then_some(meta.owner.0),
             gid: owner.then_some(meta.owner.1),
             atime: Some(SetTime { time: Some(meta.atime) }),
@@ -116,14 +116,14 @@ impl Side for Remote {
     }
 }
 
-fn meta_of(found: &Attributes) -> Meta {
+fn meta_of(found: &Attributes) -> EntryAttributes {
     let kind = match found.kind {
-        FileKind::File => Kind::File,
-        FileKind::Directory => Kind::Directory,
-        FileKind::Symlink => Kind::Symlink,
-        _ => Kind::Other,
+        FileKind::File => EntryKind::File,
+        FileKind::Directory => EntryKind::Directory,
+        FileKind::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Other,
     };
-    Meta {
+    EntryAttributes {
         kind,
         bytes: found.bytes.0,
         bytes_used: found.bytes_used.0,
@@ -131,7 +131,7 @@ fn meta_of(found: &Attributes) -> Meta {
         owner: (found.uid, found.gid),
         atime: found.atime,
         mtime: found.mtime,
-        link_id: (kind == Kind::File && found.links > 1).then_some((0, found.file.0)),
+        link_id: (kind == EntryKind::File && found.links > 1).then_some((0, found.file.0)),
     }
 }
 

@@ -17,7 +17,7 @@ use braid_types::Timestamp;
 
 use crate::{
     output::{Exit, Fault},
-    transfer::side::{Kind, Meta, Side, Sink, Source, show},
+    transfer::copy_side::{EntryKind, EntryAttributes, CopySide, Sink, Source, show},
 };
 
 use system::path;
@@ -36,10 +36,10 @@ fn fault(what: &str, at: &[u8], error: &io::Error) -> Fault {
     Fault::new(exit, format!("{what} {} here", show(at)), error.to_string())
 }
 
-impl Side for Local {
-    const LIST: &'static str = "ls -l";
+impl CopySide for Local {
+    const LIST_COMMAND: &'static str = "ls -l";
 
-    fn meta(&self, at: &[u8]) -> Result<Option<Meta>, Fault> {
+    fn attributes(&self, at: &[u8]) -> Result<Option<EntryAttributes>, Fault> {
         match path(at).and_then(fs::symlink_metadata) {
             Ok(found) => Ok(Some(meta_of(&found))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -107,15 +107,15 @@ impl Side for Local {
             .map_err(|e| fault("creating link", at, &e))
     }
 
-    fn set_meta(&self, at: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault> {
+    fn set_attributes(&self, at: &[u8], meta: &EntryAttributes, owner: bool) -> Result<(), Fault> {
         let fail = |e: io::Error| fault("setting attributes of", at, &e);
-        if self.meta(at)?.is_some_and(|there| there.kind == Kind::Other) {
+        if self.attributes(at)?.is_some_and(|there| there.kind == EntryKind::Other) {
             return Ok(()); // a copy to /dev/null does not change /dev/null
         }
         if owner {
             path(at).and_then(|path| system::set_owner(path, meta.owner)).map_err(fail)?;
         }
-        if meta.kind == Kind::Symlink {
+        if meta.kind == EntryKind::Symlink {
             return Ok(());
         }
         let times = FileTimes::new()
@@ -146,14 +146,14 @@ fn replace(at: &[u8]) -> Result<(), Fault> {
     }
 }
 
-fn meta_of(found: &fs::Metadata) -> Meta {
+fn meta_of(found: &fs::Metadata) -> EntryAttributes {
     let kind = match found.file_type() {
-        t if t.is_file() => Kind::File,
-        t if t.is_dir() => Kind::Directory,
-        t if t.is_symlink() => Kind::Symlink,
-        _ => Kind::Other,
+        t if t.is_file() => EntryKind::File,
+        t if t.is_dir() => EntryKind::Directory,
+        t if t.is_symlink() => EntryKind::Symlink,
+        _ => EntryKind::Other,
     };
-    Meta { kind, bytes: found.len(), ..system::facts(found, kind) }
+    EntryAttributes { kind, bytes: found.len(), ..system::facts(found, kind) }
 }
 
 fn system_time(time: Timestamp) -> SystemTime {
@@ -223,10 +223,10 @@ mod tests {
         );
         let file = dir.path().join("file");
         fs::write(&file, "x").unwrap();
-        let meta = Local.meta(file.as_os_str().as_bytes()).unwrap().unwrap();
+        let meta = Local.attributes(file.as_os_str().as_bytes()).unwrap().unwrap();
         for at in [&pipe, &file] {
             Local
-                .set_meta(at.as_os_str().as_bytes(), &Meta { mode: 0o640, ..meta.clone() }, false)
+                .set_attributes(at.as_os_str().as_bytes(), &EntryAttributes { mode: 0o640, ..meta.clone() }, false)
                 .unwrap();
         }
         let mode = |at: &std::path::Path| fs::metadata(at).unwrap().permissions().mode() & 0o777;

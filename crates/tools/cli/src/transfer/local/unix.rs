@@ -13,7 +13,7 @@ use std::{
 
 use braid_types::Timestamp;
 
-use crate::transfer::side::{Kind, Meta};
+use crate::transfer::copy_side::{EntryKind, EntryAttributes};
 
 pub(super) use std::os::unix::fs::symlink;
 
@@ -49,8 +49,8 @@ pub(super) fn set_times(path: &Path, times: FileTimes) -> io::Result<()> {
 }
 
 /// All attributes but type and size.
-pub(super) fn facts(found: &fs::Metadata, kind: Kind) -> Meta {
-    Meta {
+pub(super) fn facts(found: &fs::Metadata, kind: EntryKind) -> EntryAttributes {
+    EntryAttributes {
         kind,
         bytes: 0,
         bytes_used: found.blocks() * 512,
@@ -58,7 +58,7 @@ pub(super) fn facts(found: &fs::Metadata, kind: Kind) -> Meta {
         owner: (u64::from(found.uid()), u64::from(found.gid())),
         atime: Timestamp { seconds: found.atime(), nanos: found.atime_nsec() as u32 },
         mtime: Timestamp { seconds: found.mtime(), nanos: found.mtime_nsec() as u32 },
-        link_id: (kind == Kind::File && found.nlink() > 1).then(|| (found.dev(), found.ino())),
+        link_id: (kind == EntryKind::File && found.nlink() > 1).then(|| (found.dev(), found.ino())),
     }
 }
 

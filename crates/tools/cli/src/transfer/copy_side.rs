@@ -6,7 +6,7 @@ use crate::output::Fault;
 
 /// The type of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum EntryKind {
     /// Regular file.
     File,
     /// Directory.
@@ -19,9 +19,9 @@ pub enum Kind {
 
 /// The attributes of an entry that a copy preserves.
 #[derive(Clone, Debug)]
-pub struct Meta {
+pub struct EntryAttributes {
     /// Its type.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Size in bytes.
     pub bytes: u64,
     /// Bytes on disk; fewer than `bytes` for a sparse file.
@@ -38,7 +38,7 @@ pub struct Meta {
     pub link_id: Option<(u64, u64)>,
 }
 
-impl Meta {
+impl EntryAttributes {
     /// Whether `other` has the same type, size and time, so that it counts as the same file.
     pub fn agrees_with(&self, other: &Self) -> bool {
         self.kind == other.kind && self.bytes == other.bytes && self.mtime == other.mtime
@@ -62,11 +62,11 @@ pub trait Sink: Send {
 }
 
 /// One side of a copy. Paths are bytes with `/` between components.
-pub trait Side: Sync {
+pub trait CopySide: Sync {
     /// The command that lists a directory of this side.
-    const LIST: &'static str;
+    const LIST_COMMAND: &'static str;
     /// Attributes; `None` if the path does not exist. Does not follow a final symbolic link.
-    fn meta(&self, path: &[u8]) -> Result<Option<Meta>, Fault>;
+    fn attributes(&self, path: &[u8]) -> Result<Option<EntryAttributes>, Fault>;
     /// Whether a path leads to a directory, also through symbolic links.
     fn is_directory(&self, path: &[u8]) -> Result<bool, Fault>;
     /// Names in a directory.
@@ -88,7 +88,7 @@ pub trait Side: Sync {
     fn hard_link(&self, existing: &[u8], path: &[u8]) -> Result<(), Fault>;
     /// Sets mode, times, and owner if `owner`. Symbolic links get only the attributes that they can
     /// have.
-    fn set_meta(&self, path: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault>;
+    fn set_attributes(&self, path: &[u8], meta: &EntryAttributes, owner: bool) -> Result<(), Fault>;
     /// Whether both paths name the same file on this side. Copying a file onto itself would lose
     /// it.
     fn same_file(&self, a: &[u8], b: &[u8]) -> bool;

@@ -8,7 +8,7 @@ use crate::output::{Exit, Fault};
 const NAMES: &str = "getent";
 
 /// The number of a user or group with a name of this host.
-pub fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
+pub fn id_of_name(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
@@ -23,7 +23,7 @@ pub fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
 }
 
 /// The name of a number, or the number itself if this host has none.
-pub fn named(database: &str, number: u64) -> String {
+pub fn name_of_id(database: &str, number: u64) -> String {
     let found = Command::new(NAMES).args([database, &number.to_string()]).output();
     let line =
         found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
@@ -35,9 +35,9 @@ pub fn named(database: &str, number: u64) -> String {
 
 /// A cache of names: each lookup starts a process, and a listing has few owners.
 #[derive(Default)]
-pub struct Names(HashMap<(&'static str, u64), String>);
+pub struct UserNames(HashMap<(&'static str, u64), String>);
 
-impl Names {
+impl UserNames {
     /// The name of a user.
     pub fn user(&mut self, uid: u64) -> &str {
         self.of("passwd", uid)
@@ -49,6 +49,6 @@ impl Names {
     }
 
     fn of(&mut self, database: &'static str, number: u64) -> &str {
-        self.0.entry((database, number)).or_insert_with(|| named(database, number))
+        self.0.entry((database, number)).or_insert_with(|| name_of_id(database, number))
     }
 }

@@ -40,11 +40,11 @@ use crate::log;
 /// Name of the watchdog process, in its command line and in process lists.
 const NAME: &str = "braid-watchdog";
 /// Written to the pipe when the mount ended properly.
-const FAREWELL: &[u8] = b".";
+const CLEAN_END: &[u8] = b".";
 
 /// Options of the watchdog.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct WatchdogOptions {
     /// Log file of the watchdog; otherwise the system log.
     pub log: Option<PathBuf>,
     /// Detach the mount point of a killed process.
@@ -53,16 +53,16 @@ pub struct Watch {
 
 /// The mount's side. Dropping it without `farewell` makes the watchdog abort the connection.
 #[derive(Debug)]
-pub struct Warden {
+pub struct Watchdog {
     pipe: PipeWriter,
     /// Not waited for: it ends right after the message, and this process soon after.
     _process: Child,
 }
 
-impl Warden {
+impl Watchdog {
     /// Starts the watchdog for an existing mount. An ordinary user may need the system's `fusectl`
     /// for it.
-    pub fn start(mounted: &Mounted, watch: &Watch) -> io::Result<Self> {
+    pub fn start(mounted: &Mounted, watch: &WatchdogOptions) -> io::Result<Self> {
         let entry = mounted.entry()?;
         let abort = OwnedFd::from(entry.abort()?);
         let (read, write) = io::pipe()?;
@@ -81,9 +81,9 @@ impl Warden {
     }
 
     /// Reports that the connection is over.
-    pub fn farewell(mut self) {
+    pub fn dismiss(mut self) {
         // A killed watchdog needs no message.
-        let _ = self.pipe.write_all(FAREWELL);
+        let _ = self.pipe.write_all(CLEAN_END);
     }
 }
 
@@ -139,13 +139,13 @@ fn inherited(stream: impl std::os::fd::AsFd) -> io::Result<OwnedFd> {
 fn wait_for_end(pipe: &mut File) -> io::Result<bool> {
     let mut said = Vec::new();
     pipe.read_to_end(&mut said)?;
-    Ok(said == FAREWELL)
+    Ok(said == CLEAN_END)
 }
 
 /// Opens the log only now: before, there is nothing to log, and the log could be a file of the
 /// mount.
 fn start_log(path: &Path) {
-    let place = if path == Path::new("") { log::Place::System } else { log::Place::File(path) };
+    let place = if path == Path::new("") { log::LogTarget::System } else { log::LogTarget::File(path) };
     // The watchdog works without a log.
     let _ = log::start(place, "info");
 }

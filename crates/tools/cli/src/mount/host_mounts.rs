@@ -17,9 +17,9 @@ const RECORDS_DIR: &str = "braid/mounts";
 /// The record of one mount, removed when it is dropped. If a killed mount leaves one, the next
 /// mount with that device overwrites it.
 #[derive(Debug)]
-pub struct Note(PathBuf);
+pub struct MountRecord(PathBuf);
 
-impl Note {
+impl MountRecord {
     /// Writes the record. A mount works without it.
     pub fn write(entry: &MountEntry, transport: &str) -> io::Result<Self> {
         let root = rustix::process::geteuid().is_root();
@@ -33,7 +33,7 @@ impl Note {
     }
 }
 
-impl Drop for Note {
+impl Drop for MountRecord {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
