@@ -23,7 +23,7 @@ use crate::lab::Lab;
 /// Environment variable with the path of the socket.
 const VARIABLE: &str = "BRAID_LAB";
 /// Time-out for the request of a connected command.
-const SAY_MAX: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a request or a reply, in bytes.
 const LINE_MAX: u64 = 4096;
 
@@ -48,7 +48,7 @@ impl Event {
     const ALL: [Self; 6] =
         [Self::Partition, Self::Heal, Self::Kill, Self::Stop, Self::Resume, Self::Restart];
 
-    fn word(self) -> &'static str {
+    fn keyword(self) -> &'static str {
         match self {
             Self::Partition => "partition",
             Self::Heal => "heal",
@@ -59,7 +59,7 @@ impl Event {
         }
     }
 
-    fn happen(self, lab: &mut Lab, host: &str) -> Result<()> {
+    fn apply(self, lab: &mut Lab, host: &str) -> Result<()> {
         match self {
             Self::Partition => lab.network().partition(host),
             Self::Heal => lab.network().heal(host),
@@ -73,7 +73,7 @@ impl Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.keyword())
     }
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Event {
 ///
 /// # Errors
 /// This process is in no lab; the host does not exist, or it has no daemon; any error of the lab.
-pub fn ask(event: Event, host: &str) -> Result<()> {
+pub fn request(event: Event, host: &str) -> Result<()> {
     let path = std::env::var_os(VARIABLE).map(PathBuf::from);
     let path = path
         .with_context(|| format!("{event} {host}: not in a lab; try: cargo xtask netlab shell"))?;
@@ -128,7 +128,7 @@ impl Control {
 
     /// Serves requests, one after the other, until [`Control::end`].
     pub fn serve(&self, lab: &mut Lab) {
-        self.serve_by(|event, host| event.happen(lab, host));
+        self.serve_by(|event, host| event.apply(lab, host));
     }
 
     fn serve_by(&self, mut happen: impl FnMut(Event, &str) -> Result<()>) {
@@ -154,11 +154,11 @@ impl Control {
 }
 
 fn asked(stream: &UnixStream) -> Result<(Event, String)> {
-    stream.set_read_timeout(Some(SAY_MAX))?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let said = line(stream)?;
     let (word, host) =
         said.split_once(' ').with_context(|| format!("`{said}` is not an event and a host"))?;
-    let event = Event::ALL.into_iter().find(|event| event.word() == word);
+    let event = Event::ALL.into_iter().find(|event| event.keyword() == word);
     Ok((event.with_context(|| format!("`{word}` is not an event of hosts"))?, host.to_owned()))
 }
 

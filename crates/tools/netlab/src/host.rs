@@ -5,7 +5,7 @@ use std::{fs::File, os::fd::AsFd, path::PathBuf, process::Command, thread};
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::{counters::Counters, leftovers::NAMESPACES};
+use crate::{counters::Counters, lab_cleanup::NAMESPACES};
 
 /// A host of a lab.
 #[derive(Clone, Debug)]

@@ -19,15 +19,15 @@ const READY: &str = "listens on";
 /// Time-out until the cluster map shows all daemons, on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(120);
 /// Interval of the checks.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Port of each daemon: it is alone on its host.
 const PORT: u16 = 7700;
 /// Port of an I/O daemon behind a relay.
-const PORT_BEHIND: u16 = 7701;
+const PORT_BEHIND_RELAY: u16 = 7701;
 
 /// How a client connects to the cluster.
 #[derive(Clone, Debug)]
-pub struct Contact {
+pub struct ClusterAccess {
     /// Address of the metadata server.
     pub mds: String,
     /// Path of the client key.
@@ -40,7 +40,7 @@ pub struct Contact {
 
 /// A running cluster. Dropping it stops and removes everything.
 pub struct Lab {
-    contact: Contact,
+    contact: ClusterAccess,
     spec: Spec,
     braid: Braid,
     /// `None` for a dead host.
@@ -65,7 +65,7 @@ impl Lab {
         let mds = format!("{}:{PORT}", network.host("mds")?.address());
         let (tls, tls_word) =
             if spec.tls { (TlsPolicy::Always, "always") } else { (TlsPolicy::Never, "never") };
-        let contact = Contact { mds, key: dir.path().join("client.key"), tls, tls_word };
+        let contact = ClusterAccess { mds, key: dir.path().join("client.key"), tls, tls_word };
         let iods = (0..spec.iods).map(|_| None).collect();
         let (spec, braid) = (spec.clone(), braid.clone());
         let mut lab =
@@ -88,7 +88,7 @@ impl Lab {
         }
         let relays = self.spec.delays.iter().map(|delay| {
             let host = self.network.host(&format!("iod{}", delay.iod))?;
-            let [near, far] = [PORT, PORT_BEHIND].map(|port| format!("{}:{port}", host.address()));
+            let [near, far] = [PORT, PORT_BEHIND_RELAY].map(|port| format!("{}:{port}", host.address()));
             Relay::start(host, &near, &far, delay.each_way)
         });
         self._relays = relays.collect::<Result<_>>()?;
@@ -100,7 +100,7 @@ impl Lab {
     }
 
     /// How a client connects to it.
-    pub fn contact(&self) -> &Contact {
+    pub fn cluster_access(&self) -> &ClusterAccess {
         &self.contact
     }
 
@@ -221,7 +221,7 @@ impl Lab {
                     "after {} s {up} of {wanted} I/O daemons are up",
                     READY_MAX.as_secs()
                 );
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_INTERVAL);
             }
         };
         self.client_host(0)?.inside(look)
@@ -265,7 +265,7 @@ impl Lab {
         let delayed = (0..self.spec.iods)
             .any(|iod| name == format!("iod{iod}") && self.spec.delay_of(iod).is_some());
         for address in &host.addresses {
-            let port = if delayed { PORT_BEHIND } else { PORT };
+            let port = if delayed { PORT_BEHIND_RELAY } else { PORT };
             all.extend(words(&["--listen", &format!("{address}:{port}")]));
             if delayed {
                 all.extend(words(&["--advertise", &format!("{address}:{PORT}")]));

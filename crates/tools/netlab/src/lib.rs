@@ -22,26 +22,26 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
-mod able;
+mod requirements;
 mod control;
 mod counters;
-mod detour;
+mod server_relay;
 mod host;
 mod lab;
-mod leftovers;
-mod reaper;
+mod lab_cleanup;
+mod process_cleanup;
 mod relay;
 mod shell;
 mod spec;
 mod switch;
 
-pub use able::{able, need};
-pub use control::{Control, Event, ask};
+pub use requirements::{check_requirements, check_program};
+pub use control::{Control, Event, request};
 pub use counters::Counters;
-pub use detour::Detour;
+pub use server_relay::ServerRelay;
 pub use host::Host;
-pub use lab::{Contact, Lab};
-pub use reaper::Reaper;
+pub use lab::{ClusterAccess, Lab};
+pub use process_cleanup::ProcessCleanup;
 pub use shell::sh;
 pub use spec::{Delay, Spec, parse_bytes, parse_duration, parse_rate};
 pub use switch::Network;

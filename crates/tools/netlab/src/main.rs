@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode, thread};
 
 use anyhow::{Context, Result};
 use braid_crash_tests::braid::Braid;
-use braid_netlab::{Control, Delay, Event, Lab, Spec, ask, parse_bytes, parse_rate};
+use braid_netlab::{Control, Delay, Event, Lab, Spec, request, parse_bytes, parse_rate};
 use clap::{Parser, Subcommand};
 
 /// Run a cluster of hosts on one machine, and a command on its first client
@@ -69,21 +69,21 @@ enum Command {
     /// Run a shell on the first client
     Shell,
     /// In a lab: partition this host; the switch drops all its packets
-    Partition(Happens),
+    Partition(EventArgs),
     /// In a lab: end the partition of this host
-    Heal(Happens),
+    Heal(EventArgs),
     /// In a lab: kill the daemon of this host
-    Kill(Happens),
+    Kill(EventArgs),
     /// In a lab: stop the daemon of this host, with its connections open
-    Stop(Happens),
+    Stop(EventArgs),
     /// In a lab: continue the stopped daemon of this host
-    Resume(Happens),
+    Resume(EventArgs),
     /// In a lab: start the daemon of a dead host again
-    Restart(Happens),
+    Restart(EventArgs),
 }
 
 #[derive(clap::Args, Debug)]
-struct Happens {
+struct EventArgs {
     /// Name of the host: mds, iod0, client0 and so on
     host: String,
 }
@@ -121,7 +121,7 @@ fn run(args: Args) -> Result<ExitCode> {
         dir: args.dir,
     };
     spec.check()?;
-    braid_netlab::able()?;
+    braid_netlab::check_requirements()?;
     let braid = Braid::find()?;
     let mut lab = Lab::start(&braid, &spec)?;
     let host = lab.client_host(0)?.clone();
@@ -158,8 +158,8 @@ fn run(args: Args) -> Result<ExitCode> {
         .map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-fn happens(event: Event, to: &Happens) -> Result<ExitCode> {
-    ask(event, &to.host).map(|()| ExitCode::SUCCESS)
+fn happens(event: Event, to: &EventArgs) -> Result<ExitCode> {
+    request(event, &to.host).map(|()| ExitCode::SUCCESS)
 }
 
 /// The PATH with which the command finds `braid` and this program.

@@ -22,12 +22,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::host::Host;
 
 /// Maximum bytes of one read.
-const PIECE_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 /// Maximum number of reads in flight in one direction: enough for 10 Gbit/s with a delay of 25 ms.
 /// With a longer delay the relay slows the sender down.
-const PIECES_MAX: usize = 512;
+const QUEUED_READS_MAX: usize = 512;
 /// How often a relay checks whether it must end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running relay. It accepts no new connections after it is dropped.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ fn accept(listener: &TcpListener, to: &str, each_way: Duration, stop: &AtomicBoo
                 let _ = join(near, to, each_way);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let look = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
+                let look = Timespec { tv_sec: 0, tv_nsec: STOP_POLL_INTERVAL.subsec_nanos().into() };
                 let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look));
             }
             Err(_) => return,
@@ -89,20 +89,20 @@ fn join(near: TcpStream, to: &str, each_way: Duration) -> Result<()> {
     for stream in [&near, &far] {
         stream.set_nodelay(true)?;
     }
-    pass(near.try_clone()?, far.try_clone()?, each_way);
-    pass(far, near, each_way);
+    forward(near.try_clone()?, far.try_clone()?, each_way);
+    forward(far, near, each_way);
     Ok(())
 }
 
 /// One direction: one thread reads, another writes.
-fn pass(from: TcpStream, to: TcpStream, each_way: Duration) {
-    let (give, taken) = sync_channel(PIECES_MAX);
-    thread::spawn(move || take(from, &give));
-    thread::spawn(move || late(&taken, to, each_way));
+fn forward(from: TcpStream, to: TcpStream, each_way: Duration) {
+    let (give, taken) = sync_channel(QUEUED_READS_MAX);
+    thread::spawn(move || read_timestamped(from, &give));
+    thread::spawn(move || write_delayed(&taken, to, each_way));
 }
 
-fn take(mut from: TcpStream, give: &SyncSender<(Instant, Vec<u8>)>) {
-    let mut buffer = vec![0; PIECE_BYTES];
+fn read_timestamped(mut from: TcpStream, give: &SyncSender<(Instant, Vec<u8>)>) {
+    let mut buffer = vec![0; READ_BYTES];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         if give.send((Instant::now(), buffer[..count].to_vec())).is_err() {
             break;
@@ -111,7 +111,7 @@ fn take(mut from: TcpStream, give: &SyncSender<(Instant, Vec<u8>)>) {
     let _ = from.shutdown(Shutdown::Read);
 }
 
-fn late(taken: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream, each_way: Duration) {
+fn write_delayed(taken: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream, each_way: Duration) {
     while let Ok((at, piece)) = taken.recv() {
         thread::sleep((at + each_way).saturating_duration_since(Instant::now()));
         if to.write_all(&piece).is_err() {

@@ -8,10 +8,10 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    able::{able, may_use, need},
+    requirements::{check_requirements, check_congestion_control, check_program},
     host::Host,
-    leftovers::{PREFIX, REMOVE, remove_leftovers},
-    reaper::Reaper,
+    lab_cleanup::{PREFIX, REMOVE, remove_leftovers},
+    process_cleanup::ProcessCleanup,
     shell::sh,
     spec::Spec,
 };
@@ -46,21 +46,21 @@ pub struct Network {
     switch: String,
     /// `mds`, then `iod0` and so on, then `client0` and so on.
     hosts: Vec<Host>,
-    _reaper: Reaper,
+    _reaper: ProcessCleanup,
 }
 
 impl Network {
     /// Creates the hosts. `dir` is removed with them, after everything below it is unmounted.
     pub fn new(spec: &Spec, dir: &str) -> Result<Self> {
         spec.check()?;
-        able()?;
+        check_requirements()?;
         if let Some(control) = &spec.congestion {
-            may_use(control)?;
+            check_congestion_control(control)?;
         }
         remove_leftovers();
         let lab =
             format!("{PREFIX}{}-{}-", std::process::id(), LABS.fetch_add(1, Ordering::Relaxed));
-        let reaper = Reaper::new(REMOVE, &[&lab, dir])?;
+        let reaper = ProcessCleanup::new(REMOVE, &[&lab, dir])?;
         let network =
             Self { switch: format!("{lab}sw"), hosts: hosts(spec, &lab), _reaper: reaper };
         sh(&network.script(spec), &[]).context("creating the hosts of a lab")?;
@@ -152,7 +152,7 @@ impl Network {
 
     /// Drops packets where a host's link ends in the switch.
     fn lose(&self, loss: f64) -> Result<()> {
-        need("nft", &["nftables"])?;
+        check_program("nft", &["nftables"])?;
         let below = (loss * 1e6).round();
         let mut rules = String::from("add table netdev lab\n");
         for port in self.hosts.iter().flat_map(|host| &host.ports) {
@@ -225,7 +225,7 @@ mod tests {
             let network = Network {
                 switch: "lab-sw".to_owned(),
                 hosts,
-                _reaper: Reaper::new("", &[]).unwrap(),
+                _reaper: ProcessCleanup::new("", &[]).unwrap(),
             };
             let script = network.script(&spec);
             let of = |word: &str| {

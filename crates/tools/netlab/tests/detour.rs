@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_netlab::{Detour, Network, Spec};
+use braid_netlab::{ServerRelay, Network, Spec};
 
 const PORT: u16 = 5000;
 const EACH_WAY: Duration = Duration::from_millis(40);
@@ -23,7 +23,7 @@ fn round_trip(stream: &mut TcpStream) -> Duration {
 
 #[test]
 fn a_relay_delays_new_connections_only_while_it_runs() {
-    if let Err(error) = braid_netlab::able() {
+    if let Err(error) = braid_netlab::check_requirements() {
         return println!("skipped: {error:#}");
     }
     let network = Network::new(&Spec { iods: 1, ..Spec::default() }, "").unwrap();
@@ -41,7 +41,7 @@ fn a_relay_delays_new_connections_only_while_it_runs() {
     let connect = || client.inside(|| Ok(TcpStream::connect((server.address(), PORT))?)).unwrap();
     let mut before = connect();
     round_trip(&mut before);
-    let detour = match Detour::start(server, &[PORT], EACH_WAY) {
+    let detour = match ServerRelay::start(server, &[PORT], EACH_WAY) {
         Err(error) if format!("{error:#}").contains("nft") => {
             return println!("skipped: {error:#}");
         }

@@ -177,8 +177,8 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
     let chosen = chosen(&args.rows)?;
     // Before any process is started.
     let cpu = CpuMeter::start();
-    braid_netlab::able()?;
-    braid_netlab::need("iperf3", &["iperf3"])?;
+    braid_netlab::check_requirements()?;
+    braid_netlab::check_program("iperf3", &["iperf3"])?;
     let papers = Papers {
         repetitions: args.repetitions.unwrap_or(if args.quick { 1 } else { 3 }),
         seconds: if args.quick { 0.5 } else { 1.5 },

@@ -38,7 +38,7 @@ pub fn lossy_lab(spec: Spec) -> Option<Lab> {
 
 /// Whether this machine cannot run a lab; prints the reason.
 pub fn unable() -> bool {
-    match braid_netlab::able() {
+    match braid_netlab::check_requirements() {
         Ok(()) => false,
         Err(error) => {
             println!("skipped: {error:#}");

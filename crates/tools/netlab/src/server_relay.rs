@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::{able::need, host::Host, relay::Relay, shell::sh};
+use crate::{requirements::check_program, host::Host, relay::Relay, shell::sh};
 
 /// The port of a relay is the server's port plus this.
 const RELAY_PORTS_FROM: u16 = 20_000;
@@ -19,16 +19,16 @@ RULES
 
 /// Delays new connections to some ports of a host. Connections after its drop have no delay.
 #[derive(Debug)]
-pub struct Detour {
+pub struct ServerRelay {
     host: Host,
     _relays: Vec<Relay>,
 }
 
-impl Detour {
+impl ServerRelay {
     /// Delays each byte to and from these ports (below 40,000) by this time, plus the wake-up time
     /// of the relay's threads.
     pub fn start(host: &Host, ports: &[u16], each_way: Duration) -> Result<Self> {
-        need("nft", &["nftables"])?;
+        check_program("nft", &["nftables"])?;
         let relay = |port: u16| {
             let [near, far] =
                 [RELAY_PORTS_FROM + port, port].map(|port| format!("{}:{port}", host.address()));
@@ -46,7 +46,7 @@ impl Detour {
     }
 }
 
-impl Drop for Detour {
+impl Drop for ServerRelay {
     fn drop(&mut self) {
         // The namespace may be gone, and the table with it.
         let _ = sh(

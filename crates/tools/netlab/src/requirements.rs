@@ -19,7 +19,7 @@ nsenter --net=/run/netns/$name true
 "#;
 
 /// Fails with a list of what is missing for a lab on this machine. Installs missing programs.
-pub fn able() -> Result<()> {
+pub fn check_requirements() -> Result<()> {
     static ABLE: OnceLock<Result<(), String>> = OnceLock::new();
     ABLE.get_or_init(|| probe().map_err(|error| format!("{error:#}")))
         .clone()
@@ -31,8 +31,8 @@ fn probe() -> Result<()> {
         rustix::process::geteuid().is_root(),
         "creating a lab: only root may create network namespaces; try: sudo"
     );
-    need("ip", &["iproute2"])?;
-    need("nsenter", &["util-linux"])?;
+    check_program("ip", &["iproute2"])?;
+    check_program("nsenter", &["util-linux"])?;
     sh(PROBE, &[&std::process::id().to_string()])
         .map(drop)
         .context("creating a lab: this kernel or container lacks namespaces, veth, a bridge or tbf")
@@ -40,7 +40,7 @@ fn probe() -> Result<()> {
 
 /// Fails with advice if the hosts of a lab may not use this congestion control. A network namespace
 /// may use only those that the machine allows to every program (tcp(7)).
-pub fn may_use(control: &str) -> Result<()> {
+pub fn check_congestion_control(control: &str) -> Result<()> {
     let read = |name: &str| {
         let path = format!("/proc/sys/net/ipv4/{name}");
         std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
@@ -73,7 +73,7 @@ fn check_control(control: &str, available: &str, allowed: &str) -> Result<()> {
 }
 
 /// Installs Debian packages whose program is missing, if this process may.
-pub fn need(program: &str, packages: &[&str]) -> Result<()> {
+pub fn check_program(program: &str, packages: &[&str]) -> Result<()> {
     if sh("command -v \"$1\"", &[program]).is_ok() {
         return Ok(());
     }

@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 /// Runs a `sh` script when it is dropped, and also when this program is killed: a shell waits for
 /// the end of a pipe.
 #[derive(Debug)]
-pub struct Reaper {
+pub struct ProcessCleanup {
     shell: Child,
 }
 
-impl Reaper {
+impl ProcessCleanup {
     /// Prepares `script` with these arguments. Each of its commands may fail.
     pub fn new(script: &str, arguments: &[&str]) -> Result<Self> {
         let script = format!("read -r never || true\n{script}");
@@ -25,7 +25,7 @@ impl Reaper {
     }
 }
 
-impl Drop for Reaper {
+impl Drop for ProcessCleanup {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();
