@@ -9,19 +9,19 @@ use crate::{
     network::{Host, Network},
     node::{ClientNode, IodNode, MdsNode},
     random::Random,
-    world::World,
+    world::Simulation,
 };
 
 /// The size of a cluster.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct ClusterSize {
     /// Number of I/O daemons.
     pub iods: u32,
     /// Number of clients.
     pub clients: u32,
 }
 
-impl Default for Shape {
+impl Default for ClusterSize {
     fn default() -> Self {
         Self { iods: 4, clients: 2 }
     }
@@ -31,7 +31,7 @@ impl Default for Shape {
 #[derive(Debug)]
 pub struct Cluster {
     /// Virtual time and events.
-    pub world: World,
+    pub world: Simulation,
     /// The simulated network.
     pub network: Network,
     /// The metadata server.
@@ -54,12 +54,12 @@ pub enum Node {
 }
 
 /// Maximum time until every daemon has registered.
-const STARTS_WITHIN: Duration = Duration::from_secs(10);
+const START_MAX: Duration = Duration::from_secs(10);
 
 impl Cluster {
     /// A cluster with everything started and every daemon registered.
-    pub fn start(seed: u64, shape: Shape, trace_all: bool) -> Self {
-        let world = World::new(trace_all);
+    pub fn start(seed: u64, shape: ClusterSize, trace_all: bool) -> Self {
+        let world = Simulation::new(trace_all);
         let network = Network::new(world.clone(), seed);
         let mds = MdsNode::new(&network, seed);
         let iods = (1..=shape.iods).map(|number| IodNode::new(&network, number, seed)).collect();
@@ -69,9 +69,9 @@ impl Cluster {
         cluster.restart(Node::Mds);
         (0..cluster.iods.len()).for_each(|iod| cluster.restart(Node::Iod(iod)));
         let joined = || cluster.iods.iter().all(|iod| iod.id().0 != 0);
-        let end = cluster.world.now() + STARTS_WITHIN;
+        let end = cluster.world.now() + START_MAX;
         while !joined() && cluster.world.step(end) {}
-        assert!(joined(), "not every I/O daemon has registered within {STARTS_WITHIN:?}");
+        assert!(joined(), "not every I/O daemon has registered within {START_MAX:?}");
         cluster
     }
 
@@ -86,7 +86,7 @@ impl Cluster {
 
     /// Starts a process that was stopped, or whose host has power again.
     pub fn restart(&self, node: Node) {
-        self.world.note(format_args!("start {node:?}"));
+        self.world.trace_event(format_args!("start {node:?}"));
         match node {
             Node::Mds => self.mds.start().expect("the metadata server starts on its own disk"),
             Node::Iod(iod) => self.iods[iod].start(),
@@ -96,7 +96,7 @@ impl Cluster {
 
     /// Kills a process.
     pub fn kill(&self, node: Node) {
-        self.world.note(format_args!("kill {node:?}"));
+        self.world.trace_event(format_args!("kill {node:?}"));
         match node {
             Node::Mds => self.mds.kill(),
             Node::Iod(iod) => self.iods[iod].kill(),
@@ -106,7 +106,7 @@ impl Cluster {
 
     /// Cuts the power of a process's host.
     pub fn power_loss(&self, node: Node) {
-        self.world.note(format_args!("power loss at {node:?}"));
+        self.world.trace_event(format_args!("power loss at {node:?}"));
         match node {
             Node::Mds => self.mds.power_loss(),
             Node::Iod(iod) => self.iods[iod].power_loss(),
@@ -116,14 +116,14 @@ impl Cluster {
 
     /// Cuts the link between two hosts.
     pub fn partition(&self, a: Node, b: Node) {
-        self.world.note(format_args!("cut {a:?} from {b:?}"));
+        self.world.trace_event(format_args!("cut {a:?} from {b:?}"));
         self.network.cut(self.host(a), self.host(b));
     }
 
     /// Restores the link between two hosts.
     pub fn heal(&self, a: Node, b: Node) {
-        self.world.note(format_args!("heal {a:?} to {b:?}"));
-        self.network.mend(self.host(a), self.host(b));
+        self.world.trace_event(format_args!("heal {a:?} to {b:?}"));
+        self.network.heal(self.host(a), self.host(b));
     }
 
     /// Whether a process runs.
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// Advances virtual time.
-    pub fn pass(&self, time: Duration) {
+    pub fn advance(&self, time: Duration) {
         self.world.run_until(self.world.now() + time);
     }
 

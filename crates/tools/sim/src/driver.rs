@@ -19,9 +19,9 @@ use braid_wire::{
 };
 
 use crate::{
-    network::{Arrivals, Call, Direction, Host, Network, Parcel},
+    network::{ReceiveQueue, ReceivedCall, Direction, Host, Network, Transmission},
     random::Random,
-    world::{Sleep, World},
+    world::{Sleep, Simulation},
 };
 
 /// A [`Driver`] on one host of the simulated network.
@@ -38,7 +38,7 @@ pub struct SimConnection {
     network: Network,
     number: u64,
     server: String,
-    arrivals: Arc<Arrivals>,
+    arrivals: Arc<ReceiveQueue>,
     next_request: AtomicU64,
     id: ConnectionId,
     credits: u32,
@@ -52,7 +52,7 @@ impl SimDriver {
     }
 
     /// The simulation that the driver is part of.
-    pub fn world(&self) -> &World {
+    pub fn world(&self) -> &Simulation {
         self.network.world()
     }
 
@@ -119,7 +119,7 @@ impl SimDriver {
         deadline: Duration,
     ) -> Result<(FrameHeader, Vec<u8>), NetError> {
         connection.arrivals.expect(0);
-        self.network.send(connection.number, Direction::ToServer, Parcel::Frame(frame));
+        self.network.send(connection.number, Direction::ToServer, Transmission::Frame(frame));
         let call = connection.wait(self, 0, deadline).await?;
         call.end.ok_or_else(|| NetError::ConnectionLost {
             server: connection.server.clone(),
@@ -133,7 +133,7 @@ impl SimConnection {
         let request_id = self.next_request.fetch_add(1, Ordering::Relaxed);
         self.arrivals.expect(request_id);
         let frame = crate::network::frame(op, FrameFlags::REQUEST, request_id, body, payload);
-        self.network.send(self.number, Direction::ToServer, Parcel::Frame(frame));
+        self.network.send(self.number, Direction::ToServer, Transmission::Frame(frame));
         request_id
     }
 
@@ -162,7 +162,7 @@ struct Wait<'a> {
 }
 
 impl Future for Wait<'_> {
-    type Output = Result<Call, NetError>;
+    type Output = Result<ReceivedCall, NetError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let connection = self.connection;
@@ -287,10 +287,10 @@ fn send_wave(connections: &[SimConnection], batch: &[Exchange<'_>], sent: &mut [
 /// Copies the payload of a reply to the caller's buffers.
 fn scatter(
     connection: &SimConnection,
-    call: Call,
+    call: ReceivedCall,
     into: &mut [std::io::IoSliceMut<'_>],
 ) -> Result<Answer, NetError> {
-    let Call { payload, end } = call;
+    let ReceivedCall { payload, end } = call;
     let room: usize = into.iter().map(|piece| piece.len()).sum();
     let (Some((_, body)), true) = (end, payload.len() <= room) else {
         let what = format!("{} bytes of payload where the call expects {room}", payload.len());

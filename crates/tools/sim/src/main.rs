@@ -3,7 +3,7 @@
 
 use std::{process::ExitCode, time::Instant};
 
-use braid_sim::run::{Outcome, run};
+use braid_sim::run::{RunOutcome, run};
 
 const USAGE: &str = "usage: braid-sim --seeds N | --seed S [--trace]";
 
@@ -50,7 +50,7 @@ fn many(seeds: std::ops::Range<u64>) -> ExitCode {
 }
 
 fn one(seed: u64, trace_all: bool) -> ExitCode {
-    let Outcome { violation, hash, events, calls, took, trace, .. } = run(seed, trace_all);
+    let RunOutcome { violation, hash, events, calls, took, trace, .. } = run(seed, trace_all);
     println!(
         "seed {seed}: {} calls, {} of unknown outcome, {events} events, \
          {:.3} s of virtual time, trace {hash:016x}",

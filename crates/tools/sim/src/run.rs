@@ -4,19 +4,19 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    audit,
-    chaos::{Chaos, Profile},
-    cluster::{Cluster, Node, Shape},
-    judge::Judge,
+    final_check,
+    fault_schedule::{FaultSchedule, FaultProfile},
+    cluster::{Cluster, Node, ClusterSize},
+    checker::Checker,
     model::Violation,
     random::Random,
-    workload::Actor,
-    world::Life,
+    workload::ClientWorkload,
+    world::ProcessLife,
 };
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The seed.
     pub seed: u64,
     /// The first violation of a rule.
@@ -34,25 +34,25 @@ pub struct Outcome {
 }
 
 /// Runs one seed. With `trace_all`, a failure's trace has every event.
-pub fn run(seed: u64, trace_all: bool) -> Outcome {
+pub fn run(seed: u64, trace_all: bool) -> RunOutcome {
     run_with(seed, trace_all, |_| {})
 }
 
 /// Like [`run`]; `spoil` may break the cluster before the work begins, to show that the checker
 /// notices.
-pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -> Outcome {
+pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -> RunOutcome {
     let random = Random::new(seed, "shape");
-    let shape = Shape { iods: random.within(2..6) as u32, clients: random.within(2..5) as u32 };
-    let profile = Profile::of(seed);
+    let shape = ClusterSize { iods: random.within(2..6) as u32, clients: random.within(2..5) as u32 };
+    let profile = FaultProfile::of(seed);
     let cluster = Arc::new(Cluster::start(seed, shape, trace_all));
-    let judge = Judge::default();
-    cluster.world.note(format_args!("{shape:?} {profile:?}"));
+    let judge = Checker::default();
+    cluster.world.trace_event(format_args!("{shape:?} {profile:?}"));
     prepare(&cluster, &judge, random.within(1..4));
     spoil(&cluster);
     work(&cluster, &judge, seed, &profile, &random);
     if !judge.has_failed() {
         let strict = !judge.state().has_mds_lost_power();
-        audit::audit(&cluster, &judge, strict);
+        final_check::final_check(&cluster, &judge, strict);
     }
     let (violation, calls) = {
         let state = judge.state();
@@ -61,11 +61,11 @@ pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -
     let trace = cluster.world.trace();
     let (hash, events) = (trace.hash(), trace.events());
     let trace = if violation.is_some() { trace.to_string() } else { String::new() };
-    Outcome { seed, violation, hash, events, calls, took: cluster.world.now(), trace }
+    RunOutcome { seed, violation, hash, events, calls, took: cluster.world.now(), trace }
 }
 
 /// Creates the trees durably.
-fn prepare(cluster: &Cluster, judge: &Judge, trees: u64) {
+fn prepare(cluster: &Cluster, judge: &Checker, trees: u64) {
     for tree in 0..trees {
         let root = format!("t{tree}");
         let path = format!("/{root}");
@@ -80,30 +80,30 @@ fn prepare(cluster: &Cluster, judge: &Judge, trees: u64) {
     }
 }
 
-fn work(cluster: &Arc<Cluster>, judge: &Judge, seed: u64, profile: &Profile, random: &Random) {
+fn work(cluster: &Arc<Cluster>, judge: &Checker, seed: u64, profile: &FaultProfile, random: &Random) {
     let trouble = Duration::from_millis(random.within(2000..40_000));
     let end = cluster.world.now() + trouble;
-    let respawn = respawner(cluster, judge, seed, profile.calm, end);
+    let respawn = respawner(cluster, judge, seed, profile.without_faults, end);
     (0..cluster.clients.len()).for_each(|client| respawn(client));
-    let troublemaker = Life::new();
-    let chaos = Chaos::new(cluster, judge, seed, profile.clone(), respawn);
-    cluster.world.spawn(&troublemaker, chaos.rage(troublemaker.clone(), end));
+    let troublemaker = ProcessLife::new();
+    let chaos = FaultSchedule::new(cluster, judge, seed, profile.clone(), respawn);
+    cluster.world.spawn(&troublemaker, chaos.run(troublemaker.clone(), end));
     run_until(cluster, judge, end);
     troublemaker.end();
-    audit::quiesce(cluster);
+    final_check::end_faults(cluster);
     // Every call in flight ends within its time; then everything is closed, each within its own
     // time.
     run_until(cluster, judge, cluster.world.now() + Duration::from_secs(300));
 }
 
-fn run_until(cluster: &Cluster, judge: &Judge, end: Duration) {
+fn run_until(cluster: &Cluster, judge: &Checker, end: Duration) {
     while !judge.has_failed() && cluster.world.step(end) {}
 }
 
 /// Starts a client's work, and starts it again after its process died.
 fn respawner(
     cluster: &Arc<Cluster>,
-    judge: &Judge,
+    judge: &Checker,
     seed: u64,
     calm: bool,
     end: Duration,
@@ -119,7 +119,7 @@ fn respawner(
         let (life, api, kept) = cluster.clients[client].start();
         let node = &cluster.clients[client];
         let actor =
-            Actor::new(&node.name, &cluster.world, &judge, &randoms[client], api, kept, calm);
-        cluster.world.spawn(&life, actor.work(end));
+            ClientWorkload::new(&node.name, &cluster.world, &judge, &randoms[client], api, kept, calm);
+        cluster.world.spawn(&life, actor.run(end));
     })
 }

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, fmt, time::Duration};
 
 /// Events that the report of a failure shows.
-const KEPT: usize = 60;
+const EVENTS_SHOWN: usize = 60;
 
 /// The events of one run.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Trace {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
         self.events += 1;
-        if self.last.len() == KEPT && !self.all {
+        if self.last.len() == EVENTS_SHOWN && !self.all {
             self.last.pop_front();
         }
         self.last.push_back((now, text));

@@ -38,7 +38,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The simulation. Clones share its state.
 #[derive(Clone)]
-pub struct World(Arc<Inner>);
+pub struct Simulation(Arc<Inner>);
 
 struct Inner {
     schedule: Mutex<Schedule>,
@@ -52,7 +52,7 @@ struct Schedule {
     events: BTreeMap<(Duration, u64), Event>,
 }
 
-impl World {
+impl Simulation {
     /// A simulation at time zero; with `trace_all`, its trace keeps every event.
     pub fn new(trace_all: bool) -> Self {
         Self(Arc::new(Inner {
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Adds an event to the trace.
-    pub fn note(&self, event: fmt::Arguments<'_>) {
+    pub fn trace_event(&self, event: fmt::Arguments<'_>) {
         let now = self.now();
         lock(&self.0.trace).note(now, event);
     }
@@ -118,7 +118,7 @@ impl World {
     /// not ended by `limit` of virtual time, or when its process ended.
     pub fn run<T: Send + 'static>(
         &self,
-        life: &Life,
+        life: &ProcessLife,
         limit: Duration,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// Starts a task; it ends with its process at the latest.
-    pub fn spawn(&self, life: &Life, future: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn(&self, life: &ProcessLife, future: impl Future<Output = ()> + Send + 'static) {
         let task = {
             let mut tasks = lock(&life.0.tasks);
             if !life.is_alive() {
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "World(at {:?})", self.now())
     }
@@ -174,7 +174,7 @@ impl fmt::Debug for World {
 
 /// The life of one process: its tasks end with it.
 #[derive(Clone)]
-pub struct Life(Arc<LifeInner>);
+pub struct ProcessLife(Arc<LifeInner>);
 
 struct LifeInner {
     alive: AtomicBool,
@@ -187,7 +187,7 @@ struct Tasks {
     running: BTreeMap<u64, Arc<Task>>,
 }
 
-impl Life {
+impl ProcessLife {
     /// A process that has just started.
     pub fn new() -> Self {
         Self(Arc::new(LifeInner { alive: AtomicBool::new(true), tasks: Mutex::default() }))
@@ -209,13 +209,13 @@ impl Life {
     }
 }
 
-impl Default for Life {
+impl Default for ProcessLife {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Life {
+impl fmt::Debug for ProcessLife {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_alive() { "Life(on)" } else { "Life(over)" })
     }
@@ -224,8 +224,8 @@ impl fmt::Debug for Life {
 struct Task {
     future: Mutex<Option<Work>>,
     queued: AtomicBool,
-    world: World,
-    life: Life,
+    world: Simulation,
+    life: ProcessLife,
     number: u64,
 }
 
@@ -256,7 +256,7 @@ impl Task {
 /// See [`World::sleep`].
 #[derive(Debug)]
 pub struct Sleep {
-    world: World,
+    world: Simulation,
     until: Duration,
     waits: Option<Arc<Mutex<Option<Waker>>>>,
 }
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn events_happen_in_the_order_of_their_time_then_of_their_making() {
-        let world = World::new(false);
+        let world = Simulation::new(false);
         let seen = Arc::new(Mutex::new(Vec::new()));
         for (ms, name) in [(5, "c"), (1, "a"), (5, "d"), (2, "b")] {
             let seen = Arc::clone(&seen);
@@ -313,8 +313,8 @@ mod tests {
 
     #[test]
     fn a_task_sleeps_in_virtual_time_and_ends_with_its_life() {
-        let world = World::new(false);
-        let (life, doomed) = (Life::new(), Life::new());
+        let world = Simulation::new(false);
+        let (life, doomed) = (ProcessLife::new(), ProcessLife::new());
         let dropped = Arc::new(());
         let (held, sleeper) = (Arc::clone(&dropped), world.clone());
         world.spawn(&doomed, async move {
@@ -334,9 +334,9 @@ mod tests {
 
     #[test]
     fn a_run_that_does_not_end_is_given_up() {
-        let world = World::new(false);
+        let world = Simulation::new(false);
         assert_eq!(
-            world.run(&Life::new(), Duration::from_secs(1), std::future::pending::<()>()),
+            world.run(&ProcessLife::new(), Duration::from_secs(1), std::future::pending::<()>()),
             None
         );
     }

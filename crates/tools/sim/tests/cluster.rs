@@ -1,11 +1,11 @@
 //! A cluster without faults.
 
 use braid_client::OpenOptions;
-use braid_sim::cluster::{Cluster, Shape};
+use braid_sim::cluster::{Cluster, ClusterSize};
 
 #[test]
 fn what_one_client_wrote_another_reads() {
-    let cluster = Cluster::start(1, Shape::default(), true);
+    let cluster = Cluster::start(1, ClusterSize::default(), true);
     let data: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
     let wrote = data.clone();
     cluster.client(0, |client| async move {

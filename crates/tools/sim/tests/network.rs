@@ -15,8 +15,8 @@ use braid_net::{
 };
 use braid_sim::{
     driver::SimDriver,
-    network::{Host, Network, Replies, Service, Session, Weather},
-    world::{Life, World},
+    network::{Host, Network, Replies, Service, Session, LinkConditions},
+    world::{ProcessLife, Simulation},
 };
 use braid_types::{ClusterUuid, Failure};
 use braid_wire::{Credential, FrameHeader, NodeKind, Role, Secret};
@@ -57,9 +57,9 @@ impl Session for Toy {
 }
 
 struct Lab {
-    world: World,
+    world: Simulation,
     network: Network,
-    life: Life,
+    life: ProcessLife,
     toy: Toy,
     client: Host,
     server: Host,
@@ -68,14 +68,14 @@ struct Lab {
 
 impl Lab {
     fn new(seed: u64) -> Self {
-        let world = World::new(false);
+        let world = Simulation::new(false);
         let network = Network::new(world.clone(), seed);
         let (server, client) =
             (network.add_host("toy", "toy:1"), network.add_host("client", "client:1"));
         let toy = Toy::default();
         network.serve_on(server, Arc::new(toy.clone()));
         let driver = SimDriver::new(network.clone(), client, seed);
-        Self { world, network, life: Life::new(), toy, client, server, driver }
+        Self { world, network, life: ProcessLife::new(), toy, client, server, driver }
     }
 
     fn seen(&self) -> u64 {
@@ -90,7 +90,7 @@ impl Lab {
             let deadline = world.now() + timeout;
             let connection = driver.connect_shared(&endpoint(), deadline).await?;
             let answer = driver.call(&connection, 0x0100, b"x", deadline).await?;
-            world.note(format_args!("answer {:?}", answer.body));
+            world.trace_event(format_args!("answer {:?}", answer.body));
             Ok(u64::from_le_bytes(*answer.body.first_chunk().expect("eight bytes")))
         });
         outcome.expect("a call ends by its deadline")
@@ -135,7 +135,7 @@ fn what_waits_at_a_cut_link_arrives_when_it_is_mended() {
     lab.network.cut(lab.client, lab.server);
     let network = lab.network.clone();
     let (client, server) = (lab.client, lab.server);
-    lab.world.after(SECOND / 2, move || network.mend(client, server));
+    lab.world.after(SECOND / 2, move || network.heal(client, server));
     assert_eq!(lab.call(SECOND), Ok(1));
     assert!(lab.world.now() > SECOND / 2);
 }
@@ -145,7 +145,7 @@ fn a_reset_may_come_before_the_request_or_between_processing_and_answer() {
     let (mut unseen, mut seen) = (0, 0);
     for seed in 0..200 {
         let lab = Lab::new(seed);
-        lab.network.set_weather(Weather { resets_per_million: 200_000, ..Weather::default() });
+        lab.network.set_link_conditions(LinkConditions { resets_per_million: 200_000, ..LinkConditions::default() });
         if matches!(lab.call(SECOND), Err(NetError::ConnectionLost { .. })) {
             if lab.seen() == 0 { unseen += 1 } else { seen += 1 }
         }
@@ -157,10 +157,10 @@ fn a_reset_may_come_before_the_request_or_between_processing_and_answer() {
 fn the_same_seed_gives_the_same_trace_and_another_does_not() {
     let run = |seed| {
         let lab = Lab::new(seed);
-        lab.network.set_weather(Weather { resets_per_million: 50_000, ..Weather::default() });
+        lab.network.set_link_conditions(LinkConditions { resets_per_million: 50_000, ..LinkConditions::default() });
         for _ in 0..20 {
             let outcome = lab.call(SECOND);
-            lab.world.note(format_args!("{outcome:?}"));
+            lab.world.trace_event(format_args!("{outcome:?}"));
         }
         lab.world.trace().hash()
     };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use braid_client::{Error, OpenOptions, Status, message::mds::RenameMode, message::mds::XattrMode};
 use braid_sim::{
-    cluster::{Cluster, Node, Shape},
+    cluster::{Cluster, Node, ClusterSize},
     driver::SimDriver,
-    network::Weather,
+    network::LinkConditions,
 };
 use braid_wire::{Call, message::mds};
 
@@ -15,7 +15,7 @@ type File = braid_client::asynchronous::File<SimDriver>;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn cluster(seed: u64) -> Cluster {
-    Cluster::start(seed, Shape { iods: 3, clients: 2 }, true)
+    Cluster::start(seed, ClusterSize { iods: 3, clients: 2 }, true)
 }
 
 /// Client 0 creates a file with these bytes in stripes of 4 KiB over three daemons, unsynced.
@@ -58,7 +58,7 @@ fn fsync_does_not_acknowledge_a_write_that_a_power_loss_removed() {
     let cluster = cluster(1);
     let file = written(&cluster, 100_000);
     cluster.power_loss(Node::Iod(1));
-    cluster.pass(SECOND);
+    cluster.advance(SECOND);
     cluster.restart(Node::Iod(1));
     assert_eq!(sync(&cluster, &file).unwrap_err().status(), Status::UnsyncedDataLost);
     assert_eq!(
@@ -79,7 +79,7 @@ fn what_fsync_acknowledged_survives_the_loss_of_power_everywhere() {
     sync(&cluster, &file).unwrap();
     let all = [Node::Mds, Node::Iod(0), Node::Iod(1), Node::Iod(2)];
     all.iter().for_each(|node| cluster.power_loss(*node));
-    cluster.pass(SECOND);
+    cluster.advance(SECOND);
     all.iter().for_each(|node| cluster.restart(*node));
     assert_eq!(read(&cluster, 1).unwrap(), vec![7; 100_000]);
 }
@@ -103,11 +103,11 @@ fn truncate_with_a_write_in_flight(to: u64, victim: Node, after: u64) {
     let (writer, cutter) = (file.clone(), file.clone());
     cluster.world.spawn(&life, async move { drop(writer.write_at(&[9; 30_000], 20_000).await) });
     cluster.world.spawn(&life, async move { drop(cutter.set_len(to).await) });
-    cluster.pass(Duration::from_micros(after));
+    cluster.advance(Duration::from_micros(after));
     cluster.kill(victim);
-    cluster.pass(2 * SECOND);
+    cluster.advance(2 * SECOND);
     cluster.restart(victim);
-    cluster.pass(60 * SECOND);
+    cluster.advance(60 * SECOND);
     let (seen, bytes) = (size(&cluster, 1), read(&cluster, 1).unwrap());
     assert_eq!(seen, bytes.len() as u64, "stat and read agree (I5)");
     assert!(
@@ -151,7 +151,7 @@ fn died_before_answering<
     });
     cluster.mds.die_before_answering(op);
     let (mds, world) = (std::sync::Arc::clone(&cluster.mds), cluster.world.clone());
-    cluster.world.spawn(&braid_sim::world::Life::new(), async move {
+    cluster.world.spawn(&braid_sim::world::ProcessLife::new(), async move {
         while mds.is_running() {
             world.sleep(Duration::from_millis(1)).await;
         }
@@ -198,7 +198,7 @@ fn a_fenced_client_that_goes_on_writing_is_refused() {
     let cluster = cluster(6);
     let file = written(&cluster, 10_000);
     cluster.partition(Node::Client(0), Node::Mds);
-    cluster.pass(120 * SECOND);
+    cluster.advance(120 * SECOND);
     let refused = write(&cluster, &file, vec![9; 10_000], 0).unwrap_err();
     assert_eq!(refused.status(), Status::Fenced);
     assert_eq!(read(&cluster, 1).unwrap(), vec![7; 10_000], "nothing of it is there");
@@ -225,7 +225,7 @@ fn an_iod_that_is_down_gets_no_new_files_and_is_named_in_errors_in_time() {
     let file = written(&cluster, 100_000);
     let down = cluster.iods[1].id();
     cluster.kill(Node::Iod(1));
-    cluster.pass(10 * SECOND);
+    cluster.advance(10 * SECOND);
     let layout = cluster.client(0, |client| async move {
         let file = client.open("/new", &OpenOptions::new().write(true).create(true)).await.unwrap();
         file.write_at(&[1; 10_000], 0).await.unwrap();
@@ -303,7 +303,7 @@ fn an_unresponsive_daemon_is_waited_for_once_until_it_is_back() {
             assert!(took < SECOND, "{outage}: {took:?}");
         }
         cluster.restart(Node::Iod(1));
-        cluster.pass(5 * SECOND);
+        cluster.advance(5 * SECOND);
         assert_eq!(stat().0.unwrap(), 100_000, "{outage}");
     }
 }
@@ -313,11 +313,11 @@ fn an_iod_cut_off_from_the_mds_stops_serving_by_itself() {
     let cluster = cluster(9);
     let file = written(&cluster, 10_000);
     (0..3).for_each(|iod| cluster.partition(Node::Iod(iod), Node::Mds));
-    cluster.pass(15 * SECOND);
+    cluster.advance(15 * SECOND);
     let refused = write(&cluster, &file, vec![9; 10_000], 0).unwrap_err();
     assert_eq!(refused.status(), Status::NotServing);
     (0..3).for_each(|iod| cluster.heal(Node::Iod(iod), Node::Mds));
-    cluster.pass(5 * SECOND);
+    cluster.advance(5 * SECOND);
     assert_eq!(write(&cluster, &file, vec![9; 10_000], 0).unwrap_or(0), 10_000);
 }
 
@@ -329,20 +329,20 @@ fn a_first_write_that_comes_late(ignored: bool) -> Vec<u8> {
     if ignored {
         cluster.iods.iter().for_each(|iod| iod.ignore_abandon());
     }
-    let calm = cluster.network.weather();
-    let slow = Weather { delay_min: 20 * SECOND, delay_max: 21 * SECOND, ..calm.clone() };
+    let calm = cluster.network.link_conditions();
+    let slow = LinkConditions { delay_min: 20 * SECOND, delay_max: 21 * SECOND, ..calm.clone() };
     let (life, ..) = cluster.clients[0].start();
     let writer = file.clone();
-    cluster.network.set_weather(slow);
+    cluster.network.set_link_conditions(slow);
     cluster.world.spawn(&life, async move {
         assert_eq!(writer.write_at(&[8; 4096], 0).await.unwrap(), 4096)
     });
-    cluster.pass(Duration::from_micros(1));
-    cluster.network.set_weather(calm);
-    cluster.pass(15 * SECOND);
+    cluster.advance(Duration::from_micros(1));
+    cluster.network.set_link_conditions(calm);
+    cluster.advance(15 * SECOND);
     assert_eq!(read(&cluster, 1).unwrap(), vec![8; 4096], "repeated by now");
     assert_eq!(write(&cluster, &file, vec![9; 4096], 0).unwrap_or(0), 4096);
-    cluster.pass(15 * SECOND);
+    cluster.advance(15 * SECOND);
     read(&cluster, 1).unwrap()
 }
 
@@ -365,7 +365,7 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     // forced.
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
     cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
-    cluster.pass(10 * SECOND);
+    cluster.advance(10 * SECOND);
     let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
     assert_eq!(
         status.sizes_in_objects, 0,
@@ -374,16 +374,16 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     cluster.client(0, |client| async move { client.sync_directory("/").await.unwrap() });
     let file = written(&cluster, 20_000);
     cluster.power_loss(Node::Mds);
-    cluster.pass(SECOND);
+    cluster.advance(SECOND);
     write(&cluster, &file, vec![8; 10_000], 20_000).unwrap();
     cluster.restart(Node::Mds);
-    cluster.pass(SECOND);
+    cluster.advance(SECOND);
     assert_eq!(
         size(&cluster, 1),
         30_000,
         "collected from the daemons while its writer may not have reclaimed yet"
     );
-    cluster.pass(20 * SECOND);
+    cluster.advance(20 * SECOND);
     assert_eq!(
         size(&cluster, 1),
         30_000,
@@ -393,7 +393,7 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     assert_eq!(size(&cluster, 1), 40_000);
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
     cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
-    cluster.pass(10 * SECOND);
+    cluster.advance(10 * SECOND);
     let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
     assert_eq!(
         (status.open_files, status.sizes_in_objects),
@@ -414,7 +414,7 @@ fn an_idle_reader_keeps_its_unlinked_file_over_an_mds_restart() {
     cluster.client(0, |client| async move { client.unlink("/f").await.unwrap() });
     cluster.kill(Node::Mds);
     cluster.restart(Node::Mds);
-    cluster.pass(60 * SECOND);
+    cluster.advance(60 * SECOND);
     let bytes = cluster.client(1, move |_| async move {
         let mut buffer = vec![0; 20_000];
         let got = reader.read_at(&mut buffer, 0).await.unwrap();
@@ -433,14 +433,14 @@ fn an_unsynced_file_after_an_iod_power_loss_has_a_readable_size() {
         let cluster = cluster(seed);
         let file = written(&cluster, 100_000);
         cluster.client(0, move |_| async move { file.close().await.unwrap() });
-        cluster.pass(Duration::from_millis(millis));
+        cluster.advance(Duration::from_millis(millis));
         cluster.power_loss(Node::Iod(1));
-        cluster.pass(SECOND);
+        cluster.advance(SECOND);
         cluster.restart(Node::Iod(1));
-        cluster.pass(2 * SECOND);
+        cluster.advance(2 * SECOND);
         let seen = size(&cluster, 1);
         assert_eq!(read(&cluster, 1).unwrap().len() as u64, seen, "seed {seed}, after {millis} ms");
-        cluster.pass(10 * SECOND);
+        cluster.advance(10 * SECOND);
         assert_eq!((size(&cluster, 0), read(&cluster, 0).unwrap().len() as u64), (seen, seen));
         let status = cluster.client(0, |client| async move { client.mds_status().await.unwrap() });
         assert_eq!(status.sizes_in_objects, 0, "and its size is recorded in the end");

@@ -87,7 +87,7 @@ fn the_judge_notices_a_name_that_somebody_else_removes() {
 #[test]
 fn the_judge_notices_a_client_that_forgets_nothing_that_is_recalled() {
     let deafen = |cluster: &Arc<Cluster>| {
-        cluster.clients.iter().for_each(|client| client.start().2.be_deaf())
+        cluster.clients.iter().for_each(|client| client.start().2.ignore_recalls())
     };
     let caught = (0..DEAF_SEEDS)
         .map(|seed| 8 * seed)
@@ -102,5 +102,5 @@ fn clients_answer_from_what_they_keep() {
         kept.extend(cluster.clients.iter().map(|client| client.start().2));
     });
     assert!(outcome.violation.is_none());
-    assert!(kept.iter().map(|kept| kept.answered()).sum::<u64>() > 0);
+    assert!(kept.iter().map(|kept| kept.hits()).sum::<u64>() > 0);
 }

@@ -21,7 +21,7 @@ pub type Handle = u64;
 
 /// Consecutive bytes that have the same history.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Run {
+struct ByteRange {
     end: u64,
     now: BTreeSet<u8>,
     older: BTreeSet<u8>,
@@ -78,8 +78,8 @@ impl Change {
 
 /// The model of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Data {
-    runs: Vec<Run>,
+pub struct FileModel {
+    runs: Vec<ByteRange>,
     /// The least and the largest possible size.
     size: (u64, u64),
     /// The least size after a loss of power.
@@ -98,14 +98,14 @@ pub struct Data {
 }
 
 /// The key in [`Data::dirty`] for changes that no handle's fsync covers.
-const NOBODY: Handle = 0;
+const NO_HANDLE: Handle = 0;
 
-const WITHOUT_END: u64 = u64::MAX;
+const UNLIMITED: u64 = u64::MAX;
 
-impl Default for Data {
+impl Default for FileModel {
     fn default() -> Self {
         let zero =
-            Run { end: WITHOUT_END, now: BTreeSet::from([0]), older: BTreeSet::new(), last: None };
+            ByteRange { end: UNLIMITED, now: BTreeSet::from([0]), older: BTreeSet::new(), last: None };
         Self {
             runs: vec![zero],
             size: (0, 0),
@@ -119,10 +119,10 @@ impl Default for Data {
     }
 }
 
-impl Data {
+impl FileModel {
     /// The metadata server's host lost power, and no live client has the file open for writing. The
     /// objects are unchanged; the recorded size may be any since the last fsync.
-    pub fn record_lost(&mut self) {
+    pub fn record_may_be_older(&mut self) {
         self.record_lost |= !self.dirty.is_empty();
     }
 
@@ -132,8 +132,8 @@ impl Data {
     }
 
     /// A change was acknowledged, and no other call overlapped it.
-    pub fn done(&mut self, change: &Change) {
-        self.dirty.insert(change.by().unwrap_or(NOBODY));
+    pub fn happened(&mut self, change: &Change) {
+        self.dirty.insert(change.by().unwrap_or(NO_HANDLE));
         // The caller has the file open: the size is in the objects, or is what the truncate set.
         self.record_lost = false;
         self.apply(change);
@@ -149,7 +149,7 @@ impl Data {
                 }
             }
             Change::Truncate { by, size } => {
-                self.each(*size, WITHOUT_END, |run| run.set(0, *by));
+                self.each(*size, UNLIMITED, |run| run.set(0, *by));
                 self.size_older = self.size_older.min(self.size.0).min(*size);
                 self.size_before = self.size_before.max(self.size.1).max(*size);
                 (self.size, self.size_last) = ((*size, *size), by.map(|by| (by, *size)));
@@ -160,21 +160,21 @@ impl Data {
     }
 
     /// A change at the metadata server that may have happened, or may happen later.
-    pub fn unknown(&mut self, change: Change) {
-        self.maybe(&change);
+    pub fn outcome_unknown(&mut self, change: Change) {
+        self.may_have_happened(&change);
         self.pending.push(change);
     }
 
     fn pending_too(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        pending.iter().for_each(|change| self.maybe(change));
+        pending.iter().for_each(|change| self.may_have_happened(change));
         self.pending = pending;
     }
 
     /// A change that may have happened completely, partly, or in any order with others, or not at
     /// all.
-    pub fn maybe(&mut self, change: &Change) {
-        self.dirty.insert(NOBODY);
+    pub fn may_have_happened(&mut self, change: &Change) {
+        self.dirty.insert(NO_HANDLE);
         match change {
             Change::Write { stretches, value, .. } => {
                 for (from, to) in stretches {
@@ -183,7 +183,7 @@ impl Data {
                 }
             }
             Change::Truncate { size, .. } => {
-                self.each(*size, WITHOUT_END, |run| run.may_be(0));
+                self.each(*size, UNLIMITED, |run| run.may_be(0));
                 self.size_older = self.size_older.min(self.size.0).min(*size);
                 self.size_before = self.size_before.max(self.size.1).max(*size);
                 self.size = (self.size.0.min(*size), self.size.1.max(*size));
@@ -216,7 +216,7 @@ impl Data {
     }
 
     /// An fsync or close through `by` reported lost data: nothing is guaranteed any more.
-    pub fn disclaimed(&mut self, by: Handle) {
+    pub fn loss_reported(&mut self, by: Handle) {
         for run in self.runs.iter_mut().filter(|run| run.last.is_some_and(|(last, _)| last == by)) {
             run.now.extend(run.older.iter().copied());
             run.last = None;
@@ -249,7 +249,7 @@ impl Data {
     ///
     /// # Errors
     /// I5 when the file cannot have this size.
-    pub fn saw_size(&mut self, seen: u64) -> Result<(), Violation> {
+    pub fn check_size(&mut self, seen: u64) -> Result<(), Violation> {
         let (least, largest) = match self.record_lost {
             true => (self.size.0.min(self.size_older), self.size.1.max(self.size_before)),
             false => self.size,
@@ -260,7 +260,7 @@ impl Data {
         }
         if !self.record_lost {
             self.size = (seen, seen);
-            self.each(seen, WITHOUT_END, |run| run.now = BTreeSet::from([0]));
+            self.each(seen, UNLIMITED, |run| run.now = BTreeSet::from([0]));
             self.pending_too();
         }
         Ok(())
@@ -270,7 +270,7 @@ impl Data {
     ///
     /// # Errors
     /// I5 for a length, I6 for a byte that the file cannot have.
-    pub fn saw(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Violation> {
+    pub fn check_bytes(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Violation> {
         let mut at = 0;
         while at < bytes.len() {
             let same = bytes[at..].iter().take_while(|byte| **byte == bytes[at]).count();
@@ -300,7 +300,7 @@ impl Data {
     ///
     /// # Errors
     /// I5.
-    pub fn saw_end(&mut self, offset: u64, got: u64, wanted: u64) -> Result<(), Violation> {
+    pub fn check_end_of_file(&mut self, offset: u64, got: u64, wanted: u64) -> Result<(), Violation> {
         let (least, largest) = self.size;
         let possible =
             (least.saturating_sub(offset).min(wanted), largest.saturating_sub(offset).min(wanted));
@@ -314,7 +314,7 @@ impl Data {
             self.size.0 = least.max(offset + got);
             Ok(())
         } else if got > 0 {
-            self.saw_size(offset + got)
+            self.check_size(offset + got)
         } else {
             self.size.1 = largest.min(offset);
             Ok(())
@@ -333,7 +333,7 @@ impl Data {
     }
 
     /// Splits the ranges at both ends, changes those between, and joins equal neighbours.
-    fn each(&mut self, from: u64, to: u64, mut change: impl FnMut(&mut Run)) {
+    fn each(&mut self, from: u64, to: u64, mut change: impl FnMut(&mut ByteRange)) {
         if from >= to {
             return;
         }
@@ -362,13 +362,13 @@ impl Data {
             && start < at
             && at < run.end
         {
-            let left = Run { end: at, ..run.clone() };
+            let left = ByteRange { end: at, ..run.clone() };
             self.runs.insert(index, left);
         }
     }
 }
 
-impl Run {
+impl ByteRange {
     fn set(&mut self, value: u8, by: Option<Handle>) {
         self.older.append(&mut self.now);
         self.now.insert(value);
@@ -393,72 +393,72 @@ mod tests {
 
     #[test]
     fn an_acknowledged_write_must_be_seen() {
-        let mut data = Data::default();
-        data.done(&write(1, 10, 20, 7));
-        assert_eq!(data.saw_end(0, 20, 100), Ok(()));
-        assert_eq!(data.saw(0, &[[0; 10], [7; 10]].concat()), Ok(()));
-        assert_eq!(data.clone().saw(10, &[0]).unwrap_err().rule, "I6");
-        assert_eq!(data.saw_size(19).unwrap_err().rule, "I5");
+        let mut data = FileModel::default();
+        data.happened(&write(1, 10, 20, 7));
+        assert_eq!(data.check_end_of_file(0, 20, 100), Ok(()));
+        assert_eq!(data.check_bytes(0, &[[0; 10], [7; 10]].concat()), Ok(()));
+        assert_eq!(data.clone().check_bytes(10, &[0]).unwrap_err().rule, "I6");
+        assert_eq!(data.check_size(19).unwrap_err().rule, "I5");
     }
 
     #[test]
     fn power_takes_back_what_was_not_synced_and_nothing_else() {
-        let mut data = Data::default();
-        data.done(&write(1, 0, 10, 7));
+        let mut data = FileModel::default();
+        data.happened(&write(1, 0, 10, 7));
         data.synced(1);
-        data.done(&write(1, 5, 15, 8));
+        data.happened(&write(1, 5, 15, 8));
         data.power_lost(4096, |_| true);
         assert_eq!(data.size(), (10, 15));
-        assert_eq!(data.saw(0, &[7, 7, 7, 7, 7, 7, 8, 7, 8, 8]), Ok(()));
-        assert!(data.clone().saw(0, &[0]).is_err(), "synced");
-        assert_eq!(data.saw(7, &[7]), Ok(()), "once seen it stays");
-        assert!(data.saw(7, &[8]).is_err());
+        assert_eq!(data.check_bytes(0, &[7, 7, 7, 7, 7, 7, 8, 7, 8, 8]), Ok(()));
+        assert!(data.clone().check_bytes(0, &[0]).is_err(), "synced");
+        assert_eq!(data.check_bytes(7, &[7]), Ok(()), "once seen it stays");
+        assert!(data.check_bytes(7, &[8]).is_err());
     }
 
     #[test]
     fn a_sync_after_a_loss_must_not_be_acknowledged_as_if_nothing_happened() {
-        let mut data = Data::default();
-        data.done(&write(1, 0, 10, 7));
+        let mut data = FileModel::default();
+        data.happened(&write(1, 0, 10, 7));
         data.power_lost(4096, |_| true);
         let mut told = data.clone();
-        told.disclaimed(1);
-        assert_eq!(told.saw(0, &[0; 10]), Ok(()));
+        told.loss_reported(1);
+        assert_eq!(told.check_bytes(0, &[0; 10]), Ok(()));
         data.synced(1);
-        assert!(data.saw(0, &[0; 10]).is_err());
+        assert!(data.check_bytes(0, &[0; 10]).is_err());
     }
 
     #[test]
     fn an_unknown_write_may_show_or_not_byte_by_byte() {
-        let mut data = Data::default();
-        data.done(&write(1, 0, 4, 1));
-        data.maybe(&write(1, 2, 8, 2));
+        let mut data = FileModel::default();
+        data.happened(&write(1, 0, 4, 1));
+        data.may_have_happened(&write(1, 2, 8, 2));
         assert_eq!(data.size(), (4, 8));
-        assert_eq!(data.saw(0, &[1, 1, 1, 2]), Ok(()));
-        assert!(data.saw(0, &[2]).is_err());
+        assert_eq!(data.check_bytes(0, &[1, 1, 1, 2]), Ok(()));
+        assert!(data.check_bytes(0, &[2]).is_err());
     }
 
     #[test]
     fn a_lost_size_record_may_show_an_older_size_until_the_next_change() {
-        let mut data = Data::default();
-        data.done(&write(1, 0, 10, 7));
+        let mut data = FileModel::default();
+        data.happened(&write(1, 0, 10, 7));
         data.synced(1);
-        data.record_lost();
-        assert_eq!(data.saw_size(9).unwrap_err().rule, "I5", "what was synced is on record");
-        data.done(&write(1, 10, 20, 8));
-        data.record_lost();
-        assert_eq!(data.clone().saw_size(10), Ok(()));
-        assert_eq!(data.saw_end(0, 10, 100).unwrap_err().rule, "I5", "the objects lost nothing");
-        data.done(&write(2, 20, 30, 9));
-        assert_eq!(data.saw_size(10).unwrap_err().rule, "I5");
+        data.record_may_be_older();
+        assert_eq!(data.check_size(9).unwrap_err().rule, "I5", "what was synced is on record");
+        data.happened(&write(1, 10, 20, 8));
+        data.record_may_be_older();
+        assert_eq!(data.clone().check_size(10), Ok(()));
+        assert_eq!(data.check_end_of_file(0, 10, 100).unwrap_err().rule, "I5", "the objects lost nothing");
+        data.happened(&write(2, 20, 30, 9));
+        assert_eq!(data.check_size(10).unwrap_err().rule, "I5");
     }
 
     #[test]
     fn truncate_down_then_up_gives_zeros() {
-        let mut data = Data::default();
-        data.done(&write(1, 0, 100, 9));
-        data.done(&Change::Truncate { by: Some(1), size: 50 });
-        data.done(&Change::Truncate { by: Some(1), size: 80 });
-        assert_eq!(data.saw(0, &[[9; 50].as_slice(), &[0; 30]].concat()), Ok(()));
-        assert!(data.clone().saw(60, &[9]).is_err());
+        let mut data = FileModel::default();
+        data.happened(&write(1, 0, 100, 9));
+        data.happened(&Change::Truncate { by: Some(1), size: 50 });
+        data.happened(&Change::Truncate { by: Some(1), size: 80 });
+        assert_eq!(data.check_bytes(0, &[[9; 50].as_slice(), &[0; 30]].concat()), Ok(()));
+        assert!(data.clone().check_bytes(60, &[9]).is_err());
     }
 }

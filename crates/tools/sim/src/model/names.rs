@@ -14,7 +14,7 @@ use braid_client::{
 use super::Violation;
 
 /// With more possible trees than this the model gives up: the tree's state is then unknown.
-const WORLDS_MAX: usize = 256;
+const POSSIBLE_TREES_MAX: usize = 256;
 
 /// Names a node before its file index is known: the number of the call that created it.
 pub type NodeId = u64;
@@ -42,7 +42,7 @@ struct Node {
 
 /// One possible state of a tree. Paths are relative to its root, whose path is empty.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct World {
+struct PossibleTree {
     names: BTreeMap<String, NodeId>,
     nodes: BTreeMap<NodeId, Node>,
     /// Calls that may still happen, by number.
@@ -130,7 +130,7 @@ pub enum Op {
 
 /// What a client saw of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct SeenAttributes {
     /// Its file index.
     pub index: u64,
     /// Its type.
@@ -143,10 +143,10 @@ pub struct Seen {
 
 /// The possible states of one tree.
 #[derive(Clone, Debug)]
-pub struct Names {
-    worlds: BTreeSet<World>,
+pub struct NamesModel {
+    worlds: BTreeSet<PossibleTree>,
     /// Every possible tree since the last time when everything was forced to disk.
-    since_sync: BTreeSet<World>,
+    since_sync: BTreeSet<PossibleTree>,
     lost: bool,
 }
 
@@ -167,7 +167,7 @@ impl Op {
     }
 }
 
-impl Names {
+impl NamesModel {
     /// A tree that has only its root.
     pub fn new(root_mode: u32) -> Self {
         let root = Node {
@@ -177,7 +177,7 @@ impl Names {
             target: vec![],
             index: None,
         };
-        let world = World {
+        let world = PossibleTree {
             names: BTreeMap::from([(String::new(), 0)]),
             nodes: BTreeMap::from([(0, root)]),
             pending: BTreeMap::new(),
@@ -199,9 +199,9 @@ impl Names {
         &mut self,
         number: u64,
         op: &Op,
-        outcome: Result<Option<Seen>, Status>,
+        outcome: Result<Option<SeenAttributes>, Status>,
     ) -> Result<(), Violation> {
-        let after = |mut world: World| {
+        let after = |mut world: PossibleTree| {
             let expected = world.apply(number, op);
             match (expected, outcome) {
                 (Ok(node), Ok(seen)) => {
@@ -217,7 +217,7 @@ impl Names {
     /// The outcome is unknown: the call may have happened, may happen later, or never.
     pub fn unknown(&mut self, number: u64, op: &Op) {
         let worlds = std::mem::take(&mut self.worlds);
-        let pending = |mut world: World| {
+        let pending = |mut world: PossibleTree| {
             world.pending.insert(number, op.clone());
             world
         };
@@ -229,8 +229,8 @@ impl Names {
     ///
     /// # Errors
     /// I7.
-    pub fn stat(&mut self, path: &str, outcome: Result<Seen, Status>) -> Result<(), Violation> {
-        let after = |mut world: World| match (world.find(path), outcome) {
+    pub fn stat(&mut self, path: &str, outcome: Result<SeenAttributes, Status>) -> Result<(), Violation> {
+        let after = |mut world: PossibleTree| match (world.find(path), outcome) {
             (Ok(node), Ok(seen)) => world.bind(Some(node), seen).then_some(world),
             (Err(possible), Err(status)) => possible.contains(&status).then_some(world),
             _ => None,
@@ -242,8 +242,8 @@ impl Names {
     ///
     /// # Errors
     /// I7.
-    pub fn open(&mut self, path: &str, outcome: Result<Seen, Status>) -> Result<(), Violation> {
-        let after = |mut world: World| {
+    pub fn open(&mut self, path: &str, outcome: Result<SeenAttributes, Status>) -> Result<(), Violation> {
+        let after = |mut world: PossibleTree| {
             let node = world.find(path).map(|node| (node, world.nodes[&node].kind));
             match (node, outcome) {
                 (Ok((node, Kind::File)), Ok(seen)) => world.bind(Some(node), seen).then_some(world),
@@ -274,7 +274,7 @@ impl Names {
                 format!("a listing of {path:?} has a name twice: {names:?}"),
             ));
         }
-        let after = |world: World| match (world.find(path), outcome) {
+        let after = |world: PossibleTree| match (world.find(path), outcome) {
             (Ok(node), Ok(names)) if world.nodes[&node].kind == Kind::Directory => {
                 let seen: BTreeSet<&str> = names.iter().map(String::as_str).collect();
                 (world.children(path).collect::<BTreeSet<_>>() == seen).then_some(world)
@@ -304,7 +304,7 @@ impl Names {
         name: &[u8],
         outcome: Result<&[u8], Status>,
     ) -> Result<(), Violation> {
-        let after = |world: World| match (world.find(path), outcome) {
+        let after = |world: PossibleTree| match (world.find(path), outcome) {
             (Ok(node), Ok(value)) => (world.nodes[&node].xattrs.get(name).map(Vec::as_slice)
                 == Some(value))
             .then_some(world),
@@ -334,7 +334,7 @@ impl Names {
 
     /// File indices that the tree may have, in every possible state.
     pub fn indices(&self) -> BTreeSet<u64> {
-        let of = |world: &World| {
+        let of = |world: &PossibleTree| {
             world.names.values().filter_map(|node| world.nodes[node].index).collect::<Vec<_>>()
         };
         self.worlds.iter().flat_map(of).collect()
@@ -347,16 +347,16 @@ impl Names {
 
     fn keep(
         &mut self,
-        after: impl Fn(World) -> Option<World>,
+        after: impl Fn(PossibleTree) -> Option<PossibleTree>,
         what: impl FnOnce() -> String,
     ) -> Result<(), Violation> {
         if self.lost {
             return Ok(());
         }
         let Some(possible) = self.closure() else { return Ok(()) };
-        let kept: BTreeSet<World> = possible.iter().cloned().filter_map(after).collect();
+        let kept: BTreeSet<PossibleTree> = possible.iter().cloned().filter_map(after).collect();
         if kept.is_empty() {
-            let worlds: Vec<String> = possible.iter().take(4).map(World::to_string).collect();
+            let worlds: Vec<String> = possible.iter().take(4).map(PossibleTree::to_string).collect();
             let what =
                 format!("{}; possible worlds ({}): {}", what(), possible.len(), worlds.join(" | "));
             return Err(Violation::new("I7", what));
@@ -367,9 +367,9 @@ impl Names {
     }
 
     /// Every state that results when any of the pending calls happen now, in any order.
-    fn closure(&mut self) -> Option<BTreeSet<World>> {
+    fn closure(&mut self) -> Option<BTreeSet<PossibleTree>> {
         let mut all = self.worlds.clone();
-        let mut new: Vec<World> = all.iter().cloned().collect();
+        let mut new: Vec<PossibleTree> = all.iter().cloned().collect();
         while let Some(world) = new.pop() {
             for (number, op) in world.pending.clone() {
                 let mut next = world.clone();
@@ -380,7 +380,7 @@ impl Names {
                     new.push(next);
                 }
             }
-            if all.len() > WORLDS_MAX {
+            if all.len() > POSSIBLE_TREES_MAX {
                 self.lost = true;
                 return None;
             }
@@ -390,16 +390,16 @@ impl Names {
 
     fn note(&mut self) {
         self.since_sync.extend(self.worlds.iter().cloned());
-        if self.worlds.len() > WORLDS_MAX || self.since_sync.len() > 4 * WORLDS_MAX {
+        if self.worlds.len() > POSSIBLE_TREES_MAX || self.since_sync.len() > 4 * POSSIBLE_TREES_MAX {
             self.lost = true;
         }
     }
 }
 
 /// The possible refusals.
-type Refused = Vec<Status>;
+type Refusals = Vec<Status>;
 
-impl World {
+impl PossibleTree {
     fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a str> {
         self.names.keys().filter(|name| !name.is_empty()).filter_map(move |name| {
             let (parent, last) = split(name);
@@ -407,7 +407,7 @@ impl World {
         })
     }
 
-    fn find(&self, path: &str) -> Result<NodeId, Refused> {
+    fn find(&self, path: &str) -> Result<NodeId, Refusals> {
         if let Some(node) = self.names.get(path) {
             return Ok(*node);
         }
@@ -420,7 +420,7 @@ impl World {
     }
 
     /// The parent exists and is a directory.
-    fn parent(&self, path: &str) -> Result<(), Refused> {
+    fn parent(&self, path: &str) -> Result<(), Refusals> {
         let parent = self.find(split(path).0)?;
         match self.nodes[&parent].kind {
             Kind::Directory => Ok(()),
@@ -429,12 +429,12 @@ impl World {
         }
     }
 
-    fn kind(&self, path: &str) -> Result<Kind, Refused> {
+    fn kind(&self, path: &str) -> Result<Kind, Refusals> {
         self.find(path).map(|node| self.nodes[&node].kind)
     }
 
     /// Executes the call; returns the node that it created or found.
-    fn apply(&mut self, number: u64, op: &Op) -> Result<Option<NodeId>, Refused> {
+    fn apply(&mut self, number: u64, op: &Op) -> Result<Option<NodeId>, Refusals> {
         match op {
             Op::Create { path, mode, exclusive } => match self.find(path) {
                 Ok(_) if *exclusive => Err(vec![Status::Exists]),
@@ -504,7 +504,7 @@ impl World {
     }
 
     /// xattr(7): `user.` attributes are for files and directories only.
-    fn takes_xattrs(&self, node: NodeId) -> Result<(), Refused> {
+    fn takes_xattrs(&self, node: NodeId) -> Result<(), Refusals> {
         if self.nodes[&node].kind == Kind::Symlink {
             Err(vec![Status::NotPermitted])
         } else {
@@ -523,7 +523,7 @@ impl World {
         kind: Kind,
         mode: u32,
         target: &[u8],
-    ) -> Result<Option<NodeId>, Refused> {
+    ) -> Result<Option<NodeId>, Refusals> {
         if self.find(path).is_ok() {
             return Err(vec![Status::Exists]);
         }
@@ -537,7 +537,7 @@ impl World {
         kind: Kind,
         mode: u32,
         target: &[u8],
-    ) -> Result<Option<NodeId>, Refused> {
+    ) -> Result<Option<NodeId>, Refusals> {
         self.parent(path)?;
         let node =
             Node { kind, mode, xattrs: BTreeMap::new(), target: target.to_vec(), index: None };
@@ -546,7 +546,7 @@ impl World {
         Ok(Some(number))
     }
 
-    fn remove(&mut self, path: &str) -> Result<Option<NodeId>, Refused> {
+    fn remove(&mut self, path: &str) -> Result<Option<NodeId>, Refusals> {
         if let Some(node) = self.names.remove(path) {
             self.forget(node);
         }
@@ -559,7 +559,7 @@ impl World {
         }
     }
 
-    fn rename(&mut self, from: &str, to: &str, mode: u8) -> Result<Option<NodeId>, Refused> {
+    fn rename(&mut self, from: &str, to: &str, mode: u8) -> Result<Option<NodeId>, Refusals> {
         let mut refused = Vec::new();
         let source = self.find(from);
         let parent = self.parent(to);
@@ -606,7 +606,7 @@ impl World {
         target: NodeId,
         from: &str,
         to: &str,
-    ) -> Refused {
+    ) -> Refusals {
         let Some(source) = source else { return Vec::new() };
         if *source == target {
             return Vec::new();
@@ -649,7 +649,7 @@ impl World {
     }
 
     /// Whether the node may be the one that was seen; its index is known from then on.
-    fn bind(&mut self, node: Option<NodeId>, seen: Seen) -> bool {
+    fn bind(&mut self, node: Option<NodeId>, seen: SeenAttributes) -> bool {
         let Some(node) = node else { return true };
         let links = self.names.values().filter(|named| **named == node).count() as u32;
         let taken = self
@@ -666,7 +666,7 @@ impl World {
     }
 }
 
-impl std::fmt::Display for World {
+impl std::fmt::Display for PossibleTree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (name, node) in &self.names {
             let known = &self.nodes[node];
@@ -707,13 +707,13 @@ mod tests {
         Op::Create { path: path.into(), mode: 0o644, exclusive: true }
     }
 
-    fn seen(index: u64) -> Seen {
-        Seen { index, kind: Kind::File, mode: 0o644, links: 1 }
+    fn seen(index: u64) -> SeenAttributes {
+        SeenAttributes { index, kind: Kind::File, mode: 0o644, links: 1 }
     }
 
     #[test]
     fn an_unknown_create_may_show_later_but_not_vanish_again() {
-        let mut names = Names::new(0o755);
+        let mut names = NamesModel::new(0o755);
         names.unknown(1, &create("a"));
         assert_eq!(names.stat("a", Err(Status::NotFound)), Ok(()));
         assert_eq!(names.stat("a", Ok(seen(7))), Ok(()));
@@ -722,7 +722,7 @@ mod tests {
 
     #[test]
     fn a_call_is_not_done_twice() {
-        let mut names = Names::new(0o755);
+        let mut names = NamesModel::new(0o755);
         names.unknown(1, &create("a"));
         assert_eq!(names.stat("a", Ok(seen(7))), Ok(()));
         assert_eq!(names.done(2, &Op::Unlink { path: "a".into() }, Ok(None)), Ok(()));
@@ -731,7 +731,7 @@ mod tests {
 
     #[test]
     fn a_rename_is_whole() {
-        let mut names = Names::new(0o755);
+        let mut names = NamesModel::new(0o755);
         names.done(1, &create("a"), Ok(Some(seen(7)))).unwrap();
         names.unknown(2, &Op::Rename { from: "a".into(), to: "b".into(), mode: 1 });
         assert_eq!(names.stat("b", Ok(seen(7))), Ok(()));
@@ -741,7 +741,7 @@ mod tests {
 
     #[test]
     fn power_takes_back_only_what_was_not_forced() {
-        let mut names = Names::new(0o755);
+        let mut names = NamesModel::new(0o755);
         names.done(1, &create("a"), Ok(Some(seen(7)))).unwrap();
         names.synced();
         names.done(2, &create("b"), Ok(Some(seen(8)))).unwrap();

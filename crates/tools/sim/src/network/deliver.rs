@@ -10,23 +10,23 @@ use braid_wire::{
 };
 
 use super::{
-    Arrivals, Connection, Direction, Host, Network, Parcel, State,
-    host::{Replies, Serving, Session, parse},
+    ReceiveQueue, Connection, Direction, Host, Network, Transmission, State,
+    host::{Replies, ServerSide, Session, parse},
 };
 
 impl Network {
     /// Opens a connection; `None` when no host has the address.
-    pub(crate) fn connect(&self, client: Host, address: &str) -> Option<(u64, Arc<Arrivals>)> {
+    pub(crate) fn connect(&self, client: Host, address: &str) -> Option<(u64, Arc<ReceiveQueue>)> {
         let (_, mut state) = self.world_and_state();
         let server = *state.addresses.get(address)?;
         let number = state.next_connection;
         state.next_connection += 1;
-        let arrivals = Arc::new(Arrivals::default());
+        let arrivals = Arc::new(ReceiveQueue::default());
         let connection = Connection {
             client,
             server,
             arrivals: Arc::clone(&arrivals),
-            serving: Serving::New,
+            serving: ServerSide::New,
             client_open: true,
             server_open: true,
             arrives: Default::default(),
@@ -43,22 +43,22 @@ impl Network {
             let Some(connection) = state.connections.get_mut(&number) else { return };
             connection.client_open = false;
         }
-        self.send(number, Direction::ToServer, Parcel::End);
+        self.send(number, Direction::ToServer, Transmission::End);
     }
 
     /// Sends a frame or mark; `false` when the sender's side is closed already.
-    pub(crate) fn send(&self, number: u64, direction: Direction, parcel: Parcel) -> bool {
+    pub(crate) fn send(&self, number: u64, direction: Direction, parcel: Transmission) -> bool {
         let (world, mut state) = self.world_and_state();
         let Some(connection) = state.connections.get(&number) else { return false };
         let sender_open = match direction {
             Direction::ToServer => connection.client_open,
             Direction::ToClient => connection.server_open,
         };
-        if !sender_open && matches!(parcel, Parcel::Frame(_)) {
+        if !sender_open && matches!(parcel, Transmission::Frame(_)) {
             return false;
         }
         let (client, server) = (connection.client, connection.server);
-        if matches!(parcel, Parcel::Frame(_))
+        if matches!(parcel, Transmission::Frame(_))
             && self.0.random.chance(state.weather.resets_per_million)
         {
             let when = state.delay(&self.0.random, client, server) * 2;
@@ -75,7 +75,7 @@ impl Network {
     }
 
     /// A frame or mark arrives, unless the link is cut: then it waits.
-    pub(super) fn deliver(&self, number: u64, direction: Direction, parcel: Parcel) {
+    pub(super) fn deliver(&self, number: u64, direction: Direction, parcel: Transmission) {
         let (_, mut state) = self.world_and_state();
         let Some(connection) = state.connections.get(&number) else { return };
         let (client, server) = (connection.client, connection.server);
@@ -96,12 +96,12 @@ impl Network {
         }
     }
 
-    fn to_client(&self, number: u64, parcel: &Parcel) {
+    fn to_client(&self, number: u64, parcel: &Transmission) {
         let arrivals = {
             let (_, mut state) = self.world_and_state();
             let Some(connection) = state.connections.get_mut(&number) else { return };
             let open = connection.client_open;
-            if !matches!(parcel, Parcel::Frame(_)) {
+            if !matches!(parcel, Transmission::Frame(_)) {
                 connection.client_open = false;
             }
             let arrivals = open.then(|| Arc::clone(&connection.arrivals));
@@ -112,16 +112,16 @@ impl Network {
         };
         let Some(arrivals) = arrivals else { return };
         match parcel {
-            Parcel::Frame(frame) => arrivals.arrive(frame),
-            Parcel::End => arrivals.break_off("the server closed it"),
-            Parcel::Reset(why) => arrivals.break_off(why),
+            Transmission::Frame(frame) => arrivals.arrive(frame),
+            Transmission::End => arrivals.break_off("the server closed it"),
+            Transmission::Reset(why) => arrivals.break_off(why),
         }
     }
 
-    fn to_server(&self, number: u64, parcel: Parcel) {
+    fn to_server(&self, number: u64, parcel: Transmission) {
         match parcel {
-            Parcel::Frame(frame) => self.frame_to_server(number, &frame),
-            Parcel::End | Parcel::Reset(_) => self.end_at_server(number),
+            Transmission::Frame(frame) => self.frame_to_server(number, &frame),
+            Transmission::End | Transmission::Reset(_) => self.end_at_server(number),
         }
     }
 
@@ -131,7 +131,7 @@ impl Network {
             let (_, mut state) = self.world_and_state();
             let Some(connection) = state.connections.get_mut(&number) else { return };
             connection.server_open = false;
-            let serving = std::mem::replace(&mut connection.serving, Serving::New);
+            let serving = std::mem::replace(&mut connection.serving, ServerSide::New);
             if !connection.client_open {
                 state.connections.remove(&number);
             }
@@ -150,20 +150,20 @@ impl Network {
             let service = state.hosts[&connection_server(&state, number)].service.clone();
             let Some(connection) = state.connections.get_mut(&number) else { return };
             match (&connection.serving, service) {
-                (Serving::New, None) => {
+                (ServerSide::New, None) => {
                     connection.server_open = false;
                     None
                 }
-                (Serving::New, Some(service)) => {
+                (ServerSide::New, Some(service)) => {
                     let handshake =
                         braid_net::handshake::ServerHandshake::new(service.identity(), true);
-                    Some(Serving::Handshake(handshake, service))
+                    Some(ServerSide::Handshake(handshake, service))
                 }
-                _ => Some(std::mem::replace(&mut connection.serving, Serving::Open(None))),
+                _ => Some(std::mem::replace(&mut connection.serving, ServerSide::Open(None))),
             }
         };
         let (Some(serving), Some((header, body, payload))) = (serving, parse(frame)) else {
-            self.send(number, Direction::ToClient, Parcel::Reset("connection refused"));
+            self.send(number, Direction::ToClient, Transmission::Reset("connection refused"));
             return;
         };
         let serving = self.serve(number, serving, header, body, payload);
@@ -185,25 +185,25 @@ impl Network {
     fn serve(
         &self,
         number: u64,
-        serving: Serving,
+        serving: ServerSide,
         header: FrameHeader,
         body: &[u8],
         payload: &[u8],
-    ) -> Serving {
+    ) -> ServerSide {
         let replies = Replies::new(self.clone(), number, &header);
         match serving {
-            Serving::Handshake(mut handshake, service) if header.op == OP_HELLO => {
+            ServerSide::Handshake(mut handshake, service) if header.op == OP_HELLO => {
                 let mut nonce = [0; 32];
                 self.0.random.fill(&mut nonce);
                 match handshake.hello(&header, body, nonce) {
                     Ok((frame, _)) => {
-                        self.send(number, Direction::ToClient, Parcel::Frame(frame));
-                        Serving::Handshake(handshake, service)
+                        self.send(number, Direction::ToClient, Transmission::Frame(frame));
+                        ServerSide::Handshake(handshake, service)
                     }
                     Err(refusal) => self.refuse(number, refusal),
                 }
             }
-            Serving::Handshake(handshake, service) if header.op == OP_AUTH => {
+            ServerSide::Handshake(handshake, service) if header.op == OP_AUTH => {
                 match handshake.auth(&header, body, [0; 32], service.authorizer()) {
                     Ok(AuthenticatedClient { frame, role, credential, connection: id }) => {
                         let (address, connection) = (format!("sim:{number}"), number);
@@ -217,19 +217,19 @@ impl Network {
                             id,
                         };
                         let served = open(service.connected(&peer));
-                        self.send(number, Direction::ToClient, Parcel::Frame(frame));
+                        self.send(number, Direction::ToClient, Transmission::Frame(frame));
                         served
                     }
                     Err(refusal) => self.refuse(number, refusal),
                 }
             }
-            Serving::Open(Some(mut session)) => {
+            ServerSide::Open(Some(mut session)) => {
                 session.request(header, body.to_vec(), payload.to_vec(), replies);
-                Serving::Open(Some(session))
+                ServerSide::Open(Some(session))
             }
-            Serving::Refused(failure) => {
+            ServerSide::Refused(failure) => {
                 replies.fail(&failure);
-                Serving::Refused(failure)
+                ServerSide::Refused(failure)
             }
             other => {
                 self.reset(number, "the peer broke the protocol");
@@ -238,9 +238,9 @@ impl Network {
         }
     }
 
-    fn refuse(&self, number: u64, refusal: braid_net::handshake::Refusal) -> Serving {
-        self.send(number, Direction::ToClient, Parcel::Frame(refusal.frame));
-        Serving::Refused(refusal.failure)
+    fn refuse(&self, number: u64, refusal: braid_net::handshake::Refusal) -> ServerSide {
+        self.send(number, Direction::ToClient, Transmission::Frame(refusal.frame));
+        ServerSide::Refused(refusal.failure)
     }
 }
 
@@ -248,9 +248,9 @@ fn connection_server(state: &State, number: u64) -> Host {
     state.connections[&number].server
 }
 
-fn open(connected: Result<Box<dyn Session>, Failure>) -> Serving {
+fn open(connected: Result<Box<dyn Session>, Failure>) -> ServerSide {
     match connected {
-        Ok(session) => Serving::Open(Some(session)),
-        Err(failure) => Serving::Refused(failure),
+        Ok(session) => ServerSide::Open(Some(session)),
+        Err(failure) => ServerSide::Refused(failure),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Direction, Host, Network, Parcel, Service};
+use super::{Direction, Host, Network, Transmission, Service};
 
 impl Network {
     /// A process starts to serve on a host.
@@ -57,7 +57,7 @@ impl Network {
                 self.send(
                     number,
                     Direction::ToClient,
-                    Parcel::Reset("connection reset: the server died"),
+                    Transmission::Reset("connection reset: the server died"),
                 );
             } else {
                 self.hold_reset(number);
@@ -99,15 +99,15 @@ impl Network {
             connection.held.retain(|(direction, _)| *direction == Direction::ToServer);
             connection.held.push_back((
                 Direction::ToClient,
-                Parcel::Reset("connection reset: the host restarted"),
+                Transmission::Reset("connection reset: the host restarted"),
             ));
         }
     }
 
     /// Breaks a connection: each side learns it at a moment of its own.
     pub fn reset(&self, number: u64, why: &'static str) {
-        self.send(number, Direction::ToClient, Parcel::Reset(why));
-        self.send(number, Direction::ToServer, Parcel::Reset(why));
+        self.send(number, Direction::ToClient, Transmission::Reset(why));
+        self.send(number, Direction::ToServer, Transmission::Reset(why));
     }
 
     /// Breaks every connection between two hosts.
@@ -128,13 +128,13 @@ impl Network {
     }
 
     /// Restores the link between two hosts: what waited there arrives.
-    pub fn mend(&self, a: Host, b: Host) {
+    pub fn heal(&self, a: Host, b: Host) {
         self.world_and_state().1.cut.remove(&(a.min(b), a.max(b)));
         self.deliver_held();
     }
 
     /// Restores every link, and gives every host the normal speed.
-    pub fn mend_all(&self) {
+    pub fn heal_all(&self) {
         {
             let (_, mut state) = self.world_and_state();
             state.cut.clear();
@@ -144,7 +144,7 @@ impl Network {
     }
 
     /// Frames from and to a host take `times` as long.
-    pub fn slow(&self, host: Host, times: u32) {
+    pub fn set_slowness(&self, host: Host, times: u32) {
         if let Some(machine) = self.world_and_state().1.hosts.get_mut(&host) {
             machine.slowness = times.max(1);
         }
@@ -183,7 +183,7 @@ impl Network {
         }
     }
 
-    fn send_again(&self, number: u64, direction: Direction, parcel: Parcel) {
+    fn send_again(&self, number: u64, direction: Direction, parcel: Transmission) {
         let (world, mut state) = self.world_and_state();
         let Some(connection) = state.connections.get(&number) else { return };
         let delay = state.delay(&self.0.random, connection.client, connection.server);

@@ -9,7 +9,7 @@ use braid_net::{
 use braid_types::Failure;
 use braid_wire::{FrameFlags, FrameHeader, encode_failure};
 
-use super::{Direction, Network, Parcel};
+use super::{Direction, Network, Transmission};
 
 /// A server process.
 pub trait Service: Send + Sync {
@@ -33,7 +33,7 @@ pub trait Session: Send {
 }
 
 /// The state of a connection at its server.
-pub(crate) enum Serving {
+pub(crate) enum ServerSide {
     /// Nothing arrived yet.
     New,
     /// The handshake is in progress.
@@ -75,7 +75,7 @@ impl Replies {
 
     fn send(&self, flags: FrameFlags, body: &[u8], payload: &[u8]) -> bool {
         let frame = frame(self.op, flags, self.request_id, body, &[payload]);
-        self.network.send(self.connection, Direction::ToClient, Parcel::Frame(frame))
+        self.network.send(self.connection, Direction::ToClient, Transmission::Frame(frame))
     }
 }
 

@@ -17,7 +17,7 @@
 //! 3. The lock of the network is never held while a session, a waker or the drop of either runs. (A
 //!    violation deadlocks: the lock is not reentrant.)
 
-mod arrivals;
+mod receive_queue;
 mod deliver;
 mod fault;
 mod host;
@@ -28,15 +28,15 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use arrivals::{Arrivals, Call};
+pub(crate) use receive_queue::{ReceiveQueue, ReceivedCall};
 pub(crate) use host::frame;
 pub use host::{Replies, Service, Session};
 
 use crate::{
     random::Random,
-    world::{World, lock},
+    world::{Simulation, lock},
 };
-use host::Serving;
+use host::ServerSide;
 
 /// A host of the simulated network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,7 +44,7 @@ pub struct Host(pub u32);
 
 /// Delays and failures of the links.
 #[derive(Clone, Debug)]
-pub struct Weather {
+pub struct LinkConditions {
     /// Minimum delay of a frame.
     pub delay_min: Duration,
     /// Upper limit of the delay of a frame, exclusive.
@@ -53,7 +53,7 @@ pub struct Weather {
     pub resets_per_million: u32,
 }
 
-impl Default for Weather {
+impl Default for LinkConditions {
     /// A local network without failures.
     fn default() -> Self {
         Self {
@@ -69,13 +69,13 @@ impl Default for Weather {
 pub struct Network(Arc<Inner>);
 
 struct Inner {
-    world: World,
+    world: Simulation,
     random: Random,
     state: Mutex<State>,
 }
 
 struct State {
-    weather: Weather,
+    weather: LinkConditions,
     hosts: BTreeMap<Host, HostState>,
     addresses: BTreeMap<String, Host>,
     cut: BTreeSet<(Host, Host)>,
@@ -94,14 +94,14 @@ struct HostState {
 struct Connection {
     client: Host,
     server: Host,
-    arrivals: Arc<Arrivals>,
-    serving: Serving,
+    arrivals: Arc<ReceiveQueue>,
+    serving: ServerSide,
     client_open: bool,
     server_open: bool,
     /// The latest arrival, by direction: later frames arrive after it.
     arrives: [Duration; 2],
     /// What waits at a cut link, in order.
-    held: VecDeque<(Direction, Parcel)>,
+    held: VecDeque<(Direction, Transmission)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ pub(crate) enum Direction {
 }
 
 /// What a link carries.
-pub(crate) enum Parcel {
+pub(crate) enum Transmission {
     Frame(Vec<u8>),
     /// The sender closed its side.
     End,
@@ -121,9 +121,9 @@ pub(crate) enum Parcel {
 
 impl Network {
     /// A network without hosts.
-    pub fn new(world: World, seed: u64) -> Self {
+    pub fn new(world: Simulation, seed: u64) -> Self {
         let state = State {
-            weather: Weather::default(),
+            weather: LinkConditions::default(),
             hosts: BTreeMap::new(),
             addresses: BTreeMap::new(),
             cut: BTreeSet::new(),
@@ -138,7 +138,7 @@ impl Network {
     }
 
     /// The simulation that the network is part of.
-    pub fn world(&self) -> &World {
+    pub fn world(&self) -> &Simulation {
         &self.0.world
     }
 
@@ -158,16 +158,16 @@ impl Network {
     }
 
     /// Changes how links behave from now on.
-    pub fn set_weather(&self, weather: Weather) {
+    pub fn set_link_conditions(&self, weather: LinkConditions) {
         lock(&self.0.state).weather = weather;
     }
 
     /// How links behave now.
-    pub fn weather(&self) -> Weather {
+    pub fn link_conditions(&self) -> LinkConditions {
         lock(&self.0.state).weather.clone()
     }
 
-    fn world_and_state(&self) -> (&World, std::sync::MutexGuard<'_, State>) {
+    fn world_and_state(&self) -> (&Simulation, std::sync::MutexGuard<'_, State>) {
         (&self.0.world, lock(&self.0.state))
     }
 }

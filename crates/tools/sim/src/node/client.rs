@@ -12,8 +12,8 @@ use crate::{
     driver::SimDriver,
     network::{Host, Network},
     random::Random,
-    workload::Kept,
-    world::{Life, lock},
+    workload::CachedNames,
+    world::{ProcessLife, lock},
 };
 
 /// How long a call may take, in every simulation (I8).
@@ -32,9 +32,9 @@ pub struct ClientNode {
 }
 
 struct Running {
-    life: Life,
+    life: ProcessLife,
     client: Client<SimDriver>,
-    kept: Arc<Kept>,
+    kept: Arc<CachedNames>,
 }
 
 impl ClientNode {
@@ -54,14 +54,14 @@ impl ClientNode {
     }
 
     /// The process, its client and its cached names; starts the process if it does not run.
-    pub fn start(&self) -> (Life, Client<SimDriver>, Arc<Kept>) {
+    pub fn start(&self) -> (ProcessLife, Client<SimDriver>, Arc<CachedNames>) {
         let mut running = lock(&self.running);
         let running = running.get_or_insert_with(|| self.process());
         (running.life.clone(), running.client.clone(), Arc::clone(&running.kept))
     }
 
     fn process(&self) -> Running {
-        let life = Life::new();
+        let life = ProcessLife::new();
         let mut config = Config::new([MDS_ADDRESS], Credential::ServerKey(server_key()));
         config.tls = TlsPolicy::Never;
         config.timeout = TIMEOUT;
@@ -70,7 +70,7 @@ impl ClientNode {
         let client =
             Client::over(SimDriver::new(self.network.clone(), self.host, self.seed), config);
         self.network.world().spawn(&life, client.serve());
-        let kept = Kept::new();
+        let kept = CachedNames::new();
         // Some clients use no leases: the others must see their changes nevertheless.
         if self.keeps {
             self.network.world().spawn(

@@ -31,7 +31,7 @@ use crate::{
     driver::{SimConnection, SimDriver},
     network::{Host, Network, Service, Session},
     random::Random,
-    world::{Life, World, lock},
+    world::{ProcessLife, Simulation, lock},
 };
 
 /// Maximum wait for one reply of the metadata server, as in the daemon.
@@ -51,17 +51,17 @@ pub struct IodNode {
     introduction: RegistrationInfo,
     running: Mutex<Option<Running>>,
     ignores_abandon: Arc<AtomicBool>,
-    joins: Joins,
+    joins: OnJoin,
 }
 
 type Event = Box<dyn FnOnce() + Send>;
 
 /// What to do when the daemon has registered.
 #[derive(Clone, Default)]
-struct Joins(Arc<Mutex<Vec<Event>>>);
+struct OnJoin(Arc<Mutex<Vec<Event>>>);
 
 struct Running {
-    life: Life,
+    life: ProcessLife,
     core: Arc<IodCore<MemStore>>,
 }
 
@@ -84,7 +84,7 @@ impl IodNode {
             random: Arc::new(random),
             running: Mutex::new(None),
             ignores_abandon: Arc::default(),
-            joins: Joins::default(),
+            joins: OnJoin::default(),
             introduction,
             name,
             host,
@@ -112,7 +112,7 @@ impl IodNode {
             return;
         }
         let world = self.network.world().clone();
-        let life = Life::new();
+        let life = ProcessLife::new();
         let core = Arc::new(IodCore::new(Arc::new(self.store.clone()), server_key(), world.now()));
         *lock(&self.running) = Some(Running { life: life.clone(), core: Arc::clone(&core) });
         let service = IodService {
@@ -172,8 +172,8 @@ impl std::fmt::Debug for IodNode {
 struct IodService {
     core: Arc<IodCore<MemStore>>,
     keys: Keys,
-    life: Life,
-    world: World,
+    life: ProcessLife,
+    world: Simulation,
     random: Arc<Random>,
     ignores_abandon: Arc<AtomicBool>,
 }
@@ -222,22 +222,22 @@ struct Registrar {
     core: Arc<IodCore<MemStore>>,
     registration: Registration,
     driver: SimDriver,
-    world: World,
+    world: Simulation,
     connection: Option<SimConnection>,
-    joins: Joins,
+    joins: OnJoin,
 }
 
 impl Registrar {
     async fn run(mut self) {
         loop {
-            if self.turn().await.is_err() {
+            if self.heartbeat().await.is_err() {
                 self.connection = None;
                 self.registration.failed();
             }
         }
     }
 
-    async fn turn(&mut self) -> Result<(), NetError> {
+    async fn heartbeat(&mut self) -> Result<(), NetError> {
         let now = self.world.now();
         let step = match self.core.heartbeat_info() {
             Ok(vitals) => self.registration.next(now, || vitals),
@@ -255,20 +255,20 @@ impl Registrar {
                 self.core.assign_iod(id).map_err(|failure| broken(&failure))?;
                 let joins = std::mem::take(&mut *lock(&self.joins.0));
                 joins.into_iter().for_each(|event| event());
-                self.obey(&orders, sent);
+                self.carry_out(&orders, sent);
             }
             RegistrationStep::Heartbeat(message) => {
                 let sent = wall(self.world.now());
                 let reply = self.call(&message).await?;
                 let orders = self.registration.heartbeat_answered(reply);
-                self.obey(&orders, sent);
+                self.carry_out(&orders, sent);
             }
         }
         Ok(())
     }
 
     /// The order matters: the daemon must not serve between a reply and its fences (I4).
-    fn obey(&mut self, orders: &HeartbeatActions, sent: Timestamp) {
+    fn carry_out(&mut self, orders: &HeartbeatActions, sent: Timestamp) {
         self.core.set_clock_offset(orders.mds_now, sent, wall(self.world.now()));
         if self.core.try_fence_ranges(&orders.fenced, orders.epoch_min) {
             self.registration.confirm_fence(orders.fence);

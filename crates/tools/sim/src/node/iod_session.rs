@@ -20,23 +20,23 @@ use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
 use crate::{
     network::{Replies, Session},
     random::Random,
-    world::{Life, World, lock},
+    world::{ProcessLife, Simulation, lock},
 };
 
 /// Payload of a write that one slice takes; small, so that even small writes have several slices.
 const WRITE_SLICE_BYTES: usize = 8 * 1024;
 
 pub(super) struct IodSession {
-    shared: Shared,
+    shared: SessionState,
     state: Arc<Mutex<ConnectionState>>,
     ignores_abandon: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
-struct Shared {
+struct SessionState {
     core: Arc<IodCore<MemStore>>,
-    life: Life,
-    world: World,
+    life: ProcessLife,
+    world: Simulation,
     random: Arc<Random>,
 }
 
@@ -44,8 +44,8 @@ impl IodSession {
     pub(super) fn new(
         core: Arc<IodCore<MemStore>>,
         peer: &braid_net::server::Peer,
-        life: Life,
-        world: World,
+        life: ProcessLife,
+        world: Simulation,
         random: Arc<Random>,
         ignores_abandon: Arc<AtomicBool>,
     ) -> Self {
@@ -55,7 +55,7 @@ impl IodSession {
             id: peer.id,
         });
         Self {
-            shared: Shared { core, life, world, random },
+            shared: SessionState { core, life, world, random },
             state: Arc::new(Mutex::new(state)),
             ignores_abandon,
         }
@@ -82,7 +82,7 @@ impl Session for IodSession {
     }
 }
 
-impl Shared {
+impl SessionState {
     async fn finish(&self, begun: StartedRequest<MemStore>, payload: &[u8], replies: &Replies) {
         let answer = match begun {
             StartedRequest::Read(mut job) => {

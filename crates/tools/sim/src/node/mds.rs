@@ -15,12 +15,12 @@ use braid_net::{
 use braid_types::{Failure, Timestamp};
 use braid_wire::{FrameHeader, NodeKind};
 
-use super::{CLUSTER, MDS_ADDRESS, mds_link::Link, server_key, wall};
+use super::{CLUSTER, MDS_ADDRESS, mds_link::SimIodLink, server_key, wall};
 use crate::{
     driver::SimDriver,
     network::{Host, Network, Replies, Service, Session},
     random::Random,
-    world::{Life, World, lock},
+    world::{ProcessLife, Simulation, lock},
 };
 
 /// Shards of a simulated namespace.
@@ -35,17 +35,17 @@ pub struct MdsNode {
     random: Arc<Random>,
     store: Mutex<Arc<MemoryStore>>,
     running: Mutex<Option<Running>>,
-    trap: Arc<Trap>,
+    trap: Arc<DieBeforeAnswer>,
 }
 
 struct Running {
-    life: Life,
+    life: ProcessLife,
     core: Arc<MdsCore>,
 }
 
 /// The call after which the server dies, before it replies.
 #[derive(Default)]
-struct Trap(Mutex<Option<u16>>);
+struct DieBeforeAnswer(Mutex<Option<u16>>);
 
 impl MdsNode {
     /// A host with an empty namespace on its disk. Nothing runs yet.
@@ -82,12 +82,12 @@ impl MdsNode {
         if self.is_running() {
             return Ok(());
         }
-        let (world, life) = (self.network.world().clone(), Life::new());
+        let (world, life) = (self.network.world().clone(), ProcessLife::new());
         let driver = SimDriver::new(self.network.clone(), self.host, self.seed);
         let outside =
-            Outside { world: world.clone(), life: life.clone(), random: Arc::clone(&self.random) };
+            MdsEnvironment { world: world.clone(), life: life.clone(), random: Arc::clone(&self.random) };
         let env = Environment {
-            link: Arc::new(Link::new(world.clone(), life.clone(), driver)),
+            link: Arc::new(SimIodLink::new(world.clone(), life.clone(), driver)),
             spawner: Arc::new(outside.clone()),
             clock: Arc::new(outside),
         };
@@ -153,13 +153,13 @@ impl std::fmt::Debug for MdsNode {
 }
 
 #[derive(Clone)]
-struct Outside {
-    world: World,
-    life: Life,
+struct MdsEnvironment {
+    world: Simulation,
+    life: ProcessLife,
     random: Arc<Random>,
 }
 
-impl Spawner for Outside {
+impl Spawner for MdsEnvironment {
     fn spawn(&self, job: Box<dyn FnOnce() + Send>) {
         let (world, time) =
             (self.world.clone(), Duration::from_micros(self.random.within(100..3000)));
@@ -170,7 +170,7 @@ impl Spawner for Outside {
     }
 }
 
-impl Clock for Outside {
+impl Clock for MdsEnvironment {
     fn monotonic(&self) -> Duration {
         self.world.now()
     }
@@ -182,9 +182,9 @@ impl Clock for Outside {
 
 struct MdsService {
     core: Arc<MdsCore>,
-    trap: Arc<Trap>,
+    trap: Arc<DieBeforeAnswer>,
     node: Arc<MdsNode>,
-    life: Life,
+    life: ProcessLife,
 }
 
 impl Service for MdsService {
@@ -213,9 +213,9 @@ impl Service for MdsService {
 struct MdsSession {
     core: Arc<MdsCore>,
     connection: Arc<<MdsCore as CallService>::Session>,
-    trap: Arc<Trap>,
+    trap: Arc<DieBeforeAnswer>,
     node: Arc<MdsNode>,
-    life: Life,
+    life: ProcessLife,
 }
 
 impl Session for MdsSession {
@@ -228,7 +228,7 @@ impl Session for MdsSession {
             }
             if lock(&trap.0).take_if(|op| *op == header.op).is_some() {
                 let world = node.network.world().clone();
-                world.note(format_args!(
+                world.trace_event(format_args!(
                     "mds carried out message {:#06x} and dies before the answer",
                     header.op
                 ));

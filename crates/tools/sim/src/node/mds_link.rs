@@ -15,16 +15,16 @@ use braid_wire::{Credential, NodeKind, Role};
 use super::{CLUSTER, server_key};
 use crate::{
     driver::{SimConnection, SimDriver},
-    world::{Life, World, lock},
+    world::{ProcessLife, Simulation, lock},
 };
 
 /// How long one call of a daemon may take (I8).
 const CALL_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
-pub(super) struct Link {
-    world: World,
-    life: Life,
+pub(super) struct SimIodLink {
+    world: Simulation,
+    life: ProcessLife,
     driver: SimDriver,
     daemons: Arc<Mutex<BTreeMap<IodId, Daemon>>>,
 }
@@ -35,8 +35,8 @@ struct Daemon {
     connection: Option<Arc<SimConnection>>,
 }
 
-impl Link {
-    pub(super) fn new(world: World, life: Life, driver: SimDriver) -> Self {
+impl SimIodLink {
+    pub(super) fn new(world: Simulation, life: ProcessLife, driver: SimDriver) -> Self {
         Self { world, life, driver, daemons: Arc::default() }
     }
 
@@ -90,7 +90,7 @@ impl Link {
     }
 }
 
-impl IodLink for Link {
+impl IodLink for SimIodLink {
     fn call(&self, iod: IodId, op: u16, body: Vec<u8>, done: LinkDone) {
         let link = self.clone();
         self.world.spawn(&self.life, async move { done(link.ask(iod, op, &body).await) });

@@ -4,7 +4,7 @@ use std::{fmt::Debug, future::Future, time::Duration};
 
 use braid_client::{Error, Status};
 
-use super::Actor;
+use super::ClientWorkload;
 use crate::node::TIMEOUT;
 
 /// What a call may take beyond its timeout: waiting calls notice at the next tick of the client's
@@ -33,7 +33,7 @@ pub(super) fn is_unknown(status: Status) -> bool {
     )
 }
 
-impl Actor {
+impl ClientWorkload {
     /// Makes a call: traced, and checked for its time (I8).
     pub(super) async fn call<T: Debug>(
         &self,
@@ -41,15 +41,15 @@ impl Actor {
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let started = self.world.now();
-        self.world.note(format_args!("{} {what} ...", self.name));
+        self.world.trace_event(format_args!("{} {what} ...", self.name));
         let outcome = call.await;
         let took = self.world.now() - started;
         match &outcome {
-            Ok(value) => self.world.note(format_args!("{} {what}: {}", self.name, short(value))),
-            Err(error) => self.world.note(format_args!("{} {what}: {error}", self.name)),
+            Ok(value) => self.world.trace_event(format_args!("{} {what}: {}", self.name, short(value))),
+            Err(error) => self.world.trace_event(format_args!("{} {what}: {error}", self.name)),
         }
         if took > TIMEOUT + SLACK {
-            self.judge.violated("I8", format!("{} {what} took {took:?}", self.name));
+            self.judge.add_violation("I8", format!("{} {what} took {took:?}", self.name));
         }
         if let Err(error) = &outcome {
             self.check_error(&what, error);
@@ -62,19 +62,19 @@ impl Actor {
         let nonsense =
             matches!(status, Status::Internal | Status::Malformed | Status::UnknownMessage);
         if nonsense {
-            self.judge.violated("I10", format!("{} {what}: {error}", self.name));
+            self.judge.add_violation("I10", format!("{} {what}: {error}", self.name));
         }
         if status == Status::ObjectLost {
             // Only what was flushed is recorded as existing, and the simulated disk keeps flushed
             // data.
-            self.judge.violated("I11", format!("{} {what}: {error}", self.name));
+            self.judge.add_violation("I11", format!("{} {what}: {error}", self.name));
         }
         if status == Status::Unreachable && error.server().is_none() {
-            self.judge.violated("I8", format!("{} {what} names no server: {error}", self.name));
+            self.judge.add_violation("I8", format!("{} {what} names no server: {error}", self.name));
         }
         if self.calm && is_unknown(status) {
             self.judge
-                .violated("I8", format!("{} {what} failed without a fault: {error}", self.name));
+                .add_violation("I8", format!("{} {what} failed without a fault: {error}", self.name));
         }
     }
 }

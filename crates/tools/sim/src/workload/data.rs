@@ -3,13 +3,13 @@
 use braid_client::{Error, Reservation, Status};
 use braid_layout::{Extent, View};
 
-use super::{Actor, Open, call::is_unknown};
-use crate::{judge::Fate, model::data::Change};
+use super::{ClientWorkload, OpenFile, call::is_unknown};
+use crate::{checker::CallOutcome, model::data::Change};
 
 /// Offsets and sizes stay below this.
 const BYTES_MAX: u64 = 48 * 1024;
 
-impl Actor {
+impl ClientWorkload {
     pub(super) async fn data_step(&mut self) {
         let which = self.random.below(self.open.len() as u64) as usize;
         let open = self.open.swap_remove(which);
@@ -37,7 +37,7 @@ impl Actor {
     }
 
     /// A random write: plain, through a strided view, or a list of extents.
-    async fn write(&self, open: &Open) -> bool {
+    async fn write(&self, open: &OpenFile) -> bool {
         let (from, to) = self.stretch();
         let value = (self.judge.number() % 250 + 1) as u8;
         let kind = self.random.below(3);
@@ -67,7 +67,7 @@ impl Actor {
                     .await
             }
         };
-        on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Partly });
+        on.changed(if outcome.is_ok() { CallOutcome::Done } else { CallOutcome::Partly });
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
@@ -76,7 +76,7 @@ impl Actor {
     async fn plain_write(
         &self,
         what: String,
-        open: &Open,
+        open: &OpenFile,
         buffer: &[u8],
         from: u64,
     ) -> Result<usize, Error> {
@@ -93,7 +93,7 @@ impl Actor {
         self.call(what, open.file.write_at(buffer, from)).await
     }
 
-    async fn read(&self, open: &Open) -> bool {
+    async fn read(&self, open: &OpenFile) -> bool {
         let (from, to) = self.stretch();
         let wanted = to - from;
         let mut buffer = vec![0xee; wanted as usize];
@@ -107,38 +107,38 @@ impl Actor {
         match &outcome {
             Ok(got) => {
                 buffer.truncate(*got);
-                on.saw(|data| {
-                    data.saw_end(from, buffer.len() as u64, wanted)
-                        .and_then(|()| data.saw(from, &buffer))
+                on.check_seen(|data| {
+                    data.check_end_of_file(from, buffer.len() as u64, wanted)
+                        .and_then(|()| data.check_bytes(from, &buffer))
                 });
             }
-            Err(_) => on.saw_nothing(),
+            Err(_) => on.failed(),
         }
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
-    async fn truncate(&self, open: &Open) -> bool {
+    async fn truncate(&self, open: &OpenFile) -> bool {
         let size = self.random.below(BYTES_MAX);
         let change = Change::Truncate { by: Some(open.handle), size };
         let on = self.judge.begin(open.index, Some(change));
         let outcome = self
             .call(format!("truncate {:x} to {size}", open.index), open.file.set_len(size))
             .await;
-        on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Unknown });
+        on.changed(if outcome.is_ok() { CallOutcome::Done } else { CallOutcome::Unknown });
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
-    async fn punch(&self, open: &Open) -> bool {
+    async fn punch(&self, open: &OpenFile) -> bool {
         let (from, to) = self.stretch();
         let change = Change::Punch { by: open.handle, from, to };
         let on = self.judge.begin(open.index, Some(change));
         let call = open.file.punch_hole(from, to - from);
         let outcome = self.call(format!("punch {:x} {from}..{to}", open.index), call).await;
-        on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Unknown });
+        on.changed(if outcome.is_ok() { CallOutcome::Done } else { CallOutcome::Unknown });
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
-    async fn allocate(&self, open: &Open) -> bool {
+    async fn allocate(&self, open: &OpenFile) -> bool {
         let (from, to) = self.stretch();
         let keep_size = self.random.chance(500_000);
         let end = if keep_size { 0 } else { to };
@@ -147,56 +147,56 @@ impl Actor {
         let outcome = self
             .call(format!("allocate {:x} {from}..{to} keep {keep_size}", open.index), call)
             .await;
-        on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Partly });
+        on.changed(if outcome.is_ok() { CallOutcome::Done } else { CallOutcome::Partly });
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
-    async fn sync(&self, open: &Open) -> bool {
+    async fn sync(&self, open: &OpenFile) -> bool {
         let losses = self.judge.mds_losses();
         let outcome =
             self.call(format!("fsync {:x} by {}", open.index, open.handle), open.file.sync()).await;
         match outcome {
             Ok(_) => {
-                self.judge.told(open.index, losses);
+                self.judge.mds_knows_open(open.index, losses);
                 self.judge.synced(open.index, open.handle);
             }
             Err(error) => {
-                self.judge.disclaimed_if(is_loss(error.status()), open.index, open.handle);
+                self.judge.loss_reported_if(is_loss(error.status()), open.index, open.handle);
                 return self.goes_on(open, Some(error.status()));
             }
         }
         true
     }
 
-    pub(super) async fn size(&self, open: &Open) -> bool {
+    pub(super) async fn size(&self, open: &OpenFile) -> bool {
         let losses = self.judge.mds_losses();
         let on = self.judge.begin(open.index, None);
         let outcome = self.call(format!("size of {:x}", open.index), open.file.attributes()).await;
         match &outcome {
             Ok(attributes) => {
-                self.judge.told(open.index, losses);
-                on.saw(|data| data.saw_size(attributes.bytes.0));
+                self.judge.mds_knows_open(open.index, losses);
+                on.check_seen(|data| data.check_size(attributes.bytes.0));
             }
-            Err(_) => on.saw_nothing(),
+            Err(_) => on.failed(),
         }
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
-    pub(super) async fn close(&self, open: Open) {
-        let Open { file, index, handle } = open;
+    pub(super) async fn close(&self, open: OpenFile) {
+        let OpenFile { file, index, handle } = open;
         self.judge.closed(index, handle);
         let outcome = self.call(format!("close {index:x} by {handle}"), file.close()).await;
-        self.judge.disclaimed_if(outcome.is_err(), index, handle);
+        self.judge.loss_reported_if(outcome.is_err(), index, handle);
     }
 
     /// Whether the open file is still usable; an unexplained error is a violation.
-    fn goes_on(&self, open: &Open, failed: Option<Status>) -> bool {
+    fn goes_on(&self, open: &OpenFile, failed: Option<Status>) -> bool {
         match failed {
             None => true,
             Some(Status::Fenced | Status::NoSession | Status::StaleHandle) => false,
             Some(status) if is_unknown(status) => true,
             Some(status) => {
-                self.judge.violated(
+                self.judge.add_violation(
                     "I10",
                     format!("a call on open file {:x} failed with {status:?}", open.index),
                 );

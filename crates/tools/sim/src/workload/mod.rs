@@ -2,17 +2,17 @@
 
 mod call;
 mod data;
-mod kept;
+mod cached_names;
 mod names;
 
 use std::{sync::Arc, time::Duration};
 
-pub use kept::Kept;
+pub use cached_names::CachedNames;
 pub(crate) use names::seen;
 
 use braid_client::asynchronous::{Client, File};
 
-use crate::{driver::SimDriver, judge::Judge, model::data::Handle, random::Random, world::World};
+use crate::{driver::SimDriver, checker::Checker, model::data::Handle, random::Random, world::Simulation};
 
 /// Maximum number of files that one client has open at a time.
 const OPEN_MAX: usize = 4;
@@ -20,35 +20,35 @@ const OPEN_MAX: usize = 4;
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 
 /// One client's part of the workload.
-pub struct Actor {
+pub struct ClientWorkload {
     pub(crate) name: String,
-    pub(crate) world: World,
-    pub(crate) judge: Judge,
+    pub(crate) world: Simulation,
+    pub(crate) judge: Checker,
     pub(crate) random: Arc<Random>,
     pub(crate) client: Client<SimDriver>,
     /// Whether every call that the model allows must succeed.
     pub(crate) calm: bool,
-    pub(crate) open: Vec<Open>,
+    pub(crate) open: Vec<OpenFile>,
     /// Names and attributes cached under leases.
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<CachedNames>,
 }
 
 /// An open file.
-pub(crate) struct Open {
+pub(crate) struct OpenFile {
     pub(crate) file: File<SimDriver>,
     pub(crate) index: u64,
     pub(crate) handle: Handle,
 }
 
-impl Actor {
+impl ClientWorkload {
     /// A client without open files.
     pub fn new(
         name: &str,
-        world: &World,
-        judge: &Judge,
+        world: &Simulation,
+        judge: &Checker,
         random: &Arc<Random>,
         client: Client<SimDriver>,
-        kept: Arc<Kept>,
+        kept: Arc<CachedNames>,
         calm: bool,
     ) -> Self {
         let (world, judge, random) = (world.clone(), judge.clone(), Arc::clone(random));
@@ -56,7 +56,7 @@ impl Actor {
     }
 
     /// Works until `end`, then closes its open files.
-    pub async fn work(mut self, end: Duration) {
+    pub async fn run(mut self, end: Duration) {
         while self.world.now() < end && !self.judge.has_failed() {
             self.step().await;
             let pause = self.random.time(Duration::ZERO..PAUSE_MAX);

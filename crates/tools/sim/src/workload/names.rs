@@ -8,12 +8,12 @@ use braid_client::{
     },
 };
 
-use super::{Actor, OPEN_MAX, Open, call::is_unknown};
+use super::{ClientWorkload, OPEN_MAX, OpenFile, call::is_unknown};
 use crate::{
-    judge::Entered,
+    checker::TreeCall,
     model::{
         Violation,
-        names::{Kind, Op, Seen, rename_mode, xattr_mode},
+        names::{Kind, Op, SeenAttributes, rename_mode, xattr_mode},
     },
 };
 
@@ -21,16 +21,16 @@ const DIRECTORIES: &[&str] = &["", "d", "e", "d/s"];
 const NAMES: &[&str] = &["a", "b", "c", "d", "e", "s"];
 const XATTRS: &[&str] = &["user.x", "user.y"];
 
-pub(crate) fn seen(attributes: &Attributes) -> Seen {
+pub(crate) fn seen(attributes: &Attributes) -> SeenAttributes {
     let kind = match attributes.kind {
         FileKind::Directory => Kind::Directory,
         FileKind::Symlink => Kind::Symlink,
         _ => Kind::File,
     };
-    Seen { index: attributes.file.0, kind, mode: attributes.mode, links: attributes.links }
+    SeenAttributes { index: attributes.file.0, kind, mode: attributes.mode, links: attributes.links }
 }
 
-impl Actor {
+impl ClientWorkload {
     pub(super) async fn names_step(&mut self) {
         let tree = self.random.below(self.judge.state().trees.len() as u64) as usize;
         let Some(mut entered) = self.judge.enter(tree) else { return };
@@ -81,7 +81,7 @@ impl Actor {
         }
     }
 
-    async fn change_step(&mut self, entered: &mut Entered, root: &str) {
+    async fn change_step(&mut self, entered: &mut TreeCall, root: &str) {
         let op = self.random_op();
         let number = entered.begin(&op);
         let outcome = self.call(format!("{root}: {op:?}"), self.make(root, &op)).await;
@@ -90,30 +90,30 @@ impl Actor {
         entered.end(known);
         if known {
             let outcome = outcome.map_err(|error| error.status());
-            entered.judge(|names| names.done(number, &op, outcome));
+            entered.check_names(|names| names.done(number, &op, outcome));
             self.check_new(&op, outcome.ok().flatten());
         }
     }
 
     /// A file index is never used twice.
-    fn check_new(&self, op: &Op, seen: Option<Seen>) {
+    fn check_new(&self, op: &Op, seen: Option<SeenAttributes>) {
         if let (Op::Create { exclusive: true, .. } | Op::Mkdir { .. }, Some(seen)) = (op, seen) {
             if self.judge.is_known(seen.index) {
-                self.judge.violated(
+                self.judge.add_violation(
                     "I6",
                     format!("{op:?} gave file index {:x}, which was used before", seen.index),
                 );
             }
-            self.judge.learn_index(seen.index);
+            self.judge.add_index(seen.index);
         }
     }
 
-    async fn make(&self, root: &str, op: &Op) -> Result<Option<Seen>, Error> {
+    async fn make(&self, root: &str, op: &Op) -> Result<Option<SeenAttributes>, Error> {
         let at = |path: &str| format!("/{root}/{path}");
         let client = &self.client;
         match op {
             Op::Create { path, mode, exclusive } => {
-                let reply = client.touch(at(path).as_str(), *mode, *exclusive, self.wish()).await?;
+                let reply = client.touch(at(path).as_str(), *mode, *exclusive, self.layout_hint()).await?;
                 // An existing file keeps its mode; the model compares it with what it knows.
                 Ok(Some(seen(&reply.attributes)))
             }
@@ -149,7 +149,7 @@ impl Actor {
         }
     }
 
-    pub(super) fn wish(&self) -> LayoutHint {
+    pub(super) fn layout_hint(&self) -> LayoutHint {
         let stripe_bytes = Some(4096 << self.random.below(2));
         let wish = LayoutHint { stripe_bytes, ..LayoutHint::none() };
         match self.random.below(5) {
@@ -177,7 +177,7 @@ impl Actor {
         }
     }
 
-    async fn stat_step(&mut self, entered: &Entered, root: &str) {
+    async fn stat_step(&mut self, entered: &TreeCall, root: &str) {
         let path = if self.random.chance(200_000) { self.directory() } else { self.path() };
         let full = format!("/{root}/{path}");
         if self.random.chance(800_000) {
@@ -188,13 +188,13 @@ impl Actor {
         self.judge_stat(entered, &path, outcome.as_ref().map(seen).map_err(Error::status));
     }
 
-    fn judge_stat(&self, entered: &Entered, path: &str, outcome: Result<Seen, Status>) {
+    fn judge_stat(&self, entered: &TreeCall, path: &str, outcome: Result<SeenAttributes, Status>) {
         if !outcome.is_err_and(is_unknown) {
-            entered.judge(|names| names.stat(path, outcome));
+            entered.check_names(|names| names.stat(path, outcome));
         }
     }
 
-    async fn list_step(&mut self, entered: &Entered, root: &str) {
+    async fn list_step(&mut self, entered: &TreeCall, root: &str) {
         let path = self.directory();
         let outcome =
             self.call(format!("list /{root}/{path}"), self.list(&format!("/{root}/{path}"))).await;
@@ -202,7 +202,7 @@ impl Actor {
             Err(error) if is_unknown(error.status()) => {}
             outcome => {
                 let outcome = outcome.as_deref().map_err(Error::status);
-                entered.judge(|names| names.list(&path, outcome));
+                entered.check_names(|names| names.list(&path, outcome));
             }
         }
     }
@@ -216,7 +216,7 @@ impl Actor {
         Ok(names)
     }
 
-    async fn sync_directory_step(&mut self, entered: &Entered, root: &str) {
+    async fn sync_directory_step(&mut self, entered: &TreeCall, root: &str) {
         let path = self.directory();
         let full = format!("/{root}/{path}");
         let outcome = self
@@ -224,32 +224,32 @@ impl Actor {
             .await;
         if outcome.is_ok() {
             // There is one log: what was committed before is forced with it.
-            entered.judge(|names| {
+            entered.check_names(|names| {
                 names.synced();
                 Ok::<(), Violation>(())
             });
         }
     }
 
-    async fn xattr_step(&mut self, entered: &Entered, root: &str) {
+    async fn xattr_step(&mut self, entered: &TreeCall, root: &str) {
         let (path, name) = (self.path(), *self.random.pick(XATTRS));
         let full = format!("/{root}/{path}");
         let call = self.client.xattr(full.as_str(), name.as_bytes());
         let outcome = self.call(format!("xattr {name} of {full}"), call).await;
         if !outcome.as_ref().is_err_and(|error| is_unknown(error.status())) {
             let outcome = outcome.as_deref().map_err(Error::status);
-            entered.judge(|names| names.xattr(&path, name.as_bytes(), outcome));
+            entered.check_names(|names| names.xattr(&path, name.as_bytes(), outcome));
         }
     }
 
-    async fn open_step(&mut self, entered: &mut Entered, root: &str) {
+    async fn open_step(&mut self, entered: &mut TreeCall, root: &str) {
         if self.open.len() == OPEN_MAX {
             return;
         }
         let (path, create) = (self.path(), self.random.chance(500_000));
         let op = Op::Create { path: path.clone(), mode: 0o644, exclusive: false };
         let full = format!("/{root}/{path}");
-        let options = OpenOptions::new().read(true).write(true).layout(self.wish()).create(create);
+        let options = OpenOptions::new().read(true).write(true).layout(self.layout_hint()).create(create);
         let number = if create { entered.begin(&op) } else { self.judge.number() };
         let what = format!("{} {full}", if create { "open or create" } else { "open" });
         let client = self.client.clone();
@@ -263,15 +263,15 @@ impl Actor {
         let shown =
             outcome.as_ref().map(|file| seen(&file.opened_attributes())).map_err(Error::status);
         if create {
-            entered.judge(|names| names.done(number, &op, shown.map(Some)));
+            entered.check_names(|names| names.done(number, &op, shown.map(Some)));
         } else {
-            entered.judge(|names| names.open(&path, shown));
+            entered.check_names(|names| names.open(&path, shown));
         }
         if let Ok(file) = outcome {
             let index = file.index().0;
-            self.judge.learn_layout(index, file.layout());
+            self.judge.set_layout(index, file.layout());
             self.judge.opened(index, number, &self.name);
-            self.open.push(Open { file, index, handle: number });
+            self.open.push(OpenFile { file, index, handle: number });
         }
     }
 }

@@ -7,17 +7,17 @@ use braid_store::{DiskOp, Fault};
 
 use crate::{
     cluster::{Cluster, Node},
-    judge::Judge,
-    network::Weather,
+    checker::Checker,
+    network::LinkConditions,
     random::Random,
-    world::{Life, World},
+    world::{ProcessLife, Simulation},
 };
 
 /// How often each kind of fault happens in one run, as weights; 0 for never.
 #[derive(Clone, Debug, Default)]
-pub struct Profile {
+pub struct FaultProfile {
     /// No faults at all.
-    pub calm: bool,
+    pub without_faults: bool,
     kill_iod: u64,
     kill_mds: u64,
     kill_client: u64,
@@ -30,16 +30,16 @@ pub struct Profile {
     weather: u64,
 }
 
-impl Profile {
+impl FaultProfile {
     /// The profile of a seed. Every eighth seed has no faults: there every call must succeed.
     pub fn of(seed: u64) -> Self {
         if seed.is_multiple_of(8) {
-            return Self { calm: true, ..Self::default() };
+            return Self { without_faults: true, ..Self::default() };
         }
         let random = Random::new(seed, "profile");
         let weight = || if random.chance(450_000) { random.within(1..10) } else { 0 };
         Self {
-            calm: false,
+            without_faults: false,
             kill_iod: weight(),
             kill_mds: weight(),
             kill_client: weight(),
@@ -53,24 +53,24 @@ impl Profile {
         }
     }
 
-    fn kinds(&self) -> [(Trouble, u64); 10] {
+    fn kinds(&self) -> [(FaultKind, u64); 10] {
         [
-            (Trouble::KillIod, self.kill_iod),
-            (Trouble::KillMds, self.kill_mds),
-            (Trouble::KillClient, self.kill_client),
-            (Trouble::PowerIod, self.power_iod),
-            (Trouble::PowerMds, self.power_mds),
-            (Trouble::Cut, self.cut),
-            (Trouble::Reset, self.reset),
-            (Trouble::Slow, self.slow),
-            (Trouble::Disk, self.disk),
-            (Trouble::Weather, self.weather),
+            (FaultKind::KillIod, self.kill_iod),
+            (FaultKind::KillMds, self.kill_mds),
+            (FaultKind::KillClient, self.kill_client),
+            (FaultKind::PowerIod, self.power_iod),
+            (FaultKind::PowerMds, self.power_mds),
+            (FaultKind::Cut, self.cut),
+            (FaultKind::Reset, self.reset),
+            (FaultKind::Slow, self.slow),
+            (FaultKind::Disk, self.disk),
+            (FaultKind::Weather, self.weather),
         ]
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
+enum FaultKind {
     KillIod,
     KillMds,
     KillClient,
@@ -84,23 +84,23 @@ enum Trouble {
 }
 
 /// Injects faults into a cluster.
-pub struct Chaos {
+pub struct FaultSchedule {
     cluster: Arc<Cluster>,
-    judge: Judge,
+    judge: Checker,
     random: Random,
-    profile: Profile,
-    world: World,
+    profile: FaultProfile,
+    world: Simulation,
     /// Starts a client's work again after its process died.
     respawn: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
-impl Chaos {
+impl FaultSchedule {
     /// Faults of this profile.
     pub fn new(
         cluster: &Arc<Cluster>,
-        judge: &Judge,
+        judge: &Checker,
         seed: u64,
-        profile: Profile,
+        profile: FaultProfile,
         respawn: Arc<dyn Fn(usize) + Send + Sync>,
     ) -> Self {
         let random = Random::new(seed, "chaos");
@@ -109,18 +109,18 @@ impl Chaos {
     }
 
     /// Injects faults until `end`.
-    pub async fn rage(self, life: Life, end: Duration) {
+    pub async fn run(self, life: ProcessLife, end: Duration) {
         let total: u64 = self.profile.kinds().iter().map(|(_, weight)| weight).sum();
         if total == 0 {
             return;
         }
         while self.world.now() < end {
             self.pause(50..4000).await;
-            self.trouble(&life, self.draw(total));
+            self.inject(&life, self.draw(total));
         }
     }
 
-    fn draw(&self, total: u64) -> Trouble {
+    fn draw(&self, total: u64) -> FaultKind {
         let mut at = self.random.below(total);
         for (trouble, weight) in self.profile.kinds() {
             match at.checked_sub(weight) {
@@ -128,42 +128,42 @@ impl Chaos {
                 None => return trouble,
             }
         }
-        Trouble::Reset
+        FaultKind::Reset
     }
 
-    fn trouble(&self, life: &Life, trouble: Trouble) {
+    fn inject(&self, life: &ProcessLife, trouble: FaultKind) {
         match trouble {
-            Trouble::KillIod => self.stop(life, self.iod(), false),
-            Trouble::KillMds => self.stop(life, Node::Mds, false),
-            Trouble::PowerIod => self.stop(life, self.iod(), true),
-            Trouble::PowerMds => self.stop(life, Node::Mds, true),
-            Trouble::KillClient => self.kill_client(),
-            Trouble::Cut => self.cut(life),
-            Trouble::Reset => {
+            FaultKind::KillIod => self.stop(life, self.iod(), false),
+            FaultKind::KillMds => self.stop(life, Node::Mds, false),
+            FaultKind::PowerIod => self.stop(life, self.iod(), true),
+            FaultKind::PowerMds => self.stop(life, Node::Mds, true),
+            FaultKind::KillClient => self.kill_client(),
+            FaultKind::Cut => self.cut(life),
+            FaultKind::Reset => {
                 let (a, b) = self.pair();
-                self.world.note(format_args!("reset connections between {a:?} and {b:?}"));
+                self.world.trace_event(format_args!("reset connections between {a:?} and {b:?}"));
                 self.cluster.network.reset_between(self.cluster.host(a), self.cluster.host(b));
             }
-            Trouble::Slow => {
+            FaultKind::Slow => {
                 let (host, times) =
                     (self.cluster.host(self.pair().0), self.random.within(1..300) as u32);
-                self.world.note(format_args!(
+                self.world.trace_event(format_args!(
                     "{} is {times} times slower",
                     self.cluster.network.name(host)
                 ));
-                self.cluster.network.slow(host, times);
+                self.cluster.network.set_slowness(host, times);
             }
-            Trouble::Disk => self.disk(),
-            Trouble::Weather => {
+            FaultKind::Disk => self.disk(),
+            FaultKind::Weather => {
                 let resets_per_million = self.random.below(15_000) as u32;
                 let delay_max = Duration::from_micros(self.random.within(100..5000));
-                self.world.note(format_args!(
+                self.world.trace_event(format_args!(
                     "weather: {resets_per_million} resets per million, {delay_max:?}"
                 ));
-                self.cluster.network.set_weather(Weather {
+                self.cluster.network.set_link_conditions(LinkConditions {
                     resets_per_million,
                     delay_max,
-                    ..Weather::default()
+                    ..LinkConditions::default()
                 });
             }
         }
@@ -173,7 +173,7 @@ impl Chaos {
         Node::Iod(self.random.below(self.cluster.iods.len() as u64) as usize)
     }
 
-    fn stop(&self, life: &Life, node: Node, power: bool) {
+    fn stop(&self, life: &ProcessLife, node: Node, power: bool) {
         if !self.cluster.is_running(node) {
             return;
         }
@@ -212,7 +212,7 @@ impl Chaos {
         }
     }
 
-    fn cut(&self, life: &Life) {
+    fn cut(&self, life: &ProcessLife) {
         let (a, b) = self.pair();
         self.cluster.partition(a, b);
         self.later(life, move |cluster| cluster.heal(a, b));
@@ -230,12 +230,12 @@ impl Chaos {
         ];
         let fault = if self.random.chance(300_000) { Fault::NoSpace } else { Fault::Eio };
         let (op, nth) = (*self.random.pick(&ops), self.random.within(1..20));
-        self.world.note(format_args!("iod{}: the {nth}th next {op:?} fails: {fault:?}", iod + 1));
+        self.world.trace_event(format_args!("iod{}: the {nth}th next {op:?} fails: {fault:?}", iod + 1));
         self.cluster.iods[iod].store.faults().fail_nth(op, nth, fault);
     }
 
     /// Mostly soon; sometimes only after every process has noticed the fault.
-    fn later(&self, life: &Life, what: impl FnOnce(&Cluster) + Send + 'static) {
+    fn later(&self, life: &ProcessLife, what: impl FnOnce(&Cluster) + Send + 'static) {
         let longest = if self.random.chance(300_000) { 90_000 } else { 6000 };
         let time = Duration::from_millis(self.random.within(5..longest));
         let (world, cluster) = (self.world.clone(), Arc::clone(&self.cluster));

@@ -9,28 +9,28 @@ use crate::world::lock;
 
 /// What has arrived at the client's end.
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals(Mutex<State>);
+pub(crate) struct ReceiveQueue(Mutex<QueueState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// Why nothing more will arrive.
     broken: Option<String>,
-    calls: BTreeMap<u64, Call>,
+    calls: BTreeMap<u64, ReceivedCall>,
     waker: Vec<Waker>,
 }
 
 /// A call that waits or is answered.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct ReceivedCall {
     pub(crate) payload: Vec<u8>,
     /// Header and body of the final frame.
     pub(crate) end: Option<(FrameHeader, Vec<u8>)>,
 }
 
-impl Arrivals {
+impl ReceiveQueue {
     /// A call was sent: its frames are stored from now on.
     pub(crate) fn expect(&self, request_id: u64) {
-        lock(&self.0).calls.insert(request_id, Call::default());
+        lock(&self.0).calls.insert(request_id, ReceivedCall::default());
     }
 
     /// The caller no longer waits for the call.
@@ -39,7 +39,7 @@ impl Arrivals {
     }
 
     /// The reply, if it is complete, or why there will be none.
-    pub(crate) fn take(&self, request_id: u64) -> Option<Result<Call, String>> {
+    pub(crate) fn take(&self, request_id: u64) -> Option<Result<ReceivedCall, String>> {
         let mut state = lock(&self.0);
         if state.calls.get(&request_id).is_some_and(|call| call.end.is_some()) {
             return state.calls.remove(&request_id).map(Ok);

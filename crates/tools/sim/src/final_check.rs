@@ -11,23 +11,23 @@ use braid_wire::message::{mds::FsckFile, types::Attributes};
 use crate::{
     cluster::{Cluster, Node},
     driver::SimDriver,
-    judge::Judge,
+    checker::Checker,
     model::Violation,
     workload::seen,
 };
 
 /// Maximum time until the sessions of dead clients end, deletions finish and sizes are recorded.
-pub const SETTLES_WITHIN: Duration = Duration::from_secs(240);
+pub const CLEANUP_MAX: Duration = Duration::from_secs(240);
 /// Bytes of each file that are read.
 const BYTES: usize = 128 * 1024;
 
 type Checked<T = ()> = Result<T, Violation>;
 
 /// Ends all faults and starts every process.
-pub fn quiesce(cluster: &Cluster) {
-    cluster.world.note(format_args!("all faults are over"));
-    cluster.network.set_weather(crate::network::Weather::default());
-    cluster.network.mend_all();
+pub fn end_faults(cluster: &Cluster) {
+    cluster.world.trace_event(format_args!("all faults are over"));
+    cluster.network.set_link_conditions(crate::network::LinkConditions::default());
+    cluster.network.heal_all();
     cluster.iods.iter().for_each(|iod| iod.store.faults().clear());
     cluster.restart(Node::Mds);
     (0..cluster.iods.len()).for_each(|iod| cluster.restart(Node::Iod(iod)));
@@ -36,7 +36,7 @@ pub fn quiesce(cluster: &Cluster) {
 /// Checks everything. `strict`: the metadata server's host lost no power. Only then every object
 /// must belong to a file: a loss of power may undo the creation of a file that was not flushed, or
 /// a deletion at an I/O daemon.
-pub fn audit(cluster: &Cluster, judge: &Judge, strict: bool) {
+pub fn final_check(cluster: &Cluster, judge: &Checker, strict: bool) {
     let outcome = trees(cluster, judge).and_then(|()| disks(cluster, strict));
     judge.check(outcome);
 }
@@ -49,7 +49,7 @@ fn failed(what: &str) -> impl Fn(Error) -> Violation + '_ {
 }
 
 /// Checks every tree, as every client sees it.
-fn trees(cluster: &Cluster, judge: &Judge) -> Checked {
+fn trees(cluster: &Cluster, judge: &Checker) -> Checked {
     let count = judge.state().trees.len();
     for tree in 0..count {
         let (root, paths) = {
@@ -67,7 +67,7 @@ fn trees(cluster: &Cluster, judge: &Judge) -> Checked {
 
 fn look(
     cluster: &Cluster,
-    judge: &Judge,
+    judge: &Checker,
     client: usize,
     tree: usize,
     root: &str,
@@ -83,7 +83,7 @@ fn look(
         }
         Err(error) => return Err(failed("stat")(error.clone())),
     };
-    cluster.world.note(format_args!("audit: client{} sees {full} as {shown:?}", client + 1));
+    cluster.world.trace_event(format_args!("audit: client{} sees {full} as {shown:?}", client + 1));
     judge.state().trees[tree].names.stat(path, shown)?;
     let Ok(attributes) = attributes else { return Ok(()) };
     match attributes.kind {
@@ -110,7 +110,7 @@ async fn list(client: &Client<SimDriver>, path: &str) -> Result<Vec<String>, Err
 
 fn content(
     cluster: &Cluster,
-    judge: &Judge,
+    judge: &Checker,
     client: usize,
     path: &str,
     attributes: &Attributes,
@@ -126,10 +126,10 @@ fn content(
     });
     let bytes = read.map_err(failed("read"))?;
     let on = judge.begin(file, None);
-    on.saw(|data| {
-        data.saw_size(size)?;
-        data.saw_end(0, bytes.len() as u64, BYTES as u64)?;
-        data.saw(0, &bytes)
+    on.check_seen(|data| {
+        data.check_size(size)?;
+        data.check_end_of_file(0, bytes.len() as u64, BYTES as u64)?;
+        data.check_bytes(0, &bytes)
     });
     let failed = judge.state().violation.clone();
     failed.map_or(Ok(()), Err)
@@ -166,7 +166,7 @@ fn disks(cluster: &Cluster, strict: bool) -> Checked {
 
 /// Waits until no work is pending.
 fn settle(cluster: &Cluster) -> Checked {
-    let end = cluster.world.now() + SETTLES_WITHIN;
+    let end = cluster.world.now() + CLEANUP_MAX;
     loop {
         let status = cluster
             .client(0, |api| async move { api.mds_status().await })
@@ -188,7 +188,7 @@ fn settle(cluster: &Cluster) -> Checked {
             );
             return Err(Violation::new("I8", what));
         }
-        cluster.pass(Duration::from_secs(2));
+        cluster.advance(Duration::from_secs(2));
     }
 }
 

@@ -15,8 +15,8 @@ use braid_types::{FileOffset, IodId};
 use crate::{
     model::{
         Violation,
-        data::{Change, Data, Handle},
-        names::{Names, Op},
+        data::{Change, FileModel, Handle},
+        names::{NamesModel, Op},
     },
     world::lock,
 };
@@ -26,19 +26,19 @@ pub const PIECE: u64 = 4096;
 
 /// The checker of one run. Clones share its state.
 #[derive(Clone, Default)]
-pub struct Judge(Arc<Mutex<State>>);
+pub struct Checker(Arc<Mutex<CheckerState>>);
 
 /// The state of the checker.
 #[derive(Default)]
-pub struct State {
+pub struct CheckerState {
     /// Trees of names; only one call at a time uses a tree.
-    pub trees: Vec<Tree>,
-    files: BTreeMap<u64, File>,
+    pub trees: Vec<CheckedTree>,
+    files: BTreeMap<u64, CheckedFile>,
     next: u64,
     /// The first violation of a rule.
     pub violation: Option<Violation>,
     /// Losses of power, in order: a call compares their number before and after.
-    losses: Vec<Loss>,
+    losses: Vec<PowerLoss>,
     /// Calls made.
     pub calls: u64,
     /// Calls whose outcome is unknown.
@@ -46,46 +46,46 @@ pub struct State {
 }
 
 /// A tree of names.
-pub struct Tree {
+pub struct CheckedTree {
     /// Its directory below the root.
     pub root: String,
     /// The model of its names.
-    pub names: Names,
+    pub names: NamesModel,
     busy: bool,
 }
 
-struct File {
-    data: Data,
+struct CheckedFile {
+    data: FileModel,
     layout: Option<Layout>,
-    active: BTreeMap<u64, Active>,
+    active: BTreeMap<u64, ActiveCall>,
     /// The clients that have it open for writing.
     open: BTreeMap<Handle, String>,
     /// Opens for writing at the time when the metadata server's host lost power. Cleared as soon as
     /// one of them is known to have been reclaimed: then the size is in the objects.
-    untold: BTreeSet<Handle>,
+    not_reclaimed: BTreeSet<Handle>,
 }
 
 #[derive(Clone)]
-struct Active {
+struct ActiveCall {
     /// The change that it makes; `None` for a call that reads.
     change: Option<Change>,
     overlapped: bool,
     /// The file when the call began, for a call that reads.
-    before: Option<Data>,
+    before: Option<FileModel>,
     /// Changes that overlapped the call.
     others: Vec<Change>,
     losses: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Loss {
+enum PowerLoss {
     Iod(IodId),
     Mds,
 }
 
 /// The outcome of a call on a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum CallOutcome {
     /// It was acknowledged.
     Done,
     /// It failed partly, and nothing more of it will happen.
@@ -94,15 +94,15 @@ pub enum Fate {
     Unknown,
 }
 
-impl Judge {
+impl Checker {
     /// Locks the state.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, CheckerState> {
         lock(&self.0)
     }
 
     /// Adds a tree that has only its root.
     pub fn add_tree(&self, root: &str, mode: u32) {
-        self.state().trees.push(Tree { root: root.into(), names: Names::new(mode), busy: false });
+        self.state().trees.push(CheckedTree { root: root.into(), names: NamesModel::new(mode), busy: false });
     }
 
     /// A new number.
@@ -114,7 +114,7 @@ impl Judge {
     }
 
     /// Locks a tree's names for one call; `None` while another call uses them.
-    pub fn enter(&self, tree: usize) -> Option<Entered> {
+    pub fn enter(&self, tree: usize) -> Option<TreeCall> {
         let mut state = self.state();
         let entry = &mut state.trees[tree];
         if entry.busy {
@@ -122,7 +122,7 @@ impl Judge {
         }
         entry.busy = true;
         drop(state);
-        Some(Entered { judge: self.clone(), tree, number: 0, op: None })
+        Some(TreeCall { judge: self.clone(), tree, number: 0, op: None })
     }
 
     /// Records the first violation.
@@ -137,7 +137,7 @@ impl Judge {
     }
 
     /// Records a violation that no model found.
-    pub fn violated(&self, rule: &'static str, what: String) {
+    pub fn add_violation(&self, rule: &'static str, what: String) {
         self.check::<()>(Err(Violation::new(rule, what)));
     }
 
@@ -147,18 +147,18 @@ impl Judge {
     }
 
     /// Records which daemons hold a file's bytes.
-    pub fn learn_layout(&self, file: u64, layout: Layout) {
+    pub fn set_layout(&self, file: u64, layout: Layout) {
         self.state().file(file).layout = Some(layout);
     }
 
     /// A call on a file begins: a change, or `None` for a read.
-    pub fn begin(&self, file: u64, change: Option<Change>) -> OnFile {
+    pub fn begin(&self, file: u64, change: Option<Change>) -> FileCall {
         let number = self.number();
         let mut state = self.state();
         let losses = state.losses.len();
         let known = state.file(file);
         let mut active =
-            Active { change, overlapped: false, before: None, others: Vec::new(), losses };
+            ActiveCall { change, overlapped: false, before: None, others: Vec::new(), losses };
         for other in known.active.values_mut() {
             if let Some(theirs) = &other.change {
                 active.overlapped = true;
@@ -174,7 +174,7 @@ impl Judge {
         }
         known.active.insert(number, active);
         drop(state);
-        OnFile { judge: self.clone(), file, number, ended: false }
+        FileCall { judge: self.clone(), file, number, ended: false }
     }
 
     /// An fsync through an open file was acknowledged.
@@ -183,8 +183,8 @@ impl Judge {
     }
 
     /// An fsync or close of an open file reported lost data.
-    pub fn disclaimed(&self, file: u64, by: Handle) {
-        self.state().file(file).data.disclaimed(by);
+    pub fn loss_reported(&self, file: u64, by: Handle) {
+        self.state().file(file).data.loss_reported(by);
     }
 
     /// A client has a file open for writing.
@@ -208,26 +208,26 @@ impl Judge {
 
     /// How often the metadata server's host has lost power.
     pub fn mds_losses(&self) -> usize {
-        self.state().losses.iter().filter(|loss| matches!(loss, Loss::Mds)).count()
+        self.state().losses.iter().filter(|loss| matches!(loss, PowerLoss::Mds)).count()
     }
 
     /// The metadata server answered a call on this open file, which began after `losses` losses of
     /// its power. Since it did not refuse the call, it knows that the file is open.
-    pub fn told(&self, file: u64, losses: usize) {
+    pub fn mds_knows_open(&self, file: u64, losses: usize) {
         if losses == self.mds_losses() {
-            self.state().file(file).untold.clear();
+            self.state().file(file).not_reclaimed.clear();
         }
     }
 
     /// [`Judge::disclaimed`] if `lost`.
-    pub fn disclaimed_if(&self, lost: bool, file: u64, by: Handle) {
+    pub fn loss_reported_if(&self, lost: bool, file: u64, by: Handle) {
         if lost {
-            self.disclaimed(file, by);
+            self.loss_reported(file, by);
         }
     }
 
     /// A file index was assigned.
-    pub fn learn_index(&self, file: u64) {
+    pub fn add_index(&self, file: u64) {
         self.state().file(file);
     }
 
@@ -238,58 +238,58 @@ impl Judge {
 
     /// The host of an I/O daemon lost power.
     pub fn iod_lost_power(&self, iod: IodId) {
-        self.state().lose(Loss::Iod(iod));
+        self.state().lose(PowerLoss::Iod(iod));
     }
 
     /// The host of the metadata server lost power.
     pub fn mds_lost_power(&self) {
         let mut state = self.state();
         state.trees.iter_mut().for_each(|tree| tree.names.power_lost());
-        state.lose(Loss::Mds);
+        state.lose(PowerLoss::Mds);
     }
 }
 
-impl State {
+impl CheckerState {
     /// Whether changes of names that were not forced may be lost.
     pub fn has_mds_lost_power(&self) -> bool {
-        self.losses.iter().any(|loss| matches!(loss, Loss::Mds))
+        self.losses.iter().any(|loss| matches!(loss, PowerLoss::Mds))
     }
 
-    fn file(&mut self, file: u64) -> &mut File {
-        self.files.entry(file).or_insert_with(|| File {
-            data: Data::default(),
+    fn file(&mut self, file: u64) -> &mut CheckedFile {
+        self.files.entry(file).or_insert_with(|| CheckedFile {
+            data: FileModel::default(),
             layout: None,
             active: BTreeMap::new(),
             open: BTreeMap::new(),
-            untold: BTreeSet::new(),
+            not_reclaimed: BTreeSet::new(),
         })
     }
 
-    fn lose(&mut self, loss: Loss) {
+    fn lose(&mut self, loss: PowerLoss) {
         self.losses.push(loss);
         self.files.values_mut().for_each(|file| file.lose(loss));
     }
 }
 
-impl File {
-    fn lose(&mut self, loss: Loss) {
+impl CheckedFile {
+    fn lose(&mut self, loss: PowerLoss) {
         match loss {
-            Loss::Iod(iod) => lose(&mut self.data, self.layout.as_ref(), iod),
-            Loss::Mds if self.open.is_empty() => self.data.record_lost(),
-            Loss::Mds => self.untold = self.open.keys().copied().collect(),
+            PowerLoss::Iod(iod) => lose(&mut self.data, self.layout.as_ref(), iod),
+            PowerLoss::Mds if self.open.is_empty() => self.data.record_may_be_older(),
+            PowerLoss::Mds => self.not_reclaimed = self.open.keys().copied().collect(),
         }
     }
 
     fn close(&mut self, by: Handle) {
         self.open.remove(&by);
-        if self.untold.remove(&by) && self.untold.is_empty() {
-            self.data.record_lost();
+        if self.not_reclaimed.remove(&by) && self.not_reclaimed.is_empty() {
+            self.data.record_may_be_older();
         }
     }
 }
 
 /// Applies a loss of power at the host of one I/O daemon.
-fn lose(data: &mut Data, layout: Option<&Layout>, iod: IodId) {
+fn lose(data: &mut FileModel, layout: Option<&Layout>, iod: IodId) {
     let map = layout.and_then(|layout| layout.map().ok());
     let (Some(layout), Some(map)) = (layout, map) else {
         return data.power_lost(PIECE, |_| true);
@@ -306,14 +306,14 @@ fn lose(data: &mut Data, layout: Option<&Layout>, iod: IodId) {
 }
 
 /// Exclusive use of a tree's names. A call in progress has an unknown outcome when this is dropped.
-pub struct Entered {
-    judge: Judge,
+pub struct TreeCall {
+    judge: Checker,
     tree: usize,
     number: u64,
     op: Option<Op>,
 }
 
-impl Entered {
+impl TreeCall {
     /// A call begins.
     pub fn begin(&mut self, op: &Op) -> u64 {
         (self.number, self.op) = (self.judge.number(), Some(op.clone()));
@@ -331,13 +331,13 @@ impl Entered {
     }
 
     /// Checks an outcome against the tree's model.
-    pub fn judge<T>(&self, check: impl FnOnce(&mut Names) -> Result<T, Violation>) -> Option<T> {
+    pub fn check_names<T>(&self, check: impl FnOnce(&mut NamesModel) -> Result<T, Violation>) -> Option<T> {
         let outcome = check(&mut self.judge.state().trees[self.tree].names);
         self.judge.check(outcome)
     }
 }
 
-impl Drop for Entered {
+impl Drop for TreeCall {
     fn drop(&mut self) {
         self.end(false);
         self.judge.state().trees[self.tree].busy = false;
@@ -345,21 +345,21 @@ impl Drop for Entered {
 }
 
 /// A call on a file that is in progress.
-pub struct OnFile {
-    judge: Judge,
+pub struct FileCall {
+    judge: Checker,
     file: u64,
     number: u64,
     ended: bool,
 }
 
-impl OnFile {
+impl FileCall {
     /// A call that changes the file ended.
-    pub fn changed(mut self, fate: Fate) {
+    pub fn changed(mut self, fate: CallOutcome) {
         self.finish(fate);
     }
 
     /// A call that reads the file ended: checks what it saw against what was possible.
-    pub fn saw(mut self, look: impl Fn(&mut Data) -> Result<(), Violation>) {
+    pub fn check_seen(mut self, look: impl Fn(&mut FileModel) -> Result<(), Violation>) {
         self.ended = true;
         let outcome = {
             let mut state = self.judge.state();
@@ -371,15 +371,15 @@ impl OnFile {
             match before {
                 None => look(&mut file.data),
                 Some(mut possible) => {
-                    active.others.iter().for_each(|change| possible.maybe(change));
+                    active.others.iter().for_each(|change| possible.may_have_happened(change));
                     for loss in since {
                         match loss {
-                            Loss::Iod(iod) => lose(&mut possible, file.layout.as_ref(), *iod),
-                            Loss::Mds if file.untold.is_empty() => possible.record_lost(),
-                            Loss::Mds => {}
+                            PowerLoss::Iod(iod) => lose(&mut possible, file.layout.as_ref(), *iod),
+                            PowerLoss::Mds if file.not_reclaimed.is_empty() => possible.record_may_be_older(),
+                            PowerLoss::Mds => {}
                         }
                     }
-                    active.others.iter().for_each(|change| possible.maybe(change));
+                    active.others.iter().for_each(|change| possible.may_have_happened(change));
                     look(&mut possible)
                 }
             }
@@ -391,34 +391,34 @@ impl OnFile {
     }
 
     /// A call that reads failed and saw nothing.
-    pub fn saw_nothing(mut self) {
+    pub fn failed(mut self) {
         self.ended = true;
         self.judge.state().file(self.file).active.remove(&self.number);
     }
 
-    fn finish(&mut self, fate: Fate) {
+    fn finish(&mut self, fate: CallOutcome) {
         self.ended = true;
         let mut state = self.judge.state();
         let losses = state.losses.clone();
-        if fate != Fate::Done {
+        if fate != CallOutcome::Done {
             state.unknown += 1;
         }
         let file = state.file(self.file);
         let Some(active) = file.active.remove(&self.number) else { return };
         let Some(change) = active.change else { return };
         match fate {
-            Fate::Done if !active.overlapped => file.data.done(&change),
-            Fate::Done | Fate::Partly => file.data.maybe(&change),
-            Fate::Unknown => file.data.unknown(change),
+            CallOutcome::Done if !active.overlapped => file.data.happened(&change),
+            CallOutcome::Done | CallOutcome::Partly => file.data.may_have_happened(&change),
+            CallOutcome::Unknown => file.data.outcome_unknown(change),
         }
         losses[active.losses..].iter().for_each(|loss| file.lose(*loss));
     }
 }
 
-impl Drop for OnFile {
+impl Drop for FileCall {
     fn drop(&mut self) {
         if !self.ended {
-            self.finish(Fate::Unknown);
+            self.finish(CallOutcome::Unknown);
         }
     }
 }

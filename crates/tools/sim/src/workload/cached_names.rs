@@ -12,44 +12,44 @@ use braid_client::{
     message::types::{PathRef, Attributes},
 };
 
-use super::{Actor, names::seen};
+use super::{ClientWorkload, names::seen};
 use crate::{
-    model::names::{Kind, Seen},
+    model::names::{Kind, SeenAttributes},
     world::lock,
 };
 
 /// A client's own change with an unknown outcome may still happen and recalls no lease of this
 /// client. For this time the client caches nothing.
-const REST: Duration = Duration::from_secs(60);
+const PAUSE_AFTER_UNKNOWN: Duration = Duration::from_secs(60);
 
 /// The name cache of one client.
 #[derive(Debug)]
-pub struct Kept(Mutex<State>);
+pub struct CachedNames(Mutex<CacheState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CacheState {
     directories: BTreeMap<FileIndex, Directory>,
     rests_until: Duration,
     /// Answers from the cache.
     answered: u64,
     /// The client ignores recalls: a broken client that the checker must detect.
-    deaf: bool,
+    ignores_recalls: bool,
 }
 
 /// What is cached under one names lease.
 #[derive(Debug, Default)]
 struct Directory {
     /// The directory's own attributes.
-    own: Option<Seen>,
+    own: Option<SeenAttributes>,
     /// Its entries, with the attributes of those that are not directories; `None` for a negative
     /// entry.
-    entries: BTreeMap<String, Option<Seen>>,
+    entries: BTreeMap<String, Option<SeenAttributes>>,
 }
 
-impl LeaseHolder for Kept {
+impl LeaseHolder for CachedNames {
     fn recall_names(&self, dir: FileIndex) {
         let mut state = lock(&self.0);
-        if !state.deaf {
+        if !state.ignores_recalls {
             state.directories.remove(&dir);
         }
     }
@@ -63,19 +63,19 @@ impl LeaseHolder for Kept {
     }
 }
 
-impl Kept {
+impl CachedNames {
     /// An empty cache.
     pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::default()))
     }
 
     /// Ignores recalls from now on.
-    pub fn be_deaf(&self) {
-        lock(&self.0).deaf = true;
+    pub fn ignore_recalls(&self) {
+        lock(&self.0).ignores_recalls = true;
     }
 
     /// Number of answers from the cache.
-    pub fn answered(&self) -> u64 {
+    pub fn hits(&self) -> u64 {
         lock(&self.0).answered
     }
 
@@ -89,18 +89,18 @@ impl Kept {
         }
         if !known {
             state.directories.clear();
-            state.rests_until = now + REST;
+            state.rests_until = now + PAUSE_AFTER_UNKNOWN;
         }
     }
 
-    fn entry(&self, dir: FileIndex, name: &str) -> Option<Option<Seen>> {
+    fn entry(&self, dir: FileIndex, name: &str) -> Option<Option<SeenAttributes>> {
         let mut state = lock(&self.0);
         let found = state.directories.get(&dir)?.entries.get(name).copied()?;
         state.answered += 1;
         Some(found)
     }
 
-    fn own(&self, dir: FileIndex) -> Option<Seen> {
+    fn own(&self, dir: FileIndex) -> Option<SeenAttributes> {
         lock(&self.0).directories.get(&dir)?.own
     }
 
@@ -118,9 +118,9 @@ impl Kept {
     }
 }
 
-impl Actor {
+impl ClientWorkload {
     /// Attributes of a path, looked up a component at a time, from the cache where possible.
-    pub(super) async fn look_up(&self, path: &str) -> Result<Seen, Error> {
+    pub(super) async fn look_up(&self, path: &str) -> Result<SeenAttributes, Error> {
         let mut at = FileIndex::ROOT;
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
         for (place, name) in names.iter().enumerate() {
@@ -138,7 +138,7 @@ impl Actor {
         self.own(at).await
     }
 
-    async fn entry(&self, dir: FileIndex, name: &str) -> Result<Option<Seen>, Error> {
+    async fn entry(&self, dir: FileIndex, name: &str) -> Result<Option<SeenAttributes>, Error> {
         if let Some(known) = self.kept.entry(dir, name) {
             return Ok(known);
         }
@@ -158,7 +158,7 @@ impl Actor {
         Ok(shown)
     }
 
-    async fn own(&self, dir: FileIndex) -> Result<Seen, Error> {
+    async fn own(&self, dir: FileIndex) -> Result<SeenAttributes, Error> {
         if let Some(known) = self.kept.own(dir) {
             return Ok(known);
         }
