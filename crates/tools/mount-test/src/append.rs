@@ -6,7 +6,7 @@ use braid_types::Random;
 
 use crate::{
     actor::handle::Handle,
-    cases::{Case, Ground, Outcome},
+    cases::{Case, TestDirs, Outcome},
 };
 
 /// Number of processes that append.
@@ -33,12 +33,12 @@ fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-pub fn appended(ground: &Ground) -> Result<Outcome> {
+pub fn appended(ground: &TestDirs) -> Result<Outcome> {
     let records = ground.size(RECORDS, RECORDS_FULL);
-    std::fs::write(ground.here().join("appended"), "")?;
+    std::fs::write(ground.first().join("appended"), "")?;
     let mut actors: Vec<Handle> = (0..WRITERS).map(|_| Handle::start()).collect::<Result<_>>()?;
     for (writer, actor) in actors.iter_mut().enumerate() {
-        let path = ground.turn(writer).join("appended");
+        let path = ground.dir_of_turn(writer).join("appended");
         let seed = ground.seed.wrapping_add(writer as u64);
         let path = path.to_str().context("the path is not UTF-8")?;
         actor.send(&[

@@ -43,10 +43,10 @@ const IODS: usize = 2;
 /// Two stripes on each daemon.
 const FILE_BYTES: usize = 4 << 20;
 /// Files with a lazy open in the directory in which one of them is removed.
-const LATE: usize = 8;
+const LAZY_OPENS: usize = 8;
 /// Maximum time until the cluster serves again: sessions are created again, and daemons register
 /// again.
-const WELL_MAX: Duration = Duration::from_secs(90);
+const RECOVERY_MAX: Duration = Duration::from_secs(90);
 
 /// `braid-mount-test bounds`.
 #[derive(Args, Clone, Debug)]
@@ -77,7 +77,7 @@ impl Bound {
 }
 
 /// The failed servers of a run.
-struct Gone {
+struct FaultCase {
     name: &'static str,
     /// Its text in the table.
     shown: &'static str,
@@ -87,36 +87,36 @@ struct Gone {
 }
 
 const BOTH: &[Victim] = &[Victim::Mds, Victim::Iod(0), Victim::Iod(1)];
-const GONE: &[Gone] = &[
-    Gone {
+const FAULT_CASES: &[FaultCase] = &[
+    FaultCase {
         name: "bounds::iod_killed",
         shown: "I/O daemon, killed",
         victims: &[Victim::Iod(1)],
         silent: false,
     },
-    Gone {
+    FaultCase {
         name: "bounds::iod_silent",
         shown: "I/O daemon, silent",
         victims: &[Victim::Iod(1)],
         silent: true,
     },
-    Gone {
+    FaultCase {
         name: "bounds::mds_killed",
         shown: "metadata server, killed",
         victims: &[Victim::Mds],
         silent: false,
     },
-    Gone {
+    FaultCase {
         name: "bounds::mds_silent",
         shown: "metadata server, silent",
         victims: &[Victim::Mds],
         silent: true,
     },
-    Gone { name: "bounds::client_cut_off", shown: "all, silent", victims: BOTH, silent: true },
+    FaultCase { name: "bounds::client_cut_off", shown: "all, silent", victims: BOTH, silent: true },
 ];
 
 /// A directory on the measured mount, and files opened there before the failure.
-struct Place {
+struct PreparedDir {
     dir: PathBuf,
     open: Option<File>,
     /// Files with a lazy open.
@@ -124,13 +124,13 @@ struct Place {
 }
 
 /// A measured call.
-struct Measured {
+struct MeasuredCall {
     name: &'static str,
     /// Creates what it needs, through another mount.
     make: fn(&Path) -> io::Result<()>,
     /// Opens a file before the failure, through the measured mount.
     open: fn(&Path) -> io::Result<Option<File>>,
-    call: fn(&Place) -> io::Result<()>,
+    call: fn(&PreparedDir) -> io::Result<()>,
 }
 
 const fn nothing(_: &Path) -> io::Result<()> {
@@ -141,68 +141,68 @@ const fn not_open(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-const CALLS: &[Measured] = &[
-    Measured { name: "`read` of an open file", make: file, open: to_read, call: read },
-    Measured {
+const CALLS: &[MeasuredCall] = &[
+    MeasuredCall { name: "`read` of an open file", make: file, open: to_read, call: read },
+    MeasuredCall {
         name: "`open` and `read`",
         make: file,
         open: not_open,
         call: |place| fs::read(f(&place.dir)).map(drop),
     },
-    Measured {
+    MeasuredCall {
         name: "`stat`",
         make: file,
         open: not_open,
         call: |place| fs::metadata(f(&place.dir)).map(drop),
     },
-    Measured { name: "`readdir`", make: file, open: not_open, call: list },
-    Measured { name: "`write` of 4 MiB", make: file, open: to_write, call: write },
-    Measured {
+    MeasuredCall { name: "`readdir`", make: file, open: not_open, call: list },
+    MeasuredCall { name: "`write` of 4 MiB", make: file, open: to_write, call: write },
+    MeasuredCall {
         name: "`fsync` of 4 MiB",
         make: file,
         open: written,
         call: |place| opened(place)?.sync_all(),
     },
-    Measured {
+    MeasuredCall {
         name: "`write` of 100 bytes and `close`",
         make: file,
         open: to_write,
         call: write_and_close,
     },
-    Measured {
+    MeasuredCall {
         name: "create, `write`, `close`",
         make: nothing,
         open: not_open,
         call: |place| fs::write(f(&place.dir), "x"),
     },
-    Measured {
+    MeasuredCall {
         name: "`mkdir`",
         make: nothing,
         open: not_open,
         call: |place| fs::create_dir(place.dir.join("d")),
     },
-    Measured {
+    MeasuredCall {
         name: "`rename`",
         make: file,
         open: not_open,
         call: |place| fs::rename(f(&place.dir), place.dir.join("g")),
     },
-    Measured {
+    MeasuredCall {
         name: "`unlink`",
         make: file,
         open: not_open,
         call: |place| fs::remove_file(f(&place.dir)),
     },
-    Measured {
+    MeasuredCall {
         name: LATE_UNLINK,
         make: many,
         open: not_open,
         call: |place| fs::remove_file(late(&place.dir, 0)),
     },
-    Measured { name: "`chmod`", make: file, open: not_open, call: chmod },
-    Measured { name: "`truncate`", make: file, open: not_open, call: truncate },
-    Measured { name: "`statfs`", make: nothing, open: not_open, call: space },
-    Measured { name: "`flock`", make: file, open: to_write, call: flock },
+    MeasuredCall { name: "`chmod`", make: file, open: not_open, call: chmod },
+    MeasuredCall { name: "`truncate`", make: file, open: not_open, call: truncate },
+    MeasuredCall { name: "`statfs`", make: nothing, open: not_open, call: space },
+    MeasuredCall { name: "`flock`", make: file, open: to_write, call: flock },
 ];
 const LATE_UNLINK: &str = "`unlink` beside 8 files that are open";
 
@@ -219,7 +219,7 @@ fn file(dir: &Path) -> io::Result<()> {
 }
 
 fn many(dir: &Path) -> io::Result<()> {
-    (0..LATE).try_for_each(|number| fs::write(late(dir, number), "what it was"))
+    (0..LAZY_OPENS).try_for_each(|number| fs::write(late(dir, number), "what it was"))
 }
 
 fn to_read(dir: &Path) -> io::Result<Option<File>> {
@@ -236,25 +236,25 @@ fn written(dir: &Path) -> io::Result<Option<File>> {
     Ok(Some(file))
 }
 
-fn opened(place: &Place) -> io::Result<&File> {
+fn opened(place: &PreparedDir) -> io::Result<&File> {
     place.open.as_ref().ok_or_else(|| io::Error::other("it was not opened"))
 }
 
-fn read(place: &Place) -> io::Result<()> {
+fn read(place: &PreparedDir) -> io::Result<()> {
     let mut buffer = vec![0; FILE_BYTES];
     opened(place)?.read_exact(&mut buffer)
 }
 
-fn list(place: &Place) -> io::Result<()> {
+fn list(place: &PreparedDir) -> io::Result<()> {
     fs::read_dir(&place.dir)?.try_for_each(|entry| entry.map(drop))
 }
 
 /// One call: a short write counts, since the rest would be another call.
-fn write(place: &Place) -> io::Result<()> {
+fn write(place: &PreparedDir) -> io::Result<()> {
     opened(place)?.write_at(&vec![8; FILE_BYTES], 0).map(drop)
 }
 
-fn write_and_close(place: &Place) -> io::Result<()> {
+fn write_and_close(place: &PreparedDir) -> io::Result<()> {
     let mut file = opened(place)?.try_clone()?;
     file.write_all(&[8; 100])?;
     // `close` of one descriptor sends what its process wrote.
@@ -262,19 +262,19 @@ fn write_and_close(place: &Place) -> io::Result<()> {
     Ok(())
 }
 
-fn chmod(place: &Place) -> io::Result<()> {
+fn chmod(place: &PreparedDir) -> io::Result<()> {
     rustix::fs::chmod(f(&place.dir), rustix::fs::Mode::from(0o600)).map_err(io::Error::from)
 }
 
-fn truncate(place: &Place) -> io::Result<()> {
+fn truncate(place: &PreparedDir) -> io::Result<()> {
     OpenOptions::new().write(true).open(f(&place.dir))?.set_len(100)
 }
 
-fn space(place: &Place) -> io::Result<()> {
+fn space(place: &PreparedDir) -> io::Result<()> {
     rustix::fs::statvfs(&place.dir).map(drop).map_err(io::Error::from)
 }
 
-fn flock(place: &Place) -> io::Result<()> {
+fn flock(place: &PreparedDir) -> io::Result<()> {
     rustix::fs::flock(opened(place)?, rustix::fs::FlockOperation::NonBlockingLockExclusive)
         .map_err(io::Error::from)
 }
@@ -293,10 +293,10 @@ pub fn run(args: &BoundsArgs) -> Result<bool> {
     let bound = if args.full { DEFAULT } else { SHORT };
     let dir =
         args.dir.clone().unwrap_or_else(scratch).join(format!("braid-mb-{}", std::process::id()));
-    let wanted = |gone: &&Gone| {
+    let wanted = |gone: &&FaultCase| {
         args.only.is_empty() || args.only.iter().any(|word| gone.name.contains(word.as_str()))
     };
-    let gone: Vec<&Gone> = GONE.iter().filter(wanted).collect();
+    let gone: Vec<&FaultCase> = FAULT_CASES.iter().filter(wanted).collect();
     let columns = measure(&dir, bound, &gone, &mut counts)?;
     println!("{}", table(&gone, &columns));
     match counts.failed {
@@ -307,7 +307,7 @@ pub fn run(args: &BoundsArgs) -> Result<bool> {
     Ok(counts.failed == 0)
 }
 
-fn measure(dir: &Path, bound: Bound, gone: &[&Gone], counts: &mut Counts) -> Result<Vec<Column>> {
+fn measure(dir: &Path, bound: Bound, gone: &[&FaultCase], counts: &mut Counts) -> Result<Vec<Column>> {
     fs::create_dir_all(dir)?;
     let (braid, dir) = (Braid::find()?, dir.canonicalize()?);
     let mut cluster = Cluster::start_at(&braid, &dir, DataDirectories::below(&dir, IODS))?;
@@ -343,16 +343,16 @@ fn measure(dir: &Path, bound: Bound, gone: &[&Gone], counts: &mut Counts) -> Res
     Ok(columns)
 }
 
-fn below(gone: &Gone, number: usize) -> PathBuf {
+fn below(gone: &FaultCase, number: usize) -> PathBuf {
     PathBuf::from(gone.name.replace("::", "-")).join(number.to_string())
 }
 
 /// All calls at the same time, started when the server fails.
-fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &Gone) -> Result<Column> {
-    let place = |number: usize| -> Result<Place> {
+fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &FaultCase) -> Result<Column> {
+    let place = |number: usize| -> Result<PreparedDir> {
         let dir = mount.point().join(below(gone, number));
         let late = if CALLS[number].name == LATE_UNLINK { open_late(&dir)? } else { Vec::new() };
-        Ok(Place { open: (CALLS[number].open)(&dir)?, dir, late })
+        Ok(PreparedDir { open: (CALLS[number].open)(&dir)?, dir, late })
     };
     let places = (0..CALLS.len()).map(place).collect::<Result<Vec<_>>>()?;
     gone.victims.iter().try_for_each(|victim| take_away(cluster, *victim, gone.silent))?;
@@ -364,12 +364,12 @@ fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &Gone) -
     };
     let ended: Vec<Result<_, _>> = running.into_iter().map(ended).collect();
     gone.victims.iter().try_for_each(|victim| bring_back(cluster, *victim, gone.silent))?;
-    let named = |(measured, ended): (&Measured, Result<_, _>)| {
+    let named = |(measured, ended): (&MeasuredCall, Result<_, _>)| {
         ended.with_context(|| format!("{} hangs", measured.name))
     };
     let column = CALLS.iter().zip(ended).map(named).collect::<Result<Column>>()?;
     let file = mount.point().join(below(gone, 0)).join("f");
-    until("a file is read again", WELL_MAX, || {
+    until("a file is read again", RECOVERY_MAX, || {
         Ok(fs::read(&file).is_ok_and(|bytes| bytes.len() == FILE_BYTES))
     })?;
     Ok(column)
@@ -383,13 +383,13 @@ fn open_late(dir: &Path) -> Result<Vec<File>> {
         }
         Ok(File::open(late(dir, number))?)
     };
-    (0..LATE).map(open).collect()
+    (0..LAZY_OPENS).map(open).collect()
 }
 
 /// Starts a call in its own thread, which is abandoned when it hangs.
 fn start(
-    measured: &'static Measured,
-    place: Place,
+    measured: &'static MeasuredCall,
+    place: PreparedDir,
 ) -> mpsc::Receiver<(Duration, Option<io::Error>)> {
     let (ends, ended) = mpsc::channel();
     thread::spawn(move || {
@@ -457,7 +457,7 @@ fn errno_name(number: i32) -> String {
 }
 
 /// In the form of `docs/consistency.md`.
-fn table(gone: &[&Gone], columns: &[Column]) -> String {
+fn table(gone: &[&FaultCase], columns: &[Column]) -> String {
     let row = |first: &str, cells: &[String]| format!("| {first} | {} |\n", cells.join(" | "));
     let names: Vec<String> =
         gone.iter().take(columns.len()).map(|gone| gone.shown.to_owned()).collect();
@@ -492,13 +492,13 @@ mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_call_and_a_column_for_each_server() {
-        let gone: Vec<&Gone> = GONE.iter().collect();
+        let gone: Vec<&FaultCase> = FAULT_CASES.iter().collect();
         let mut columns: Vec<Column> =
             gone.iter().map(|_| column(Duration::from_secs(5))).collect();
         columns[1][2].1 = Some(io::Error::from_raw_os_error(libc::ETIMEDOUT));
         let table = table(&gone, &columns);
         assert_eq!(table.lines().count(), 2 + CALLS.len());
-        assert!(table.lines().all(|line| line.matches('|').count() == 2 + GONE.len()), "{table}");
+        assert!(table.lines().all(|line| line.matches('|').count() == 2 + FAULT_CASES.len()), "{table}");
         assert!(table.contains("| 0.0 s, ETIMEDOUT |"), "{table}");
     }
 }

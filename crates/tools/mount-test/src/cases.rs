@@ -6,7 +6,7 @@ use anyhow::Result;
 
 /// The directories and options of cases.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct TestDirs {
     /// One directory of the file system, through one or more mounts.
     pub dirs: Vec<PathBuf>,
     /// Whether the long form runs.
@@ -15,19 +15,19 @@ pub struct Ground {
     pub seed: u64,
 }
 
-impl Ground {
+impl TestDirs {
     /// Through the first mount.
-    pub fn here(&self) -> &Path {
+    pub fn first(&self) -> &Path {
         &self.dirs[0]
     }
 
     /// Through the last mount, which is a different one if there are several.
-    pub fn there(&self) -> &Path {
+    pub fn last(&self) -> &Path {
         &self.dirs[self.dirs.len() - 1]
     }
 
     /// Through the mounts in turn.
-    pub fn turn(&self, at: usize) -> &Path {
+    pub fn dir_of_turn(&self, at: usize) -> &Path {
         &self.dirs[at % self.dirs.len()]
     }
 
@@ -58,7 +58,7 @@ pub struct Case {
     /// Its name, also for `--only`.
     pub name: &'static str,
     /// Runs it.
-    pub run: fn(&Ground) -> Result<Outcome>,
+    pub run: fn(&TestDirs) -> Result<Outcome>,
 }
 
 /// The counts of a run.
@@ -96,7 +96,7 @@ impl Counts {
 }
 
 /// Runs the cases whose names contain one of `only`, or all.
-pub fn run(cases: &[Case], only: &[String], ground: &Ground, counts: &mut Counts) {
+pub fn run(cases: &[Case], only: &[String], ground: &TestDirs, counts: &mut Counts) {
     let wanted =
         |case: &&Case| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));
     for case in cases.iter().filter(wanted) {
@@ -118,7 +118,7 @@ mod tests {
             Case { name: "b", run: |_| bail!("no") },
             Case { name: "c", run: |_| Ok(Outcome::Skipped("not here".to_owned())) },
         ];
-        let ground = Ground { dirs: vec![".".into()], full: false, seed: 1 };
+        let ground = TestDirs { dirs: vec![".".into()], full: false, seed: 1 };
         let mut counts = Counts::default();
         run(&cases, &[], &ground, &mut counts);
         assert_eq!(counts.closing_line(), "1 passed, 1 failed, 1 skipped");

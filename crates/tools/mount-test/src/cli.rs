@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     actor, append, bounds,
-    cases::{self, Case, Counts, Ground},
+    cases::{self, Case, Counts, TestDirs},
     fsx, history, locks, mapped, programs, suite,
 };
 
@@ -98,7 +98,7 @@ fn run(command: Command) -> Result<bool> {
 }
 
 fn run_cases(groups: &[&[Case]], args: CasesArgs) -> bool {
-    let ground = Ground { dirs: args.dirs, full: args.full, seed: args.seed };
+    let ground = TestDirs { dirs: args.dirs, full: args.full, seed: args.seed };
     let mut counts = Counts::default();
     groups.iter().for_each(|cases| cases::run(cases, &args.only, &ground, &mut counts));
     println!("{}", counts.closing_line());

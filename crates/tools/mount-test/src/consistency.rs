@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     append,
-    cases::{Case, Ground, Outcome},
+    cases::{Case, TestDirs, Outcome},
 };
 
 /// The mount options for the directories of a [`Ground`] of these cases, in this order.
@@ -39,13 +39,13 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-struct Places {
+struct SameDir {
     posix: PathBuf,
     weak: [PathBuf; 2],
 }
 
-impl Places {
-    fn of(ground: &Ground, name: &str) -> Result<Self> {
+impl SameDir {
+    fn of(ground: &TestDirs, name: &str) -> Result<Self> {
         let [posix, close_to_open, commit] = ground.dirs.as_slice() else {
             anyhow::bail!("three mounts are needed")
         };
@@ -68,8 +68,8 @@ fn opened(path: &Path) -> Result<File> {
     File::open(path).with_context(|| format!("opening {}", path.display()))
 }
 
-fn closed_before(ground: &Ground) -> Result<Outcome> {
-    let places = Places::of(ground, "closed")?;
+fn closed_before(ground: &TestDirs) -> Result<Outcome> {
+    let places = SameDir::of(ground, "closed")?;
     let (turns, mut older) = (ground.size(TURNS, TURNS_FULL), 0);
     for turn in 1..=turns {
         rewrite(&places.posix, turn)?;
@@ -102,8 +102,8 @@ fn closed_before(ground: &Ground) -> Result<Outcome> {
     )))
 }
 
-fn posix_beside(ground: &Ground) -> Result<Outcome> {
-    let places = Places::of(ground, "beside")?;
+fn posix_beside(ground: &TestDirs) -> Result<Outcome> {
+    let places = SameDir::of(ground, "beside")?;
     rewrite(&places.posix, 0)?;
     let reads = opened(&places.posix)?;
     let write = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
@@ -122,8 +122,8 @@ fn posix_beside(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
 
-fn committed(ground: &Ground) -> Result<Outcome> {
-    let places = Places::of(ground, "committed")?;
+fn committed(ground: &TestDirs) -> Result<Outcome> {
+    let places = SameDir::of(ground, "committed")?;
     rewrite(&places.posix, 0)?;
     let (writes, reads) =
         (OpenOptions::new().write(true).open(&places.posix)?, opened(&places.weak[1])?);
@@ -138,8 +138,8 @@ fn committed(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
 
-fn direct(ground: &Ground) -> Result<Outcome> {
-    let places = Places::of(ground, "direct")?;
+fn direct(ground: &TestDirs) -> Result<Outcome> {
+    let places = SameDir::of(ground, "direct")?;
     rewrite(&places.posix, 0)?;
     let writes = OpenOptions::new().write(true).open(&places.posix)?;
     let direct =
@@ -156,8 +156,8 @@ fn direct(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
 
-fn grown(ground: &Ground) -> Result<Outcome> {
-    let places = Places::of(ground, "grown")?;
+fn grown(ground: &TestDirs) -> Result<Outcome> {
+    let places = SameDir::of(ground, "grown")?;
     let mut writes = File::create(&places.posix)?;
     let open = [opened(&places.weak[0])?, opened(&places.weak[1])?];
     let turns = ground.size(TURNS, TURNS_FULL);

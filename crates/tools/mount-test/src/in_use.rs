@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
-use crate::cases::{Case, Ground, Outcome};
+use crate::cases::{Case, TestDirs, Outcome};
 
 /// Number of changes by the other mount.
 const TURNS: u64 = 300;
@@ -26,14 +26,14 @@ pub const CASES: &[Case] = &[
 ];
 
 /// A directory with another one inside, through both mounts.
-struct Place {
+struct SharedDir {
     here: PathBuf,
     there: PathBuf,
 }
 
-impl Place {
-    fn new(ground: &Ground, name: &str) -> Result<Self> {
-        let (here, there) = (ground.here().join(name), ground.there().join(name));
+impl SharedDir {
+    fn new(ground: &TestDirs, name: &str) -> Result<Self> {
+        let (here, there) = (ground.first().join(name), ground.last().join(name));
         fs::create_dir_all(here.join("below"))?;
         Ok(Self { here: here.canonicalize()?, there })
     }
@@ -53,8 +53,8 @@ impl Place {
     }
 }
 
-fn directory(ground: &Ground) -> Result<Outcome> {
-    let place = Place::new(ground, "in-use-directory")?;
+fn directory(ground: &TestDirs) -> Result<Outcome> {
+    let place = SharedDir::new(ground, "in-use-directory")?;
     let below = File::open(place.below())?;
     let link = format!("/proc/self/fd/{}", below.as_raw_fd());
     let ended = AtomicBool::new(false);
@@ -89,21 +89,21 @@ fn is_named(link: &Path, wanted: &Path) -> Result<()> {
 }
 
 /// Ended when it is dropped.
-struct Running(Child);
+struct RunningProgram(Child);
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn program(ground: &Ground) -> Result<Outcome> {
-    let place = Place::new(ground, "in-use-program")?;
+fn program(ground: &TestDirs) -> Result<Outcome> {
+    let place = SharedDir::new(ground, "in-use-program")?;
     let program = place.here.join("program");
     fs::copy("/bin/sleep", &program).context("copy /bin/sleep")?;
     let running =
-        Running(Command::new(&program).arg("600").spawn().context("run a program on the mount")?);
+        RunningProgram(Command::new(&program).arg("600").spawn().context("run a program on the mount")?);
     let link = PathBuf::from(format!("/proc/{}/exe", running.0.id()));
     for turn in 0..ground.size(TURNS, TURNS_FULL) / 10 {
         place.change(turn)?;
@@ -114,22 +114,22 @@ fn program(ground: &Ground) -> Result<Outcome> {
 }
 
 /// Unmounted when it is dropped.
-struct Below(PathBuf);
+struct MountBelow(PathBuf);
 
-impl Drop for Below {
+impl Drop for MountBelow {
     fn drop(&mut self) {
         let _ = unmount(&self.0, UnmountFlags::DETACH);
     }
 }
 
-fn mounted(ground: &Ground) -> Result<Outcome> {
-    let place = Place::new(ground, "in-use-mounted")?;
+fn mounted(ground: &TestDirs) -> Result<Outcome> {
+    let place = SharedDir::new(ground, "in-use-mounted")?;
     let elsewhere = tempfile::tempdir()?;
     fs::write(elsewhere.path().join("mark"), "")?;
     if let Err(error) = mount_bind(elsewhere.path(), place.below()) {
         return Ok(Outcome::Skipped(format!("a mount is not allowed here: {error}")));
     }
-    let below = Below(place.below());
+    let below = MountBelow(place.below());
     for turn in 0..ground.size(TURNS, TURNS_FULL) / 10 {
         place.change(turn)?;
         fs::metadata(&place.here)?;

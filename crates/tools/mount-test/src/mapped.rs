@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use braid_types::Random;
 
 use crate::{
-    cases::{Case, Ground, Outcome},
+    cases::{Case, TestDirs, Outcome},
     mapping::{Mapping, PAGE},
-    stage::Stage,
-    yard::{OwnCase, Yard},
+    stage::TestCluster,
+    scratch_cluster::{ScratchCase, ScratchCluster},
 };
 
 /// Longer than several stripes of the default size.
@@ -39,21 +39,21 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Cases with a client that is no mount.
-pub const OWN: &[OwnCase] =
-    &[OwnCase { name: "mapped::stores_are_at_the_daemons_after_munmap", run: unmapped }];
+pub const OWN: &[ScratchCase] =
+    &[ScratchCase { name: "mapped::stores_are_at_the_daemons_after_munmap", run: unmapped }];
 
 fn open(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     file.with_context(|| format!("opening {}", path.display()))
 }
 
-fn pair(ground: &Ground, name: &str) -> Result<(File, File)> {
-    let here = open(&ground.here().join(name))?;
+fn pair(ground: &TestDirs, name: &str) -> Result<(File, File)> {
+    let here = open(&ground.first().join(name))?;
     here.set_len(LENGTH)?;
-    Ok((here, open(&ground.there().join(name))?))
+    Ok((here, open(&ground.last().join(name))?))
 }
 
-fn written_there(ground: &Ground) -> Result<Outcome> {
+fn written_there(ground: &TestDirs) -> Result<Outcome> {
     let (here, there) = pair(ground, "mapped-read")?;
     let mapping = Mapping::shared(&here, LENGTH, false)?;
     let mut random = Random::new(ground.seed);
@@ -74,15 +74,15 @@ fn written_there(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
 
-fn synced(ground: &Ground) -> Result<Outcome> {
+fn synced(ground: &TestDirs) -> Result<Outcome> {
     written_here(ground, "mapped-synced", true)
 }
 
-fn not_synced(ground: &Ground) -> Result<Outcome> {
+fn not_synced(ground: &TestDirs) -> Result<Outcome> {
     written_here(ground, "mapped-stored", false)
 }
 
-fn written_here(ground: &Ground, name: &str, sync: bool) -> Result<Outcome> {
+fn written_here(ground: &TestDirs, name: &str, sync: bool) -> Result<Outcome> {
     let (here, there) = pair(ground, name)?;
     let mapping = Mapping::shared(&here, LENGTH, true)?;
     let mut random = Random::new(ground.seed);
@@ -105,8 +105,8 @@ fn written_here(ground: &Ground, name: &str, sync: bool) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
 
-fn unmapped(yard: &Yard) -> Result<Outcome> {
-    let mut stage = Stage::start(&yard.braid, &yard.dir, 1)?;
+fn unmapped(yard: &ScratchCluster) -> Result<Outcome> {
+    let mut stage = TestCluster::start(&yard.braid, &yard.dir, 1)?;
     let here = open(&stage.dirs("mapped")?.remove(0).join("file"))?;
     here.set_len(LENGTH)?;
     // Reads from the daemons, without a recall of the mount's leases.
@@ -132,7 +132,7 @@ fn unmapped(yard: &Yard) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{UNMAPS} turns")))
 }
 
-fn cut(ground: &Ground) -> Result<Outcome> {
+fn cut(ground: &TestDirs) -> Result<Outcome> {
     let (here, there) = pair(ground, "mapped-cut")?;
     there.write_all_at(&vec![7; 4 * PAGE as usize], 0)?;
     let mapping = Mapping::shared(&here, LENGTH, true)?;
@@ -163,7 +163,7 @@ fn cut(ground: &Ground) -> Result<Outcome> {
 /// A page that was stored into belongs to the mapping, complete, as it was at that time. The others
 /// are those of the file as they are now. (mmap(2) leaves that open; Linux takes them from its page
 /// cache, which is coherent.)
-fn private(ground: &Ground) -> Result<Outcome> {
+fn private(ground: &TestDirs) -> Result<Outcome> {
     let (here, there) = pair(ground, "mapped-private")?;
     let mut file = vec![7; LENGTH as usize];
     there.write_all_at(&file, 0)?;
@@ -211,24 +211,24 @@ fn private(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{turns} turns, {} pages of its own", own.len())))
 }
 
-fn executed(ground: &Ground) -> Result<Outcome> {
+fn executed(ground: &TestDirs) -> Result<Outcome> {
     let source = ["/bin/echo", "/usr/bin/echo"].into_iter().find(|path| Path::new(path).exists());
     let source = source.context("there is no echo")?;
-    std::fs::copy(source, ground.here().join("program"))?;
+    std::fs::copy(source, ground.first().join("program"))?;
     for dir in &ground.dirs {
         says(&dir.join("program"), &["from the mount"], "from the mount\n")?;
     }
     Outcome::passed()
 }
 
-fn replaced(ground: &Ground) -> Result<Outcome> {
+fn replaced(ground: &TestDirs) -> Result<Outcome> {
     for turn in 0..20 {
         let text = format!("#!/bin/sh\necho turn {turn}\n");
-        let (new, program) = (ground.here().join("script.new"), ground.here().join("script"));
+        let (new, program) = (ground.first().join("script.new"), ground.first().join("script"));
         std::fs::write(&new, text)?;
         std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755))?;
         std::fs::rename(&new, &program)?;
-        says(&ground.there().join("script"), &[], &format!("turn {turn}\n"))?;
+        says(&ground.last().join("script"), &[], &format!("turn {turn}\n"))?;
     }
     Outcome::passed()
 }

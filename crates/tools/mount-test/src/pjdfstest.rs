@@ -39,7 +39,7 @@ pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
     );
     let skips = skips()?;
     for (name, ending) in
-        first.into_iter().filter(|(_, ending)| !ending.says(NOT_ALLOWED)).chain(second)
+        first.into_iter().filter(|(_, ending)| !ending.contains(NOT_ALLOWED)).chain(second)
     {
         count(&name, &ending, &skips, counts);
     }
@@ -47,18 +47,18 @@ pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
 }
 
 /// The result of a case, and its output.
-struct Ending {
+struct CaseEnd {
     word: String,
     said: String,
 }
 
-impl Ending {
-    fn says(&self, text: &str) -> bool {
+impl CaseEnd {
+    fn contains(&self, text: &str) -> bool {
         self.said.contains(text)
     }
 }
 
-fn count(name: &str, ending: &Ending, skips: &BTreeMap<String, String>, counts: &mut Counts) {
+fn count(name: &str, ending: &CaseEnd, skips: &BTreeMap<String, String>, counts: &mut Counts) {
     match (ending.word.as_str(), skips.get(name)) {
         ("ok", None) => counts.passed += 1,
         ("ok", Some(_)) => {
@@ -69,7 +69,7 @@ fn count(name: &str, ending: &Ending, skips: &BTreeMap<String, String>, counts: 
             counts.skipped += 1;
             println!("skipped: pjdfstest::{name}: {reason}");
         }
-        (_, None) if ending.says(NOT_INSTALLED) => {
+        (_, None) if ending.contains(NOT_INSTALLED) => {
             counts.skipped += 1;
             println!("skipped: pjdfstest::{name}: {HELPER}");
         }
@@ -116,7 +116,7 @@ fn once(
     scratch: &Scratch,
     remount: bool,
     only: &[&str],
-) -> Result<Vec<(String, Ending)>> {
+) -> Result<Vec<(String, CaseEnd)>> {
     let config = scratch.0.join("config.toml");
     std::fs::write(
         &config,
@@ -151,15 +151,15 @@ fn once(
 }
 
 /// `name   word`, followed by its output, indented.
-fn endings(said: &str) -> Vec<(String, Ending)> {
-    let mut cases: Vec<(String, Ending)> = Vec::new();
+fn endings(said: &str) -> Vec<(String, CaseEnd)> {
+    let mut cases: Vec<(String, CaseEnd)> = Vec::new();
     for line in said.lines().take_while(|line| !line.starts_with("Summary: ")) {
         let words: Vec<&str> = line.splitn(2, ' ').collect();
         match (line.starts_with(char::is_whitespace), words.as_slice(), cases.last_mut()) {
             (false, [name, word], _) if name.contains("::") => {
                 cases.push((
                     (*name).to_owned(),
-                    Ending { word: word.trim().to_owned(), said: String::new() },
+                    CaseEnd { word: word.trim().to_owned(), said: String::new() },
                 ));
             }
             (_, _, Some((_, ending))) => ending.said += &format!("{} ", line.trim()),
@@ -182,7 +182,7 @@ mod tests {
         let cases = endings(SAID);
         assert_eq!(cases.len(), 3);
         assert_eq!((cases[1].0.as_str(), cases[1].1.word.as_str()), ("link::b", "skipped"));
-        assert!(cases[1].1.says(NOT_ALLOWED) && cases[2].1.says("assertion"));
+        assert!(cases[1].1.contains(NOT_ALLOWED) && cases[2].1.contains("assertion"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use rustix::io::Errno;
 
-use crate::{cases::Outcome, stage::Stage};
+use crate::{cases::Outcome, stage::TestCluster};
 
 pub use owners::{group, user};
 
@@ -29,7 +29,7 @@ const AHEAD: u64 = MIB;
 const HEARD_MAX: Duration = Duration::from_secs(30);
 
 /// The case.
-pub fn directory(stage: &Stage) -> Result<Outcome> {
+pub fn directory(stage: &TestCluster) -> Result<Outcome> {
     let dirs = stage.dirs("quota")?;
     let (here, there) = (&dirs[0], &dirs[dirs.len() - 1]);
     let before = File::create(here.join("before"))?;

@@ -16,14 +16,14 @@ use rustix::fs::{StatVfs, statvfs};
 
 use crate::{
     cases::Outcome,
-    stage::{Stage, until},
-    yard::{OwnCase, Yard},
+    stage::{TestCluster, until},
+    scratch_cluster::{ScratchCase, ScratchCluster},
 };
 
-pub const CASES: &[OwnCase] = &[
-    OwnCase { name: "space::statvfs_and_df_report_the_free_space", run: reported },
-    OwnCase { name: "space::a_full_disk_is_enospc_and_keeps_what_was_synced", run: full::full },
-    OwnCase {
+pub const CASES: &[ScratchCase] = &[
+    ScratchCase { name: "space::statvfs_and_df_report_the_free_space", run: reported },
+    ScratchCase { name: "space::a_full_disk_is_enospc_and_keeps_what_was_synced", run: full::full },
+    ScratchCase {
         name: "space::a_full_disk_of_the_metadata_server_is_enospc_and_keeps_every_name",
         run: metadata::full,
     },
@@ -40,7 +40,7 @@ const BESIDE_MAX: u64 = 1 << 20;
 /// removed objects are deleted in the background.
 const OLD_MAX: Duration = Duration::from_secs(30);
 
-fn reported(yard: &Yard) -> Result<Outcome> {
+fn reported(yard: &ScratchCluster) -> Result<Outcome> {
     let stage = match yard.on_disks(2)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -71,7 +71,7 @@ fn reported(yard: &Yard) -> Result<Outcome> {
 }
 
 /// Constant values: units, limits, the sum of the disks; and the output of `df`.
-fn is_sound(dir: &Path, stage: &Stage) -> Result<()> {
+fn is_sound(dir: &Path, stage: &TestCluster) -> Result<()> {
     until("every daemon has reported its free space", OLD_MAX, || {
         Ok(total(&statvfs(dir)?) == of_disks(stage)?.0)
     })?;
@@ -120,7 +120,7 @@ fn available(dir: &Path) -> Result<u64> {
 }
 
 /// Total and available space of the I/O daemons' disks together.
-fn of_disks(stage: &Stage) -> Result<(u64, u64)> {
+fn of_disks(stage: &TestCluster) -> Result<(u64, u64)> {
     stage.data_disks().iter().try_fold((0, 0), |sum, disk| {
         let room = statvfs(disk.point())?;
         Ok((sum.0 + total(&room), sum.1 + room.f_bavail * room.f_frsize))

@@ -12,13 +12,13 @@ use clap::Args;
 
 use crate::{
     append,
-    cases::{self, Case, Counts, Ground, Outcome},
-    consistency, crowd,
+    cases::{self, Case, Counts, TestDirs, Outcome},
+    consistency, huge_directory,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
     in_use, locks, mapped, pjdfstest, power, programs, quota, space,
-    stage::{Stage, kill, mount::Mount},
-    yard::{self, OwnCase, Yard},
+    stage::{TestCluster, kill, mount::Mount},
+    scratch_cluster::{self, ScratchCase, ScratchCluster},
 };
 
 /// Operations of fsx on one mount.
@@ -37,7 +37,7 @@ const KILLS_FULL: u64 = 100;
 const KILLS_PER_STAGE: u64 = 10;
 
 /// Cases that start their own cluster.
-const OWN: &[&[OwnCase]] = &[space::CASES, power::CASES, crowd::CASES, mapped::OWN];
+const OWN: &[&[ScratchCase]] = &[space::CASES, power::CASES, huge_directory::CASES, mapped::OWN];
 
 /// `braid-mount-test suite`.
 #[derive(Args, Clone, Debug)]
@@ -78,8 +78,8 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     let dir = dir.join(format!("braid-mt-{}", std::process::id()));
     on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
     let yard =
-        Yard { braid: braid.clone(), dir: dir.join("own"), full: args.full, seed: args.seed };
-    OWN.iter().try_for_each(|group| yard::run(group, &args.only, &yard, &mut counts))?;
+        ScratchCluster { braid: braid.clone(), dir: dir.join("own"), full: args.full, seed: args.seed };
+    OWN.iter().try_for_each(|group| scratch_cluster::run(group, &args.only, &yard, &mut counts))?;
     if args.wants("kill") {
         kills(args, &braid, &dir, &mut counts)?;
     }
@@ -114,7 +114,7 @@ impl SuiteArgs {
 }
 
 fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
-    let mut stage = Stage::start(braid, dir, 2).context("start a cluster and mount it twice")?;
+    let mut stage = TestCluster::start(braid, dir, 2).context("start a cluster and mount it twice")?;
     if args.wants("fsx") {
         note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1));
         note(counts, "fsx::two_mounts", || fsx_on(args, &stage, 2));
@@ -122,7 +122,7 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     if args.wants("history") {
         note(counts, "history::two_mounts", || history_on(args, &stage));
     }
-    let ground = Ground { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
+    let ground = TestDirs { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
     for group in [locks::CASES, append::CASES, mapped::CASES, in_use::CASES, programs::CASES] {
         run_group(args, group, &ground, counts);
     }
@@ -154,7 +154,7 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     Ok(())
 }
 
-fn run_group(args: &SuiteArgs, group: &[Case], ground: &Ground, counts: &mut Counts) {
+fn run_group(args: &SuiteArgs, group: &[Case], ground: &TestDirs, counts: &mut Counts) {
     let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
     let whole = args.only.iter().any(|word| word == of_group);
     cases::run(group, if whole { &[] } else { &args.only }, ground, counts);
@@ -164,15 +164,15 @@ fn run_group(args: &SuiteArgs, group: &[Case], ground: &Ground, counts: &mut Cou
 fn on_weak_mounts(
     args: &SuiteArgs,
     braid: &Braid,
-    stage: &Stage,
+    stage: &TestCluster,
     counts: &mut Counts,
 ) -> Result<()> {
     let mounted = consistency::OPTIONS.iter().enumerate();
-    let mounted = mounted.map(|(at, option)| stage.another(braid, &format!("w{at}"), &[option]));
+    let mounted = mounted.map(|(at, option)| stage.mount_again(braid, &format!("w{at}"), &[option]));
     let mut mounts: Vec<Mount> = mounted.collect::<Result<_>>()?;
     let dirs: Vec<PathBuf> = mounts.iter().map(|mount| mount.point().join("consistency")).collect();
     std::fs::create_dir_all(&dirs[0])?;
-    run_group(args, consistency::CASES, &Ground { dirs, full: args.full, seed: args.seed }, counts);
+    run_group(args, consistency::CASES, &TestDirs { dirs, full: args.full, seed: args.seed }, counts);
     mounts.iter_mut().try_for_each(|mount| mount.stop().map(drop))
 }
 
@@ -182,7 +182,7 @@ fn note(counts: &mut Counts, name: &str, case: impl FnOnce() -> Result<Outcome>)
     counts.note(name, outcome, started.elapsed());
 }
 
-fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
+fn fsx_on(args: &SuiteArgs, stage: &TestCluster, mounts: usize) -> Result<Outcome> {
     let short = if mounts == 1 { FSX_OPS } else { FSX_OPS_TWO };
     let ops = args.ops.unwrap_or(args.size(short, FSX_OPS_FULL));
     let mut dirs = stage.dirs("fsx")?;
@@ -196,7 +196,7 @@ fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
     )))
 }
 
-fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {
+fn history_on(args: &SuiteArgs, stage: &TestCluster) -> Result<Outcome> {
     let rounds = args.size(ROUNDS, ROUNDS_FULL);
     let history = HistoryArgs::of(stage.dirs("history")?, args.seed, rounds);
     let played = history::run(&history)?;
@@ -207,7 +207,7 @@ fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {
     )))
 }
 
-fn conformance(args: &SuiteArgs, stage: &Stage, counts: &mut Counts) -> Result<()> {
+fn conformance(args: &SuiteArgs, stage: &TestCluster, counts: &mut Counts) -> Result<()> {
     let Some(program) = &args.pjdfstest else {
         counts.note(
             "pjdfstest",
@@ -230,7 +230,7 @@ fn conformance(args: &SuiteArgs, stage: &Stage, counts: &mut Counts) -> Result<(
     Ok(())
 }
 
-fn stops(stage: &mut Stage) -> Result<Outcome> {
+fn stops(stage: &mut TestCluster) -> Result<Outcome> {
     let mut words = Vec::new();
     for mount in &mut stage.mounts {
         let took = mount.stop().with_context(|| mount.point().display().to_string())?;
@@ -243,7 +243,7 @@ fn kills(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Re
     let rounds = args.kills.unwrap_or(args.size(KILLS, KILLS_FULL));
     let mut done = 0;
     while done < rounds {
-        let mut stage = Stage::start(braid, &dir.join(format!("kill{done}")), 2)?;
+        let mut stage = TestCluster::start(braid, &dir.join(format!("kill{done}")), 2)?;
         let mut failed = false;
         let last = rounds.min(done + KILLS_PER_STAGE);
         while done < last && !failed {

@@ -11,7 +11,7 @@ use braid_types::Random;
 
 use crate::{
     append,
-    locks::calls::{Mode, Space, in_the_way, lock},
+    locks::calls::{Mode, Space, conflicting_lock, lock},
 };
 
 /// An actor with its open files.
@@ -77,7 +77,7 @@ impl Actor {
             }
             ["who", file, start, length] => {
                 let found =
-                    in_the_way(self.file(file)?, Mode::Alone, start.parse()?, length.parse()?)?;
+                    conflicting_lock(self.file(file)?, Mode::Alone, start.parse()?, length.parse()?)?;
                 Ok(found.map_or("nobody".to_owned(), |process| process.to_string()))
             }
             ["count", file, space, times] => self.count(file, space.parse()?, times.parse()?),

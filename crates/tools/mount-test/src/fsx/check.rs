@@ -12,7 +12,7 @@ use super::{
 
 /// A deviation from the image.
 #[derive(Debug)]
-pub enum Wrong {
+pub enum Mismatch {
     /// The operation failed.
     Failed(std::io::Error),
     /// Bytes differ.
@@ -23,13 +23,13 @@ pub enum Wrong {
     DataInHole { from: u64, to: u64, at: u64 },
 }
 
-impl From<std::io::Error> for Wrong {
+impl From<std::io::Error> for Mismatch {
     fn from(error: std::io::Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Mismatch {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => write!(out, "failed: {error}"),
@@ -58,7 +58,7 @@ pub fn perform(
     image: &mut Image,
     number: u64,
     operation: &Operation,
-) -> Result<(), Wrong> {
+) -> Result<(), Mismatch> {
     let bytes = contents(number, operation.written());
     let subject = &mut subjects[at];
     match *operation {
@@ -142,41 +142,41 @@ fn grow(image: &mut Image, number: u64, end: u64, keep_size: bool) {
 }
 
 /// A read returned what the image has there, and as much of it.
-fn same(image: &Image, offset: u64, length: u64, found: &[u8]) -> Result<(), Wrong> {
+fn same(image: &Image, offset: u64, length: u64, found: &[u8]) -> Result<(), Mismatch> {
     if let Some(difference) = image.compare(offset, found) {
-        return Err(Wrong::Bytes(difference));
+        return Err(Mismatch::Bytes(difference));
     }
     let wanted = image.part(offset, length).len() as u64;
     number("bytes read", wanted, Some(found.len() as u64))
 }
 
 /// The whole file is as in the image, through this path.
-pub fn whole(subject: &Subject, image: &Image) -> Result<(), Wrong> {
+pub fn whole(subject: &Subject, image: &Image) -> Result<(), Mismatch> {
     length_is(subject, image)?;
     same(image, 0, image.length() + 1, &subject.read(0, image.length() + 1)?)
 }
 
-fn length_is(subject: &Subject, image: &Image) -> Result<(), Wrong> {
+fn length_is(subject: &Subject, image: &Image) -> Result<(), Mismatch> {
     number("length by fstat", image.length(), Some(subject.length()?))
 }
 
-fn number(what: &'static str, wanted: u64, found: Option<u64>) -> Result<(), Wrong> {
-    if found == Some(wanted) { Ok(()) } else { Err(Wrong::Number { what, wanted, found }) }
+fn number(what: &'static str, wanted: u64, found: Option<u64>) -> Result<(), Mismatch> {
+    if found == Some(wanted) { Ok(()) } else { Err(Mismatch::Number { what, wanted, found }) }
 }
 
 /// Between `offset` and the next data there are only zeros.
-fn seek_data(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong> {
+fn seek_data(subject: &Subject, image: &Image, offset: u64) -> Result<(), Mismatch> {
     let found = subject.seek_data(offset)?;
     match found {
         Some(at) if at < offset || at >= image.length() => {
-            Err(Wrong::Number { what: "SEEK_DATA, at least", wanted: offset, found })
+            Err(Mismatch::Number { what: "SEEK_DATA, at least", wanted: offset, found })
         }
         _ => only_zeros(image, offset, found.unwrap_or(image.length())),
     }
 }
 
 /// A hole begins at or behind `offset`, the last one at the end, and contains only zeros.
-fn seek_hole(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong> {
+fn seek_hole(subject: &Subject, image: &Image, offset: u64) -> Result<(), Mismatch> {
     let found = subject.seek_hole(offset)?;
     match found {
         None if offset >= image.length() => Ok(()),
@@ -184,14 +184,14 @@ fn seek_hole(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong>
             let end = if hole < image.length() { subject.seek_data(hole)? } else { None };
             only_zeros(image, hole, end.unwrap_or(image.length()))
         }
-        _ => Err(Wrong::Number { what: "SEEK_HOLE, at most", wanted: image.length(), found }),
+        _ => Err(Mismatch::Number { what: "SEEK_HOLE, at most", wanted: image.length(), found }),
     }
 }
 
-fn only_zeros(image: &Image, from: u64, to: u64) -> Result<(), Wrong> {
+fn only_zeros(image: &Image, from: u64, to: u64) -> Result<(), Mismatch> {
     let part = image.part(from, to.saturating_sub(from));
     match part.iter().position(|byte| *byte != 0) {
-        Some(at) => Err(Wrong::DataInHole { from, to, at: from + at as u64 }),
+        Some(at) => Err(Mismatch::DataInHole { from, to, at: from + at as u64 }),
         None => Ok(()),
     }
 }

@@ -33,7 +33,7 @@ use braid_types::Random;
 use clap::Args;
 
 use self::{
-    check::Wrong,
+    check::Mismatch,
     image::Image,
     operation::{Limits, Operation},
     subject::Subject,
@@ -93,14 +93,14 @@ impl FsxArgs {
 
 /// The result of a run.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct FsxSummary {
     daemons: Option<usize>,
     counts: BTreeMap<&'static str, u64>,
     refused: BTreeMap<&'static str, u64>,
     times: BTreeMap<&'static str, Duration>,
 }
 
-impl Done {
+impl FsxSummary {
     /// The number of I/O daemons that hold the file; `None` on other file systems.
     pub fn daemons(&self) -> Option<usize> {
         self.daemons
@@ -138,7 +138,7 @@ fn table(counts: &BTreeMap<&str, u64>) -> String {
 }
 
 /// Runs all operations, or stops at the first failure.
-pub fn run(args: &FsxArgs) -> Result<Done> {
+pub fn run(args: &FsxArgs) -> Result<FsxSummary> {
     ensure!(
         args.length >= args.range && args.range >= 1 << 12,
         "--length must be >= --range, and that >= 4096"
@@ -161,7 +161,7 @@ struct Exerciser<'a> {
     random: Random,
     number: u64,
     last: VecDeque<String>,
-    done: Done,
+    done: FsxSummary,
 }
 
 impl<'a> Exerciser<'a> {
@@ -174,7 +174,7 @@ impl<'a> Exerciser<'a> {
             std::fs::remove_file(&paths[0])?;
         }
         OpenOptions::new().write(true).create_new(true).open(&paths[0])?;
-        let done = Done { daemons: spread::daemons(&paths[0])?, ..Done::default() };
+        let done = FsxSummary { daemons: spread::daemons(&paths[0])?, ..FsxSummary::default() };
         let subjects: std::io::Result<_> =
             paths.iter().map(|path| Subject::open(path.clone(), args.length)).collect();
         let subjects = subjects.with_context(|| format!("open {name} through every path"))?;
@@ -218,12 +218,12 @@ impl<'a> Exerciser<'a> {
         }
     }
 
-    fn settle_others(&mut self, at: usize) -> Result<(), Wrong> {
+    fn settle_others(&mut self, at: usize) -> Result<(), Mismatch> {
         let others = self.subjects.iter_mut().enumerate().filter(|(other, _)| *other != at);
         Ok(others.map(|(_, subject)| subject).try_for_each(Subject::settle)?)
     }
 
-    fn perform(&mut self, at: usize, operation: &Operation) -> Result<(), Wrong> {
+    fn perform(&mut self, at: usize, operation: &Operation) -> Result<(), Mismatch> {
         match operation {
             // The other path takes part too.
             Operation::CopyRange { .. } => {
@@ -240,7 +240,7 @@ impl<'a> Exerciser<'a> {
             check::perform(&mut self.subjects, at, &mut self.image, self.number, operation);
         *self.done.times.entry(operation.word()).or_default() += started.elapsed();
         match outcome {
-            Err(Wrong::Failed(error)) if subject::is_refusal(&error) => {
+            Err(Mismatch::Failed(error)) if subject::is_refusal(&error) => {
                 *self.done.refused.entry(operation.word()).or_default() += 1;
                 Ok(())
             }
@@ -254,7 +254,7 @@ impl<'a> Exerciser<'a> {
     /// Linux does not ask for a file's length before it copies a range or maps a page: it uses the
     /// length that it knows. A program that needs the current length must query it before
     /// (docs/consistency.md).
-    fn tell_the_kernel_the_length(&self, at: usize) -> Result<(), Wrong> {
+    fn tell_the_kernel_the_length(&self, at: usize) -> Result<(), Mismatch> {
         if self.subjects.len() > 1 {
             self.subjects[at].length()?;
         }
@@ -270,7 +270,7 @@ impl<'a> Exerciser<'a> {
         Ok(())
     }
 
-    fn report(&self, at: usize, wrong: &Wrong) -> anyhow::Error {
+    fn report(&self, at: usize, wrong: &Mismatch) -> anyhow::Error {
         let last: Vec<&str> = self.last.iter().map(String::as_str).collect();
         let path = self.paths[at].display();
         anyhow::anyhow!(

@@ -16,14 +16,14 @@ use crate::mapping::Mapping;
 #[derive(Debug)]
 pub struct Subject {
     path: PathBuf,
-    open: Open,
+    open: OpenFile,
     length_max: u64,
     /// Written through the mapping and not synced yet: other paths need not see it.
     unsynced: bool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenFile {
     file: File,
     append: File,
     /// `None` where the file system refuses O_DIRECT.
@@ -32,7 +32,7 @@ struct Open {
     mapping: Option<Mapping>,
 }
 
-impl Open {
+impl OpenFile {
     fn new(path: &Path, length_max: u64) -> Result<Self> {
         let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
         let file = open(0)?;
@@ -73,7 +73,7 @@ fn refused() -> Error {
 impl Subject {
     /// Opens the file, which exists and will not grow beyond `length_max`.
     pub fn open(path: PathBuf, length_max: u64) -> Result<Self> {
-        let open = Open::new(&path, length_max)?;
+        let open = OpenFile::new(&path, length_max)?;
         Ok(Self { path, open, length_max, unsynced: false })
     }
 
@@ -81,7 +81,7 @@ impl Subject {
     pub fn reopen(&mut self) -> Result<()> {
         // The old descriptors are closed only after the new ones are open: the last close writes
         // back.
-        self.open = Open::new(&self.path, self.length_max)?;
+        self.open = OpenFile::new(&self.path, self.length_max)?;
         self.unsynced = false;
         Ok(())
     }

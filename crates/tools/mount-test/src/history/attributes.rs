@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
-use super::{order::Timed, player::Player, register::Call};
+use super::{linearizability::TimedCall, test_thread::TestThread, register::Call};
 
 /// Number of registers of one file.
 pub const KINDS: usize = 3;
@@ -30,7 +30,7 @@ pub fn initial(path: &Path) -> Result<[u64; KINDS]> {
 }
 
 /// Makes one of the calls.
-pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+pub fn play(player: &mut TestThread, file: usize, out: &mut Vec<TimedCall<Call>>) {
     let kind = player.random.below(KINDS as u64) as usize;
     if player.random.below(2) == 0 {
         set(player, file, kind, out)
@@ -39,7 +39,7 @@ pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     }
 }
 
-fn set(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<Call>>) {
+fn set(player: &mut TestThread, file: usize, kind: usize, out: &mut Vec<TimedCall<Call>>) {
     let path = player.dir.join(name(file));
     let value = match kind {
         0 => player.random.below(0o1000),
@@ -60,7 +60,7 @@ fn set(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<Call>>
 }
 
 /// Reads one of the registers.
-pub fn look(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<Call>>) {
+pub fn look(player: &mut TestThread, file: usize, kind: usize, out: &mut Vec<TimedCall<Call>>) {
     let path = player.dir.join(name(file));
     let get = || match kind {
         0 => std::fs::metadata(&path).map(|found| u64::from(found.mode() & 0o7777)),
@@ -70,7 +70,7 @@ pub fn look(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<C
     let ended = player.call("read an attribute", get);
     match &ended.result {
         Ok(found) => {
-            let found = player.planted(format!("attribute {file} {kind}"), vec![*found])[0];
+            let found = player.with_planted_fault(format!("attribute {file} {kind}"), vec![*found])[0];
             out.push(ended.timed(player, file * KINDS + kind, Call::Read(found), true));
         }
         Err(error) => player.failed("read an attribute", error),

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, io::Result};
 
-use super::{names, order::Timed, player::Player};
+use super::{names, linearizability::TimedCall, test_thread::TestThread};
 
 /// Names in each directory that no thread changes.
 pub const BYSTANDERS: usize = 30;
@@ -21,7 +21,7 @@ pub fn bystander(dir: usize, at: usize) -> String {
 }
 
 /// Lists one of the two directories.
-pub fn play(player: &mut Player, dir: usize, out: &mut Vec<Timed<Listing>>) {
+pub fn play(player: &mut TestThread, dir: usize, out: &mut Vec<TimedCall<Listing>>) {
     let path = player.dir.join(format!("d{dir}"));
     let list = || -> Result<Vec<String>> {
         std::fs::read_dir(&path)?
@@ -46,8 +46,8 @@ struct Change {
 
 /// Checks each listing against the changes of names.
 pub fn judge(
-    listings: &[Timed<Listing>],
-    calls: &[Timed<names::Call>],
+    listings: &[TimedCall<Listing>],
+    calls: &[TimedCall<names::Call>],
     cells: usize,
 ) -> Vec<String> {
     let mut changes: HashMap<(usize, usize), Vec<Change>> = HashMap::new();
@@ -61,7 +61,7 @@ pub fn judge(
 }
 
 fn judge_one(
-    listing: &Timed<Listing>,
+    listing: &TimedCall<Listing>,
     changes: &HashMap<(usize, usize), Vec<Change>>,
     cells: usize,
 ) -> Vec<String> {
@@ -79,7 +79,7 @@ fn judge_one(
     of_dir.filter_map(|(name, present)| wrong(listing, &name, present)).collect()
 }
 
-fn wrong(listing: &Timed<Listing>, name: &str, present: bool) -> Option<String> {
+fn wrong(listing: &TimedCall<Listing>, name: &str, present: bool) -> Option<String> {
     let times = listing.call.found.iter().filter(|found| *found == name).count();
     let wanted = usize::from(present);
     (times != wanted).then(|| {
@@ -94,7 +94,7 @@ fn wrong(listing: &Timed<Listing>, name: &str, present: bool) -> Option<String> 
 }
 
 /// Whether a name existed (or was absent) during the whole listing; `None` when that is uncertain.
-fn throughout(changes: &[Change], listing: &Timed<Listing>) -> Option<bool> {
+fn throughout(changes: &[Change], listing: &TimedCall<Listing>) -> Option<bool> {
     if changes
         .iter()
         .any(|change| change.invoked <= listing.returned && change.returned >= listing.invoked)
@@ -114,20 +114,20 @@ mod tests {
     use super::*;
     use crate::history::{
         names::{Answer, Call, Entry},
-        order::NEVER,
+        linearizability::NEVER,
     };
 
-    fn call(invoked: u64, returned: u64, call: Call) -> Timed<Call> {
-        Timed { object: 0, thread: 0, invoked, returned, call }
+    fn call(invoked: u64, returned: u64, call: Call) -> TimedCall<Call> {
+        TimedCall { object: 0, thread: 0, invoked, returned, call }
     }
 
-    fn listing(found: &[&str]) -> Timed<Listing> {
+    fn listing(found: &[&str]) -> TimedCall<Listing> {
         let keep = (0..BYSTANDERS).map(|at| format!("keep-{at:03}"));
         let found = keep.chain(found.iter().map(|name| (*name).to_owned())).collect();
-        Timed { object: 0, thread: 1, invoked: 100, returned: 200, call: Listing { dir: 0, found } }
+        TimedCall { object: 0, thread: 1, invoked: 100, returned: 200, call: Listing { dir: 0, found } }
     }
 
-    fn complaints(found: &[&str], calls: &[Timed<Call>]) -> usize {
+    fn complaints(found: &[&str], calls: &[TimedCall<Call>]) -> usize {
         judge(&[listing(found)], calls, 1).len()
     }
 

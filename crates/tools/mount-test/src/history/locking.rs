@@ -3,8 +3,8 @@
 use std::{fs::File, io::Error};
 
 use super::{
-    order::{Specification, Timed},
-    player::Player,
+    linearizability::{Specification, TimedCall},
+    test_thread::TestThread,
 };
 use crate::locks::calls::{Mode, Space, lock};
 
@@ -75,7 +75,7 @@ pub fn name(file: usize) -> String {
 
 /// Makes one of the calls, on the thread's own open file. The file stays open for the round, since
 /// a close would release the locks.
-pub fn play(player: &mut Player, file: usize, open: &File, out: &mut Vec<Timed<Call>>) {
+pub fn play(player: &mut TestThread, file: usize, open: &File, out: &mut Vec<TimedCall<Call>>) {
     let first = player.random.below(BYTES);
     let count = 1 + player.random.below(BYTES - first);
     let mode =
@@ -95,14 +95,14 @@ pub fn play(player: &mut Player, file: usize, open: &File, out: &mut Vec<Timed<C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::order::explain;
+    use crate::history::linearizability::find_order;
 
     fn check(calls: &[(usize, Mode, bool)]) -> bool {
         let call = |owner, mode, had| Call { owner, first: 0, count: 2, mode, had };
         let times = (0..).step_by(2);
-        let timed: Vec<Timed<Call>> = times
+        let timed: Vec<TimedCall<Call>> = times
             .zip(calls)
-            .map(|(at, (owner, mode, had))| Timed {
+            .map(|(at, (owner, mode, had))| TimedCall {
                 object: 0,
                 thread: *owner,
                 invoked: at,
@@ -110,7 +110,7 @@ mod tests {
                 call: call(*owner, *mode, *had),
             })
             .collect();
-        explain::<Locks>(Default::default(), &timed.iter().collect::<Vec<_>>()).is_ok()
+        find_order::<Locks>(Default::default(), &timed.iter().collect::<Vec<_>>()).is_ok()
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use std::{collections::HashMap, io::Write, os::unix::fs::FileExt};
 
 use super::{
-    order::{NEVER, Specification, Timed},
-    player::Player,
+    linearizability::{NEVER, Specification, TimedCall},
+    test_thread::TestThread,
 };
 
 /// The specification: the number of records.
@@ -39,7 +39,7 @@ pub fn name(file: usize) -> String {
 }
 
 /// Makes one of the calls.
-pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+pub fn play(player: &mut TestThread, file: usize, out: &mut Vec<TimedCall<Call>>) {
     match player.random.below(4) {
         0..2 => append(player, file, out),
         2 => length(player, file, false, out),
@@ -47,7 +47,7 @@ pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     }
 }
 
-fn append(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+fn append(player: &mut TestThread, file: usize, out: &mut Vec<TimedCall<Call>>) {
     let tag = player.tag();
     let Some(mut open) = player.file(&name(file), true) else { return };
     let ended = player.call("append", || open.write_all(&tag.to_le_bytes()));
@@ -57,7 +57,7 @@ fn append(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     }
 }
 
-fn length(player: &mut Player, file: usize, by_path: bool, out: &mut Vec<Timed<Call>>) {
+fn length(player: &mut TestThread, file: usize, by_path: bool, out: &mut Vec<TimedCall<Call>>) {
     let path = player.dir.join(name(file));
     let Some(open) = player.file(&name(file), false) else { return };
     let ended = player.call("length of a log", || {
@@ -65,7 +65,7 @@ fn length(player: &mut Player, file: usize, by_path: bool, out: &mut Vec<Timed<C
     });
     match &ended.result {
         Ok(found) => {
-            let found = player.planted(format!("log {file}"), vec![found.len() / 8])[0];
+            let found = player.with_planted_fault(format!("log {file}"), vec![found.len() / 8])[0];
             out.push(ended.timed(player, file, Call::Length(found), true));
         }
         Err(error) => player.failed("length of a log", error),
@@ -73,7 +73,7 @@ fn length(player: &mut Player, file: usize, by_path: bool, out: &mut Vec<Timed<C
 }
 
 /// The tags in the file, at the end.
-pub fn contents(player: &mut Player, file: usize) -> Option<Vec<u64>> {
+pub fn contents(player: &mut TestThread, file: usize) -> Option<Vec<u64>> {
     let open = player.file(&name(file), false)?;
     let read = || {
         let length = open.metadata()?.len();
@@ -91,7 +91,7 @@ pub fn contents(player: &mut Player, file: usize) -> Option<Vec<u64>> {
 
 /// Finds the place of every append. A missing record must have an unknown outcome, and its call is
 /// left out. A duplicate record and an unknown tag are errors.
-pub fn place(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<Vec<Timed<Call>>, String> {
+pub fn place(calls: Vec<TimedCall<Call>>, contents: &[u64]) -> Result<Vec<TimedCall<Call>>, String> {
     let mut places = HashMap::new();
     for (place, tag) in contents.iter().enumerate() {
         if let Some(before) = places.insert(*tag, place as u64) {
@@ -126,15 +126,15 @@ pub fn place(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<Vec<Timed<Call
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::order::explain;
+    use crate::history::linearizability::find_order;
 
-    fn append(invoked: u64, returned: u64, tag: u64) -> Timed<Call> {
-        Timed { object: 0, thread: 0, invoked, returned, call: Call::Append { tag, place: None } }
+    fn append(invoked: u64, returned: u64, tag: u64) -> TimedCall<Call> {
+        TimedCall { object: 0, thread: 0, invoked, returned, call: Call::Append { tag, place: None } }
     }
 
-    fn check(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<(), String> {
+    fn check(calls: Vec<TimedCall<Call>>, contents: &[u64]) -> Result<(), String> {
         let placed = place(calls, contents)?;
-        explain::<Log>(0, &placed.iter().collect::<Vec<_>>()).map_err(|refusal| refusal.to_string())
+        find_order::<Log>(0, &placed.iter().collect::<Vec<_>>()).map_err(|refusal| refusal.to_string())
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_length_from_before_an_append_that_had_returned_has_no_order() {
-        let length = |found| Timed {
+        let length = |found| TimedCall {
             object: 0,
             thread: 1,
             invoked: 20,

@@ -24,19 +24,19 @@ mod listing;
 mod locking;
 mod log;
 mod names;
-pub mod order;
-mod player;
+pub mod linearizability;
+mod test_thread;
 mod register;
 mod round;
 mod small;
-mod words;
+mod file_words;
 
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-pub use self::round::{Options, Played, play_round};
+pub use self::round::{Options, RoundResult, play_round};
 
 /// `braid-mount-test history`.
 #[derive(Args, Clone, Debug)]
@@ -88,7 +88,7 @@ impl HistoryArgs {
 }
 
 /// Runs and checks every round.
-pub fn run(args: &HistoryArgs) -> Result<Played> {
+pub fn run(args: &HistoryArgs) -> Result<RoundResult> {
     let options = Options {
         threads: args.threads,
         calls: args.calls,
@@ -98,7 +98,7 @@ pub fn run(args: &HistoryArgs) -> Result<Played> {
         errors_allowed: false,
         durable: false,
     };
-    let (mut all, mut wrong) = (Played::default(), Vec::new());
+    let (mut all, mut wrong) = (RoundResult::default(), Vec::new());
     for number in 0..args.rounds {
         let seed = args.seed.wrapping_add(number);
         let played = play_round(&args.dirs, seed, &options, || {}, || Ok(()));

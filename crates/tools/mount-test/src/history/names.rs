@@ -20,8 +20,8 @@ use std::{
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
-    order::{Specification, Timed},
-    player::Player,
+    linearizability::{Specification, TimedCall},
+    test_thread::TestThread,
 };
 
 /// Names of a cell: three that are renamed, the link, the directory.
@@ -158,7 +158,7 @@ pub fn changes(call: &Call) -> Vec<(usize, bool)> {
 /// Marks renames whose two names the kernel may have found to be one file. It looks them up at two
 /// moments, and another mount may have moved the file from one to the other between them. Then
 /// `rename` does nothing and reports success without a request; no file system can prevent that.
-pub fn found_apart(calls: &mut [Timed<Call>], mounts: usize) {
+pub fn found_apart(calls: &mut [TimedCall<Call>], mounts: usize) {
     let targets = |call: &Call| match call {
         Call::Rename(_, to, Answer::Done) | Call::RenameNoReplace(_, to, Answer::Done) => vec![*to],
         Call::Exchange(from, to, Answer::Done) => vec![*from, *to],
@@ -189,7 +189,7 @@ pub fn found_apart(calls: &mut [Timed<Call>], mounts: usize) {
 }
 
 /// Makes one of the calls.
-pub fn play(player: &mut Player, cell: usize, anchor_number: u64, out: &mut Vec<Timed<Call>>) {
+pub fn play(player: &mut TestThread, cell: usize, anchor_number: u64, out: &mut Vec<TimedCall<Call>>) {
     let name = player.random.below(RENAMED) as usize;
     let other = (name + 1 + player.random.below(RENAMED - 1) as usize) % RENAMED as usize;
     match player.random.below(20) {
@@ -241,7 +241,7 @@ pub fn play(player: &mut Player, cell: usize, anchor_number: u64, out: &mut Vec<
 }
 
 /// Looks a name up.
-pub fn look(player: &mut Player, cell: usize, name: usize, out: &mut Vec<Timed<Call>>) {
+pub fn look(player: &mut TestThread, cell: usize, name: usize, out: &mut Vec<TimedCall<Call>>) {
     let path = player.dir.join(path(cell, name));
     let ended = player.call("lstat", || std::fs::symlink_metadata(&path));
     let found = match &ended.result {
@@ -249,12 +249,12 @@ pub fn look(player: &mut Player, cell: usize, name: usize, out: &mut Vec<Timed<C
         Err(error) if error.kind() == ErrorKind::NotFound => 0,
         Err(error) => return player.failed("lstat", error),
     };
-    let found = player.planted(format!("name {cell} {name}"), vec![found])[0];
+    let found = player.with_planted_fault(format!("name {cell} {name}"), vec![found])[0];
     let entry = if found == 0 { Entry::Absent } else { Entry::File(found) };
     out.push(ended.timed(player, cell, Call::Lookup(name, entry), true));
 }
 
-fn create(player: &mut Player, cell: usize, name: usize, out: &mut Vec<Timed<Call>>) {
+fn create(player: &mut TestThread, cell: usize, name: usize, out: &mut Vec<TimedCall<Call>>) {
     let path = player.dir.join(path(cell, name));
     let make = || {
         OpenOptions::new()
@@ -267,7 +267,7 @@ fn create(player: &mut Player, cell: usize, name: usize, out: &mut Vec<Timed<Cal
     made(player, cell, name, "create", make, out);
 }
 
-fn create_directory(player: &mut Player, cell: usize, out: &mut Vec<Timed<Call>>) {
+fn create_directory(player: &mut TestThread, cell: usize, out: &mut Vec<TimedCall<Call>>) {
     let path = player.dir.join(path(cell, DIRECTORY));
     // Its number would be read afterwards, when another directory may have the name: it stays
     // unknown.
@@ -276,12 +276,12 @@ fn create_directory(player: &mut Player, cell: usize, out: &mut Vec<Timed<Call>>
 }
 
 fn made(
-    player: &mut Player,
+    player: &mut TestThread,
     cell: usize,
     name: usize,
     what: &str,
     make: impl FnOnce() -> Result<u64>,
-    out: &mut Vec<Timed<Call>>,
+    out: &mut Vec<TimedCall<Call>>,
 ) {
     let maker = player.tag();
     let ended = player.call(what, make);
@@ -308,9 +308,9 @@ fn made(
 }
 
 fn rename_with(
-    player: &mut Player,
+    player: &mut TestThread,
     cell: usize,
-    out: &mut Vec<Timed<Call>>,
+    out: &mut Vec<TimedCall<Call>>,
     from: usize,
     to: usize,
     flags: RenameFlags,
@@ -326,9 +326,9 @@ fn rename_with(
 }
 
 fn change(
-    player: &mut Player,
+    player: &mut TestThread,
     cell: usize,
-    out: &mut Vec<Timed<Call>>,
+    out: &mut Vec<TimedCall<Call>>,
     make: impl FnOnce(&dyn Fn(usize) -> std::path::PathBuf) -> Result<()>,
     call: impl Fn(Answer) -> Call,
 ) {
@@ -351,13 +351,13 @@ fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::order::{NEVER, explain};
+    use crate::history::linearizability::{NEVER, find_order};
 
     fn check(calls: Vec<(u64, u64, Call)>) -> bool {
         let timed =
-            |(invoked, returned, call)| Timed { object: 0, thread: 0, invoked, returned, call };
-        let calls: Vec<Timed<Call>> = calls.into_iter().map(timed).collect();
-        explain::<Names>([Entry::Absent; NAMES], &calls.iter().collect::<Vec<_>>()).is_ok()
+            |(invoked, returned, call)| TimedCall { object: 0, thread: 0, invoked, returned, call };
+        let calls: Vec<TimedCall<Call>> = calls.into_iter().map(timed).collect();
+        find_order::<Names>([Entry::Absent; NAMES], &calls.iter().collect::<Vec<_>>()).is_ok()
     }
 
     #[test]
@@ -379,24 +379,24 @@ mod tests {
 
     #[test]
     fn two_mounts_may_both_have_renamed_but_only_at_the_same_time() {
-        let rename = |thread, invoked| Timed {
+        let rename = |thread, invoked| TimedCall {
             object: 0,
             thread,
             invoked,
             returned: invoked + 5,
             call: Call::Rename(0, 1, Answer::Done),
         };
-        let made = Timed {
+        let made = TimedCall {
             object: 0,
             thread: 0,
             invoked: 0,
             returned: 1,
             call: Call::Create(0, Ok(Entry::File(7))),
         };
-        let judge = |second: Timed<Call>| {
+        let judge = |second: TimedCall<Call>| {
             let mut calls = vec![made.clone(), rename(0, 2), second];
             found_apart(&mut calls, 2);
-            explain::<Names>([Entry::Absent; NAMES], &calls.iter().collect::<Vec<_>>()).is_ok()
+            find_order::<Names>([Entry::Absent; NAMES], &calls.iter().collect::<Vec<_>>()).is_ok()
         };
         assert!(
             judge(rename(1, 4)),

@@ -1,6 +1,6 @@
 //! An object that contains one number: a word of a file, a mode, a time, the value of an attribute.
 
-use super::order::Specification;
+use super::linearizability::Specification;
 
 /// The specification.
 pub struct Register;

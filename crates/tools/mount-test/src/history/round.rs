@@ -16,10 +16,10 @@ use braid_types::Random;
 
 use super::{
     attributes, listing, locking, log, names,
-    order::{Specification, Timed, explain},
-    player::{Clock, Player, Watched},
+    linearizability::{Specification, TimedCall, find_order},
+    test_thread::{Clock, TestThread, CallInProgress},
     register::{self, Register},
-    small, words,
+    small, file_words,
 };
 
 /// Objects of each kind: few, so that threads conflict.
@@ -53,13 +53,13 @@ pub struct Options {
 
 /// The result of a round.
 #[derive(Default, Debug)]
-pub struct Played {
+pub struct RoundResult {
     pub calls: u64,
     pub longest: Duration,
     pub errors: BTreeMap<String, u64>,
 }
 
-impl Played {
+impl RoundResult {
     /// Adds another result.
     pub fn absorb(&mut self, other: Self) {
         self.calls += other.calls;
@@ -70,7 +70,7 @@ impl Played {
             .for_each(|(error, count)| *self.errors.entry(error).or_default() += count);
     }
 
-    fn take(&mut self, player: &mut Player) {
+    fn take(&mut self, player: &mut TestThread) {
         self.absorb(Self {
             calls: player.calls,
             longest: player.longest,
@@ -82,13 +82,13 @@ impl Played {
 /// All recorded calls.
 #[derive(Default)]
 struct Record {
-    words: Vec<Timed<register::Call>>,
-    small: Vec<Timed<small::Call>>,
-    names: Vec<Timed<names::Call>>,
-    logs: Vec<Timed<log::Call>>,
-    locks: Vec<Timed<locking::Call>>,
-    attributes: Vec<Timed<register::Call>>,
-    listings: Vec<Timed<listing::Listing>>,
+    words: Vec<TimedCall<register::Call>>,
+    small: Vec<TimedCall<small::Call>>,
+    names: Vec<TimedCall<names::Call>>,
+    logs: Vec<TimedCall<log::Call>>,
+    locks: Vec<TimedCall<locking::Call>>,
+    attributes: Vec<TimedCall<register::Call>>,
+    listings: Vec<TimedCall<listing::Listing>>,
 }
 
 impl Record {
@@ -106,7 +106,7 @@ impl Record {
 /// The initial state of the objects.
 #[derive(Clone, Debug)]
 struct Objects {
-    places: [words::Place; WORD_FILES],
+    places: [file_words::WordSet; WORD_FILES],
     anchors: [u64; CELLS],
     attributes: [u64; attributes::KINDS],
 }
@@ -119,12 +119,12 @@ pub fn play_round(
     options: &Options,
     begin: impl FnOnce(),
     settle: impl FnOnce() -> Result<()>,
-) -> Result<Played> {
+) -> Result<RoundResult> {
     let name = format!("history-{seed}");
     let dirs: Vec<PathBuf> = dirs.iter().map(|dir| dir.join(&name)).collect();
     let objects = Arc::new(prepare(&dirs[0], options).context("create the objects of a round")?);
     let clock = Arc::new(Clock::new());
-    let (mut record, mut played) = (Record::default(), Played::default());
+    let (mut record, mut played) = (Record::default(), RoundResult::default());
     begin();
     let outcome = let_loose(&dirs, seed, options, &objects, &clock);
     settle().context("after the threads ended")?;
@@ -148,11 +148,11 @@ pub fn play_round(
 
 fn prepare(dir: &Path, options: &Options) -> Result<Objects> {
     fs::create_dir(dir)?;
-    let places = std::array::from_fn(|file| words::Place {
+    let places = std::array::from_fn(|file| file_words::WordSet {
         stripe: if file % 2 == 0 { options.stripe } else { 0 },
     });
     for (file, place) in places.iter().enumerate() {
-        File::create(dir.join(words::name(file)))?.set_len(place.length())?;
+        File::create(dir.join(file_words::name(file)))?.set_len(place.length())?;
     }
     for half in 0..2 {
         fs::create_dir(dir.join(format!("d{half}")))?;
@@ -174,7 +174,7 @@ fn prepare(dir: &Path, options: &Options) -> Result<Objects> {
 
 /// A thread that has ended, its record, and its locks: they are released with the file, which
 /// outlives all threads.
-type Part = (Player, Record, Option<File>);
+type Part = (TestThread, Record, Option<File>);
 
 /// Runs the threads to their ends, or reports the call that hangs.
 fn let_loose(
@@ -189,7 +189,7 @@ fn let_loose(
     for thread in 0..options.threads {
         let random = Random::new(seed.wrapping_mul(0x1000).wrapping_add(thread as u64));
         let dir = dirs[thread % dirs.len()].clone();
-        let mut player = Player::new(thread, dir, random, Arc::clone(clock));
+        let mut player = TestThread::new(thread, dir, random, Arc::clone(clock));
         (player.plant, player.durable) = (options.plant, options.durable);
         let (watched, objects, start) =
             (Arc::clone(&player.watched), Arc::clone(objects), Arc::clone(&start));
@@ -201,7 +201,7 @@ fn let_loose(
 }
 
 fn join(
-    mut threads: Vec<(Arc<Watched>, JoinHandle<Part>)>,
+    mut threads: Vec<(Arc<CallInProgress>, JoinHandle<Part>)>,
     limit: Duration,
     clock: &Clock,
 ) -> Result<Vec<Part>> {
@@ -213,7 +213,7 @@ fn join(
         }
         let (done, left) = threads.into_iter().partition(|(_, thread)| thread.is_finished());
         threads = left;
-        let done: Vec<(Arc<Watched>, JoinHandle<Part>)> = done;
+        let done: Vec<(Arc<CallInProgress>, JoinHandle<Part>)> = done;
         for (_, thread) in done {
             parts
                 .push(thread.join().map_err(|_| anyhow::anyhow!("a thread of the test panicked"))?);
@@ -223,7 +223,7 @@ fn join(
     Ok(parts)
 }
 
-fn play(mut player: Player, objects: &Objects, options: &Options, start: &Barrier) -> Part {
+fn play(mut player: TestThread, objects: &Objects, options: &Options, start: &Barrier) -> Part {
     let (calls, errors_allowed) = (options.calls, options.errors_allowed);
     let mut record = Record::default();
     // Open for the whole round, since a close would release its locks. The locks of a killed client
@@ -244,11 +244,11 @@ fn play(mut player: Player, objects: &Objects, options: &Options, start: &Barrie
     (player, record, locks)
 }
 
-fn one_call(player: &mut Player, objects: &Objects, locks: Option<&File>, record: &mut Record) {
+fn one_call(player: &mut TestThread, objects: &Objects, locks: Option<&File>, record: &mut Record) {
     match player.random.below(100) {
         0..35 => {
             let file = player.random.below(WORD_FILES as u64) as usize;
-            words::play(player, file, objects.places[file], &mut record.words);
+            file_words::play(player, file, objects.places[file], &mut record.words);
         }
         35..52 => {
             let file = player.random.below(SMALL_FILES as u64) as usize;
@@ -291,13 +291,13 @@ fn look_by_all(
     objects: &Objects,
     clock: &Arc<Clock>,
     record: &mut Record,
-    played: &mut Played,
+    played: &mut RoundResult,
 ) -> Result<(Vec<u64>, Vec<String>)> {
     let mut seen: Option<(Vec<u64>, Vec<String>)> = None;
     let mut wrong: Vec<String> = Vec::new();
     for (at, dir) in dirs.iter().enumerate() {
         let mut player =
-            Player::new(options.threads + at, dir.clone(), Random::new(0), Arc::clone(clock));
+            TestThread::new(options.threads + at, dir.clone(), Random::new(0), Arc::clone(clock));
         look(&mut player, objects, record);
         ensure!(
             player.errors.is_empty(),
@@ -324,9 +324,9 @@ fn look_by_all(
     Ok((seen.context("no mount")?.0, wrong))
 }
 
-fn look(player: &mut Player, objects: &Objects, record: &mut Record) {
+fn look(player: &mut TestThread, objects: &Objects, record: &mut Record) {
     (0..WORD_FILES)
-        .for_each(|file| words::look(player, file, objects.places[file], &mut record.words));
+        .for_each(|file| file_words::look(player, file, objects.places[file], &mut record.words));
     (0..SMALL_FILES).for_each(|file| small::look(player, file, &mut record.small));
     for cell in 0..CELLS {
         (0..names::NAMES).for_each(|name| names::look(player, cell, name, &mut record.names));
@@ -400,13 +400,13 @@ fn judge(
 /// Checks each object of a kind separately.
 fn each<S: Specification>(
     kind: &str,
-    calls: &[Timed<S::Call>],
+    calls: &[TimedCall<S::Call>],
     initial: impl Fn(usize) -> S::State,
 ) -> Vec<String> {
-    let mut objects: BTreeMap<usize, Vec<&Timed<S::Call>>> = BTreeMap::new();
+    let mut objects: BTreeMap<usize, Vec<&TimedCall<S::Call>>> = BTreeMap::new();
     calls.iter().for_each(|call| objects.entry(call.object).or_default().push(call));
     let judged =
-        objects.into_iter().map(|(object, calls)| (object, explain::<S>(initial(object), &calls)));
+        objects.into_iter().map(|(object, calls)| (object, find_order::<S>(initial(object), &calls)));
     judged
         .filter_map(|(object, outcome)| Some(format!("{kind} {object}: {}", outcome.err()?)))
         .collect()

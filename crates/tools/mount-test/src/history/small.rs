@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::{fs::File, io::Write};
 
 use super::{
-    order::{Specification, Timed},
-    player::Player,
+    linearizability::{Specification, TimedCall},
+    test_thread::TestThread,
 };
 
 /// Maximum number of words in the file.
@@ -65,7 +65,7 @@ pub fn name(file: usize) -> String {
 }
 
 /// Makes one of the calls.
-pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+pub fn play(player: &mut TestThread, file: usize, out: &mut Vec<TimedCall<Call>>) {
     let at = player.random.below(WORDS_MAX as u64) as usize;
     match player.random.below(12) {
         0..3 => {
@@ -93,12 +93,12 @@ pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
 }
 
 fn change(
-    player: &mut Player,
+    player: &mut TestThread,
     file: usize,
     call: Call,
     append: bool,
     make: impl Fn(&File) -> std::io::Result<()>,
-    out: &mut Vec<Timed<Call>>,
+    out: &mut Vec<TimedCall<Call>>,
 ) {
     let Some(open) = player.file(&name(file), append) else { return };
     let ended = player.call("change of a small file", || make(&open));
@@ -109,7 +109,7 @@ fn change(
 }
 
 /// Reads the whole file.
-pub fn look(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+pub fn look(player: &mut TestThread, file: usize, out: &mut Vec<TimedCall<Call>>) {
     let Some(open) = player.file(&name(file), false) else { return };
     // Appends make it longer than any write does.
     let mut bytes = vec![0; 1 << 12];
@@ -118,19 +118,19 @@ pub fn look(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
         Ok(done) => {
             let word = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map_or(TORN, u64::from_le_bytes);
             let found = player
-                .planted(format!("small {file}"), bytes[..*done].chunks(8).map(word).collect());
+                .with_planted_fault(format!("small {file}"), bytes[..*done].chunks(8).map(word).collect());
             out.push(ended.timed(player, file, Call::Read(found), true));
         }
         Err(error) => player.failed("read of a small file", error),
     }
 }
 
-fn length(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+fn length(player: &mut TestThread, file: usize, out: &mut Vec<TimedCall<Call>>) {
     let path = player.dir.join(name(file));
     let ended = player.call("stat of a small file", || std::fs::metadata(&path));
     match &ended.result {
         Ok(found) => {
-            let bytes = player.planted(format!("length {file}"), vec![found.len()])[0];
+            let bytes = player.with_planted_fault(format!("length {file}"), vec![found.len()])[0];
             let words = if bytes.is_multiple_of(8) { bytes / 8 } else { TORN };
             out.push(ended.timed(player, file, Call::Length(words), true));
         }

@@ -74,7 +74,7 @@ pub fn lock(
 }
 
 /// The process whose lock conflicts with this one, if any.
-pub fn in_the_way(file: &File, mode: Mode, start: i64, length: i64) -> Result<Option<i32>> {
+pub fn conflicting_lock(file: &File, mode: Mode, start: i64, length: i64) -> Result<Option<i32>> {
     let mut asked = record(mode, start, length);
     // SAFETY: the descriptor is open while `file` lives, and the kernel may fill the record
     // `asked`.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use self::calls::Space;
 use crate::{
     actor::handle::{ANSWER_MAX, Handle},
-    cases::{Case, Ground, Outcome},
+    cases::{Case, TestDirs, Outcome},
 };
 
 /// Increments of the counter under locks of a process, in total.
@@ -44,23 +44,23 @@ pub const CASES: &[Case] = &[
 ];
 
 /// An actor on each of two mounts with the same file open; the file is its number 0.
-fn pair(ground: &Ground, name: &str) -> Result<(Handle, Handle)> {
+fn pair(ground: &TestDirs, name: &str) -> Result<(Handle, Handle)> {
     let (mut one, mut other) = (Handle::start()?, Handle::start()?);
     let file = format!("lock-{name}");
     ensure!(
-        one.open(&ground.here().join(&file))? == "0"
-            && other.open(&ground.there().join(&file))? == "0"
+        one.open(&ground.first().join(&file))? == "0"
+            && other.open(&ground.last().join(&file))? == "0"
     );
     Ok((one, other))
 }
 
-fn counter(ground: &Ground, space: Space, increments: u64) -> Result<Outcome> {
+fn counter(ground: &TestDirs, space: Space, increments: u64) -> Result<Outcome> {
     let name = format!("counter-{}", space.word());
-    std::fs::write(ground.here().join(&name), 0u64.to_le_bytes())?;
+    std::fs::write(ground.first().join(&name), 0u64.to_le_bytes())?;
     let each = increments / COUNTERS as u64;
     let mut actors: Vec<Handle> = (0..COUNTERS).map(|_| Handle::start()).collect::<Result<_>>()?;
     for (at, actor) in actors.iter_mut().enumerate() {
-        actor.open(&ground.turn(at).join(&name))?;
+        actor.open(&ground.dir_of_turn(at).join(&name))?;
     }
     let started = std::time::Instant::now();
     actors
@@ -82,7 +82,7 @@ fn counter(ground: &Ground, space: Space, increments: u64) -> Result<Outcome> {
     )))
 }
 
-fn stands(ground: &Ground) -> Result<Outcome> {
+fn stands(ground: &TestDirs) -> Result<Outcome> {
     for space in [Space::Process, Space::Open, Space::Flock] {
         let (mut one, mut other) = pair(ground, "stands")?;
         ensure!(
@@ -118,7 +118,7 @@ fn stands(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-fn waits(ground: &Ground) -> Result<Outcome> {
+fn waits(ground: &TestDirs) -> Result<Outcome> {
     for space in [Space::Process, Space::Open, Space::Flock] {
         let (mut one, mut other) = pair(ground, "waits")?;
         one.must(&["write", "0", "100", "1"])?;
@@ -136,7 +136,7 @@ fn waits(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-fn deadlock(ground: &Ground) -> Result<Outcome> {
+fn deadlock(ground: &TestDirs) -> Result<Outcome> {
     let (mut one, mut other) = pair(ground, "deadlock")?;
     ensure!(one.try_lock("0", Space::Process, "alone", 0)? == "ok");
     ensure!(other.try_lock("0", Space::Process, "alone", 1)? == "ok");
@@ -167,7 +167,7 @@ fn first_answer(actors: [&Handle; 2]) -> Result<(usize, String)> {
     anyhow::bail!("neither has answered in {} s", ANSWER_MAX.as_secs())
 }
 
-fn interrupted(ground: &Ground) -> Result<Outcome> {
+fn interrupted(ground: &TestDirs) -> Result<Outcome> {
     for space in [Space::Process, Space::Open, Space::Flock] {
         let (mut one, mut other) = pair(ground, "interrupted")?;
         ensure!(one.try_lock("0", space, "alone", 0)? == "ok");
@@ -184,7 +184,7 @@ fn interrupted(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-fn killed_waiting(ground: &Ground) -> Result<Outcome> {
+fn killed_waiting(ground: &TestDirs) -> Result<Outcome> {
     for space in [Space::Process, Space::Open, Space::Flock] {
         let (mut one, mut other) = pair(ground, "killed")?;
         ensure!(one.try_lock("0", space, "alone", 0)? == "ok");
@@ -200,7 +200,7 @@ fn killed_waiting(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-fn killed_holding(ground: &Ground) -> Result<Outcome> {
+fn killed_holding(ground: &TestDirs) -> Result<Outcome> {
     for space in [Space::Process, Space::Open, Space::Flock] {
         let (mut one, mut other) = pair(ground, "holder")?;
         ensure!(one.try_lock("0", space, "alone", 0)? == "ok");
@@ -213,9 +213,9 @@ fn killed_holding(ground: &Ground) -> Result<Outcome> {
 }
 
 /// POSIX: closing any descriptor of the file releases all of its process's locks.
-fn closed(ground: &Ground) -> Result<Outcome> {
+fn closed(ground: &TestDirs) -> Result<Outcome> {
     let (mut one, mut other) = pair(ground, "closed")?;
-    let second = one.open(&ground.here().join("lock-closed"))?;
+    let second = one.open(&ground.first().join("lock-closed"))?;
     ensure!(one.try_lock("0", Space::Process, "alone", 0)? == "ok");
     one.must(&["close", &second])?;
     ensure!(
@@ -223,7 +223,7 @@ fn closed(ground: &Ground) -> Result<Outcome> {
         "a close did not release the lock of the process"
     );
     ensure!(one.try_lock("0", Space::Open, "alone", 1)? == "ok");
-    let second = one.open(&ground.here().join("lock-closed"))?;
+    let second = one.open(&ground.first().join("lock-closed"))?;
     one.must(&["close", &second])?;
     ensure!(
         other.try_lock("0", Space::Open, "alone", 1)? == "EAGAIN",
@@ -237,7 +237,7 @@ fn closed(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-fn spaces(ground: &Ground) -> Result<Outcome> {
+fn spaces(ground: &TestDirs) -> Result<Outcome> {
     let (mut one, mut other) = pair(ground, "spaces")?;
     ensure!(one.try_lock("0", Space::Flock, "alone", 0)? == "ok");
     ensure!(

@@ -6,7 +6,7 @@ use std::{fs::File, os::unix::fs::FileExt, path::Path, thread};
 use anyhow::{Context, Result, ensure};
 
 use super::calls::{Mode, Space, lock};
-use crate::cases::{Ground, Outcome};
+use crate::cases::{TestDirs, Outcome};
 
 /// Longer than several stripes of the default size, and several requests of the kernel.
 const LENGTH: usize = 3 << 20;
@@ -15,11 +15,11 @@ const WRITERS: usize = 4;
 const TURNS: u64 = 25;
 const TURNS_FULL: u64 = 500;
 
-pub(super) fn run(ground: &Ground) -> Result<Outcome> {
+pub(super) fn run(ground: &TestDirs) -> Result<Outcome> {
     let (name, turns) = ("whole", ground.size(TURNS, TURNS_FULL));
-    std::fs::write(ground.here().join(name), vec![0; LENGTH])?;
+    std::fs::write(ground.first().join(name), vec![0; LENGTH])?;
     let writer = |at: usize| {
-        let path = ground.turn(at).join(name);
+        let path = ground.dir_of_turn(at).join(name);
         move || (0..turns).try_for_each(|_| turn(&path))
     };
     thread::scope(|scope| {
@@ -29,7 +29,7 @@ pub(super) fn run(ground: &Ground) -> Result<Outcome> {
             .map(|writer| writer.join().map_err(|_| anyhow::anyhow!("a writer panicked"))?);
         ended.collect::<Result<Vec<()>>>()
     })?;
-    let (last, wanted) = (value(&File::open(ground.there().join(name))?)?, turns * WRITERS as u64);
+    let (last, wanted) = (value(&File::open(ground.last().join(name))?)?, turns * WRITERS as u64);
     ensure!(last == wanted, "{wanted} writes, but the last visible one is number {last}");
     Ok(Outcome::Passed(format!("{wanted} writes of {} MiB", LENGTH >> 20)))
 }

@@ -20,8 +20,8 @@ use braid_types::Random;
 use crate::{
     cases::Outcome,
     programs::{missing, sh},
-    stage::{Stage, until},
-    yard::Yard,
+    stage::{TestCluster, until},
+    scratch_cluster::ScratchCluster,
 };
 
 /// Journal modes, and the setting with which SQLite guarantees that a committed transaction stays.
@@ -40,7 +40,7 @@ const MOMENT_US: u64 = 20_000;
 const LAYOUT: &str = "stripe-size=65536 iod-count=4";
 const BYTES: u32 = 20_000;
 
-pub(super) fn run(yard: &Yard) -> Result<Outcome> {
+pub(super) fn run(yard: &ScratchCluster) -> Result<Outcome> {
     if let Some(skipped) = missing("sqlite3", "sqlite3") {
         return Ok(skipped);
     }
@@ -77,7 +77,7 @@ struct Base {
 }
 
 impl Base {
-    fn create(stage: &Stage, mode: (&'static str, &'static str)) -> Result<Self> {
+    fn create(stage: &TestCluster, mode: (&'static str, &'static str)) -> Result<Self> {
         let (journal, dir) = (mode.0, stage.dirs(mode.0)?.remove(0));
         rustix::fs::setxattr(
             &dir,
@@ -118,7 +118,7 @@ impl Base {
 }
 
 /// Transactions in all databases until the power fails.
-fn lose_power_under(stage: &mut Stage, bases: &mut [Base], random: &mut Random) -> Result<()> {
+fn lose_power_under(stage: &mut TestCluster, bases: &mut [Base], random: &mut Random) -> Result<()> {
     let wanted = random.below(TRANSACTIONS_MAX) + 1;
     let counts: Vec<_> = bases.iter().map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|scope| {

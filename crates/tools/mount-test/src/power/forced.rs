@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::{cases::Outcome, yard::Yard};
+use crate::{cases::Outcome, scratch_cluster::ScratchCluster};
 
 /// Over the stripes of every daemon, and not to the end of one.
 const LENGTH: u64 = 300_000;
@@ -21,41 +21,41 @@ const LOSSES: u8 = 3;
 const LOSSES_FULL: u8 = 30;
 
 /// A change of a file that was written and synced, and the expected content.
-struct Way {
+struct ChangeKind {
     name: &'static str,
     change: fn(&Path, u8) -> Result<()>,
     wanted: fn(u8) -> Vec<u8>,
 }
 
-const WAYS: &[Way] = &[
-    Way { name: "written", change: written, wanted: |number| vec![number; LENGTH as usize] },
-    Way {
+const CHANGE_KINDS: &[ChangeKind] = &[
+    ChangeKind { name: "written", change: written, wanted: |number| vec![number; LENGTH as usize] },
+    ChangeKind {
         name: "written through O_DSYNC",
         change: written_through,
         wanted: |number| vec![number; LENGTH as usize],
     },
-    Way {
+    ChangeKind {
         name: "appended",
         change: appended,
         wanted: |number| [vec![255; LENGTH as usize], vec![number; 1000]].concat(),
     },
-    Way { name: "emptied", change: emptied, wanted: |_| vec![] },
-    Way {
+    ChangeKind { name: "emptied", change: emptied, wanted: |_| vec![] },
+    ChangeKind {
         name: "emptied and written",
         change: emptied_and_written,
         wanted: |number| vec![number; 10],
     },
-    Way { name: "cut", change: cut, wanted: |_| vec![255; 100_000] },
-    Way {
+    ChangeKind { name: "cut", change: cut, wanted: |_| vec![255; 100_000] },
+    ChangeKind {
         name: "made longer",
         change: longer,
         wanted: |_| [vec![255; LENGTH as usize], vec![0; 200_000]].concat(),
     },
-    Way { name: "punched", change: punched, wanted: |_| vec![0; LENGTH as usize] },
-    Way { name: "replaced", change: replaced, wanted: |number| vec![number; 5_000] },
+    ChangeKind { name: "punched", change: punched, wanted: |_| vec![0; LENGTH as usize] },
+    ChangeKind { name: "replaced", change: replaced, wanted: |number| vec![number; 5_000] },
 ];
 
-pub(super) fn there(yard: &Yard) -> Result<Outcome> {
+pub(super) fn there(yard: &ScratchCluster) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -74,7 +74,7 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
         each(|way, file| prepare(&place.join(path(way, file))))?;
         each(|way, file| (way.change)(&place.join(path(way, file)), number))?;
         // An fsync of its directory forces the removal of a name, and the directory's own name.
-        let gone = place.join(path(&WAYS[0], FILES));
+        let gone = place.join(path(&CHANGE_KINDS[0], FILES));
         prepare(&gone)?;
         fs::remove_file(&gone)?;
         File::open(&place)?.sync_all()?;
@@ -83,15 +83,15 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
         ensure!(!gone.exists(), "a name whose removal was forced is there again");
     }
     stage.check()?;
-    Ok(Outcome::Passed(format!("{losses} losses, {} ways, {FILES} files of each", WAYS.len())))
+    Ok(Outcome::Passed(format!("{losses} losses, {} ways, {FILES} files of each", CHANGE_KINDS.len())))
 }
 
-fn each(act: impl Fn(&Way, usize) -> Result<()>) -> Result<()> {
-    let mut all = WAYS.iter().flat_map(|way| (0..FILES).map(move |file| (way, file)));
+fn each(act: impl Fn(&ChangeKind, usize) -> Result<()>) -> Result<()> {
+    let mut all = CHANGE_KINDS.iter().flat_map(|way| (0..FILES).map(move |file| (way, file)));
     all.try_for_each(|(way, file)| act(way, file).with_context(|| path(way, file)))
 }
 
-fn path(way: &Way, file: usize) -> String {
+fn path(way: &ChangeKind, file: usize) -> String {
     format!("{} {file}", way.name)
 }
 

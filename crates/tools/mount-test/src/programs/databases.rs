@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{missing, sh, workplace};
-use crate::cases::{Ground, Outcome};
+use crate::cases::{TestDirs, Outcome};
 
 const ADD_MANY: &str = r#"
 i=0
@@ -48,7 +48,7 @@ fn judge(dir: &Path, wanted: u32) -> Result<()> {
 
 /// Two processes on two mounts, each with its transactions, under the locks of the rollback
 /// journal.
-pub fn rollback(ground: &Ground) -> Result<Outcome> {
+pub fn rollback(ground: &TestDirs) -> Result<Outcome> {
     if let Some(skipped) = missing("sqlite3", "sqlite3") {
         return Ok(skipped);
     }
@@ -69,7 +69,7 @@ pub fn rollback(ground: &Ground) -> Result<Outcome> {
 
 /// The log's index is in shared memory: all writers use one mount, as SQLite requires. The other
 /// mount reads after the close.
-pub fn ahead(ground: &Ground) -> Result<Outcome> {
+pub fn ahead(ground: &TestDirs) -> Result<Outcome> {
     if let Some(skipped) = missing("sqlite3", "sqlite3") {
         return Ok(skipped);
     }
@@ -89,7 +89,7 @@ pub fn ahead(ground: &Ground) -> Result<Outcome> {
 }
 
 /// Committed changes are there and others are not, whichever mount reads first.
-pub fn killed(ground: &Ground) -> Result<Outcome> {
+pub fn killed(ground: &TestDirs) -> Result<Outcome> {
     if let Some(skipped) = missing("sqlite3", "sqlite3") {
         return Ok(skipped);
     }

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::{missing, sh, workplace};
-use crate::cases::{Ground, Outcome};
+use crate::cases::{TestDirs, Outcome};
 
 const MAKE: &str = r#"
 git init -q -b main repo
@@ -35,7 +35,7 @@ git push -q origin HEAD:pushed
 git -C "$1/repo" log --oneline pushed | wc -l
 "#;
 
-pub fn run(ground: &Ground) -> Result<Outcome> {
+pub fn run(ground: &TestDirs) -> Result<Outcome> {
     if let Some(skipped) = missing("git", "git") {
         return Ok(skipped);
     }

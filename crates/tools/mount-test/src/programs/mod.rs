@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::cases::{Case, Ground, Outcome};
+use crate::cases::{Case, TestDirs, Outcome};
 
 /// Maximum time of one script, in seconds.
 const LIMIT_SECONDS: &str = "1200";
@@ -44,8 +44,8 @@ pub(crate) fn missing(program: &str, package: &str) -> Option<Outcome> {
 }
 
 /// A new directory through the first mount, and the same through the last.
-fn workplace(ground: &Ground, name: &str) -> Result<(PathBuf, PathBuf)> {
-    let (here, there) = (ground.here().join(name), ground.there().join(name));
+fn workplace(ground: &TestDirs, name: &str) -> Result<(PathBuf, PathBuf)> {
+    let (here, there) = (ground.first().join(name), ground.last().join(name));
     if here.exists() {
         std::fs::remove_dir_all(&here)?;
     }
@@ -72,7 +72,7 @@ pub(crate) fn sh(dir: &Path, script: &str, arguments: &[&str]) -> Result<String>
     bail!("{}: {}", output.status, lines[lines.len().saturating_sub(12)..].join(" | "))
 }
 
-fn dbench(ground: &Ground) -> Result<Outcome> {
+fn dbench(ground: &TestDirs) -> Result<Outcome> {
     if let Some(skipped) = missing("dbench", "dbench") {
         return Ok(skipped);
     }

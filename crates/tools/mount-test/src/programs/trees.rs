@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use braid_crash_tests::arguments::scratch;
 
 use super::{missing, sh, workplace};
-use crate::cases::{Ground, Outcome};
+use crate::cases::{TestDirs, Outcome};
 
 /// Headers that a machine with a C compiler has: a real tree.
 const TREE: &str = "/usr/include/linux";
@@ -44,7 +44,7 @@ test "$(grep -c Building third)" = 1
 test "$(./build/many)" = 301
 "#;
 
-pub fn built(ground: &Ground) -> Result<Outcome> {
+pub fn built(ground: &TestDirs) -> Result<Outcome> {
     for (program, package) in [("cc", "gcc"), ("cmake", "cmake"), ("make", "make")] {
         if let Some(skipped) = missing(program, package) {
             return Ok(skipped);
@@ -66,14 +66,14 @@ touch -d '2001-02-03 04:05:06.123456789' "$(find . -type f | head -1)"
 touch -d '2001-02-03 04:05:06.000000001' "$(find . -mindepth 1 -type d | head -1)" .
 "#;
 
-fn tree(ground: &Ground) -> Option<&'static str> {
+fn tree(ground: &TestDirs) -> Option<&'static str> {
     let tree = ground.size(TREE, TREE_FULL);
     Path::new(tree).is_dir().then_some(tree)
 }
 
 /// An archive unpacked on the mount and packed again through both mounts is the same: names,
 /// contents, modes, owners, times.
-pub fn tar(ground: &Ground) -> Result<Outcome> {
+pub fn tar(ground: &TestDirs) -> Result<Outcome> {
     let Some(tree) = tree(ground) else {
         return Ok(Outcome::Skipped(format!("there is no {TREE}")));
     };
@@ -108,7 +108,7 @@ pub fn tar(ground: &Ground) -> Result<Outcome> {
 }
 
 /// Copies everything; afterwards rsync finds no difference through either mount.
-pub fn rsync(ground: &Ground) -> Result<Outcome> {
+pub fn rsync(ground: &TestDirs) -> Result<Outcome> {
     if let Some(skipped) = missing("rsync", "rsync") {
         return Ok(skipped);
     }

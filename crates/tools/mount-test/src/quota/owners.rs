@@ -22,7 +22,7 @@ use rustix::{
 use super::{AHEAD, LIMIT, LIMIT_WORD, MIB, fill, refused};
 use crate::{
     cases::Outcome,
-    stage::{Stage, until},
+    stage::{TestCluster, until},
 };
 
 /// Bytes that others without a limit write.
@@ -35,23 +35,23 @@ const KNOWN_MAX: Duration = Duration::from_secs(60);
 /// A user, its primary group, and another group of it. No other user of the file system has these
 /// numbers.
 #[derive(Clone, Copy)]
-struct Person {
+struct Owner {
     uid: u32,
     gid: u32,
     also: u32,
 }
 
 /// Has the limit of a user.
-const ALICE: Person = Person { uid: 61_001, gid: 61_101, also: 61_101 };
+const ALICE: Owner = Owner { uid: 61_001, gid: 61_101, also: 61_101 };
 /// Has no limit.
-const BOB: Person = Person { uid: 61_002, gid: 61_102, also: 61_102 };
+const BOB: Owner = Owner { uid: 61_002, gid: 61_102, also: 61_102 };
 /// The group with a limit, and one without.
 const STAFF: u32 = 61_103;
 const FREE: u32 = 61_104;
-const CAROL: Person = Person { uid: 61_003, gid: STAFF, also: FREE };
-const DAVE: Person = Person { uid: 61_004, gid: STAFF, also: FREE };
+const CAROL: Owner = Owner { uid: 61_003, gid: STAFF, also: FREE };
+const DAVE: Owner = Owner { uid: 61_004, gid: STAFF, also: FREE };
 
-impl Person {
+impl Owner {
     /// The same user; its files get its other group.
     fn in_its_other_group(self) -> Self {
         Self { gid: self.also, also: self.gid, ..self }
@@ -98,7 +98,7 @@ impl Usage {
 }
 
 /// The case of a user.
-pub fn user(stage: &Stage) -> Result<Outcome> {
+pub fn user(stage: &TestCluster) -> Result<Outcome> {
     let (here, there) = open_to_all(stage, "quota-user")?;
     let usage = Usage { client: stage.cluster.client()? };
     let id = ALICE.uid.to_string();
@@ -145,7 +145,7 @@ pub fn user(stage: &Stage) -> Result<Outcome> {
 }
 
 /// The case of a group.
-pub fn group(stage: &Stage) -> Result<Outcome> {
+pub fn group(stage: &TestCluster) -> Result<Outcome> {
     let (here, there) = open_to_all(stage, "quota-group")?;
     let usage = Usage { client: stage.cluster.client()? };
     let id = STAFF.to_string();
@@ -179,7 +179,7 @@ pub fn group(stage: &Stage) -> Result<Outcome> {
 }
 
 /// A directory in which every user may create files, through the first mount and the last.
-fn open_to_all(stage: &Stage, name: &str) -> Result<(PathBuf, PathBuf)> {
+fn open_to_all(stage: &TestCluster, name: &str) -> Result<(PathBuf, PathBuf)> {
     let mut dirs = stage.dirs(name)?;
     fs::set_permissions(&dirs[0], PermissionsExt::from_mode(0o777))?;
     let there = dirs.pop().context("there is no mount")?;

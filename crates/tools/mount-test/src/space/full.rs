@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use braid_types::Random;
 
-use crate::{cases::Outcome, stage::until, yard::Yard};
+use crate::{cases::Outcome, stage::until, scratch_cluster::ScratchCluster};
 
 /// Files that are synced in between, and the size of each write to them, in bytes; small files then
 /// use the remaining space.
@@ -28,21 +28,21 @@ const CALL_MAX: Duration = Duration::from_secs(45);
 pub(super) const FREED_MAX: Duration = Duration::from_secs(60);
 
 /// A file, and its acknowledged bytes: written, and synced.
-struct Kept {
+struct StoredFiles {
     name: String,
     seed: u64,
     written: u64,
     synced: u64,
 }
 
-pub(super) fn full(yard: &Yard) -> Result<Outcome> {
+pub(super) fn full(yard: &ScratchCluster) -> Result<Outcome> {
     let mut stage = match yard.on_disks(2)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
     };
     let dirs = stage.dirs("full")?;
     let mut filling =
-        Filling { dirs: dirs.clone(), seed: yard.seed, kept: vec![], refused: vec![] };
+        FillingRun { dirs: dirs.clone(), seed: yard.seed, kept: vec![], refused: vec![] };
     filling.fill("large", LARGE as usize)?;
     filling.fill("small", SMALL)?;
     filling.judge()?;
@@ -57,15 +57,15 @@ pub(super) fn full(yard: &Yard) -> Result<Outcome> {
     )))
 }
 
-struct Filling {
+struct FillingRun {
     dirs: Vec<PathBuf>,
     seed: u64,
-    kept: Vec<Kept>,
+    kept: Vec<StoredFiles>,
     /// The calls that failed with ENOSPC.
     refused: Vec<String>,
 }
 
-impl Filling {
+impl FillingRun {
     /// Writes files of this size through alternating mounts, until there is no space through
     /// either.
     fn fill(&mut self, kind: &str, bytes: usize) -> Result<()> {
@@ -86,7 +86,7 @@ impl Filling {
         let at = self.kept.len();
         let path = self.dirs[at % self.dirs.len()].join(name);
         let mut kept =
-            Kept { name: name.to_owned(), seed: self.seed ^ at as u64, written: 0, synced: 0 };
+            StoredFiles { name: name.to_owned(), seed: self.seed ^ at as u64, written: 0, synced: 0 };
         let outcome = write(&path, bytes, &mut kept);
         self.kept.push(kept);
         let Err((call, error)) = outcome else { return Ok(false) };
@@ -178,7 +178,7 @@ pub(super) fn bytes(seed: u64, count: usize) -> Vec<u8> {
 /// The call that failed, and its error.
 pub(super) type Refused = (String, Error);
 
-fn write(path: &Path, count: usize, kept: &mut Kept) -> Result<(), Refused> {
+fn write(path: &Path, count: usize, kept: &mut StoredFiles) -> Result<(), Refused> {
     let wanted = bytes(kept.seed, count);
     let mut file = in_time("create", || File::create_new(path))?;
     for part in wanted.chunks(CALL) {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use braid_crash_tests::cluster::Victim;
 
 use super::full::{FREED_MAX, REFUSED_MIN, Refused, bytes, in_time};
-use crate::{cases::Outcome, stage::until, yard::Yard};
+use crate::{cases::Outcome, stage::until, scratch_cluster::ScratchCluster};
 
 /// Files that exist before, and the size of each.
 const BEFORE: u64 = 16;
@@ -21,7 +21,7 @@ const BYTES: usize = 100_000;
 /// More than fits into the last block of the log.
 const MADE_MAX: u32 = 10_000;
 
-pub(super) fn full(yard: &Yard) -> Result<Outcome> {
+pub(super) fn full(yard: &ScratchCluster) -> Result<Outcome> {
     let mut stage = match yard.on_disks(2)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),

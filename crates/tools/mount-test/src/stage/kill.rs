@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use braid_types::Random;
 
-use super::{Stage, Target};
+use super::{TestCluster, Target};
 use crate::history::{Options, play_round};
 
 /// Threads and calls of each in a round.
@@ -21,7 +21,7 @@ const KILL_AFTER_MS: u64 = 1500;
 const DOWN_MS: u64 = 1500;
 
 /// Runs one round with one victim; returns a summary.
-pub fn round(stage: &mut Stage, seed: u64) -> Result<String> {
+pub fn round(stage: &mut TestCluster, seed: u64) -> Result<String> {
     let mut random = Random::new(seed);
     let target = *random.pick(&stage.victims()).context("there is no process to kill")?;
     let killed = play(stage, seed, target, random).with_context(|| format!("{target:?} killed"))?;
@@ -29,7 +29,7 @@ pub fn round(stage: &mut Stage, seed: u64) -> Result<String> {
     Ok(format!("{target:?}: {killed}"))
 }
 
-fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random) -> Result<String> {
+fn play(stage: &mut TestCluster, seed: u64, target: Target, mut random: Random) -> Result<String> {
     let dirs = stage.dirs("killed")?;
     if let Target::Server(victim) = target {
         stage.cluster.prepare(victim)?;
@@ -68,14 +68,14 @@ fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random) -> Res
     ))
 }
 
-fn kill(stage: &mut Stage, target: Target) {
+fn kill(stage: &mut TestCluster, target: Target) {
     match target {
         Target::Server(victim) => stage.cluster.kill(victim),
         Target::Mount(at) => stage.mounts[at].kill(),
     }
 }
 
-fn restart(stage: &mut Stage, target: Target) -> Result<()> {
+fn restart(stage: &mut TestCluster, target: Target) -> Result<()> {
     match target {
         Target::Server(victim) => stage.cluster.restart(victim),
         Target::Mount(at) => stage.mounts[at].restart(),

@@ -21,13 +21,13 @@ use self::{disks::Disk, mount::Mount};
 const WAIT_MAX: Duration = Duration::from_secs(45);
 
 /// Poll interval of waits.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Number of I/O daemons of the cluster.
 pub const IODS: usize = 4;
 
 /// A running cluster and its mounts.
-pub struct Stage {
+pub struct TestCluster {
     /// The mounts; dropped before the cluster, since an unmount sends requests to the servers.
     pub mounts: Vec<Mount>,
     /// The servers.
@@ -37,7 +37,7 @@ pub struct Stage {
     dir: PathBuf,
 }
 
-impl Stage {
+impl TestCluster {
     /// Starts a new cluster in a new directory.
     pub fn start(braid: &Braid, dir: &Path, mounts: usize) -> Result<Self> {
         Self::start_at(braid, dir, DataDirectories::below(dir, IODS), Vec::new(), mounts)
@@ -75,7 +75,7 @@ impl Stage {
     }
 
     /// Mounts it once more, with this name and these options.
-    pub fn another(&self, braid: &Braid, name: &str, options: &[&str]) -> Result<Mount> {
+    pub fn mount_again(&self, braid: &Braid, name: &str, options: &[&str]) -> Result<Mount> {
         let (mds, key) = self.cluster.contact();
         Mount::start(braid, self.dir.join(name), &mds, &key, options)
     }
@@ -91,7 +91,7 @@ impl Stage {
     pub fn check(&mut self) -> Result<()> {
         self.cluster.check_alive()?;
         self.mounts.iter_mut().try_for_each(Mount::check_alive)?;
-        nobody_hangs(&self.dir)?;
+        check_no_hung_process(&self.dir)?;
         self.cluster.fsck()
     }
 
@@ -151,16 +151,16 @@ pub fn until(
     let started = Instant::now();
     while !is_so()? {
         ensure!(started.elapsed() < limit, "not true after {} s: {what}", limit.as_secs());
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(started.elapsed())
 }
 
 /// No process stays in an uninterruptible wait for one of our mounts.
-fn nobody_hangs(dir: &Path) -> Result<()> {
+fn check_no_hung_process(dir: &Path) -> Result<()> {
     let mut last = Vec::new();
     let none = until("no process is in D state", WAIT_MAX, || {
-        last = hanging(dir)?;
+        last = hung_processes(dir)?;
         Ok(last.is_empty())
     });
     none.map(drop).with_context(|| last.join(", "))
@@ -169,7 +169,7 @@ fn nobody_hangs(dir: &Path) -> Result<()> {
 /// Processes that wait in the kernel for a FUSE reply and cannot be interrupted: our descendants,
 /// and orphans whose command line names our directory. Other processes of this machine use other
 /// mounts.
-fn hanging(dir: &Path) -> Result<Vec<String>> {
+fn hung_processes(dir: &Path) -> Result<Vec<String>> {
     let mut hanging = Vec::new();
     for entry in std::fs::read_dir("/proc")?.filter_map(std::result::Result::ok) {
         // Processes may end meanwhile.

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Maximum time of mounting, unmounting and ending.
 const STEP_MAX: Duration = Duration::from_secs(45);
 /// Poll interval meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A mount; unmounted when dropped.
 pub struct Mount {
@@ -95,7 +95,7 @@ impl Mount {
                 "braid mount is not ready after {} s",
                 STEP_MAX.as_secs()
             );
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         self.process = Some(process);
         Ok(())
@@ -114,7 +114,7 @@ impl Mount {
                 "it still runs {} s after SIGTERM",
                 STEP_MAX.as_secs()
             );
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         ensure!(!is_mounted(&self.point)?, "it has ended, but is still mounted");
         self.process = None;

@@ -13,8 +13,8 @@ use braid_crash_tests::cluster::Victim;
 
 use crate::{
     cases::Outcome,
-    stage::{IODS, Stage},
-    yard::Yard,
+    stage::{IODS, TestCluster},
+    scratch_cluster::ScratchCluster,
 };
 
 /// A part on each daemon, and one more: the default stripes are of 1 MiB.
@@ -53,7 +53,7 @@ impl Open {
     }
 }
 
-pub(super) fn reported(yard: &Yard) -> Result<Outcome> {
+pub(super) fn reported(yard: &ScratchCluster) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -81,7 +81,7 @@ pub(super) fn reported(yard: &Yard) -> Result<Outcome> {
 }
 
 /// After the error the program writes its bytes again; then they are permanent.
-fn written_again(stage: &mut Stage, dir: &Path, again: &File) -> Result<()> {
+fn written_again(stage: &mut TestCluster, dir: &Path, again: &File) -> Result<()> {
     fill(again, 6)?;
     lost("fsync after writes before and after the loss", again.sync_all())?;
     fill(again, 7)?;
@@ -91,8 +91,8 @@ fn written_again(stage: &mut Stage, dir: &Path, again: &File) -> Result<()> {
     holds(dir, "again", 7)
 }
 
-pub(super) fn nothing_lost(yard: &Yard) -> Result<Outcome> {
-    let mut stage = Stage::start(&yard.braid, &yard.dir, 1)?;
+pub(super) fn nothing_lost(yard: &ScratchCluster) -> Result<Outcome> {
+    let mut stage = TestCluster::start(&yard.braid, &yard.dir, 1)?;
     let dir = stage.dirs("kept")?.remove(0);
     let Open { first, second, closed, duplicate, again, synced, reader } = Open::write(&dir)?;
     stage.cluster.kill(Victim::Iod(IOD));

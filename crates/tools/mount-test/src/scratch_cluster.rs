@@ -8,7 +8,7 @@ use braid_crash_tests::braid::Braid;
 
 use crate::{
     cases::{Counts, Outcome},
-    stage::{Stage, disks::Disk},
+    stage::{TestCluster, disks::Disk},
 };
 
 /// Size of each disk of a case.
@@ -16,7 +16,7 @@ const DISK_BYTES: u64 = 64 << 20;
 
 /// The options of such cases.
 #[derive(Clone, Debug)]
-pub struct Yard {
+pub struct ScratchCluster {
     /// The tested program.
     pub braid: Braid,
     /// A new directory for the case alone.
@@ -27,35 +27,35 @@ pub struct Yard {
     pub seed: u64,
 }
 
-impl Yard {
+impl ScratchCluster {
     /// A cluster on small disks of its own with this many mounts, or the reason why there can be
     /// none.
-    pub fn on_disks(&self, mounts: usize) -> Result<Result<Stage, Outcome>> {
+    pub fn on_disks(&self, mounts: usize) -> Result<Result<TestCluster, Outcome>> {
         if let Some(why) = Disk::missing(&self.dir) {
             return Ok(Err(Outcome::Skipped(why)));
         }
-        Stage::on_disks(&self.braid, &self.dir, DISK_BYTES, mounts).map(Ok)
+        TestCluster::on_disks(&self.braid, &self.dir, DISK_BYTES, mounts).map(Ok)
     }
 }
 
 /// One case.
-pub struct OwnCase {
+pub struct ScratchCase {
     /// Its name, also for `--only`.
     pub name: &'static str,
     /// Runs it.
-    pub run: fn(&Yard) -> Result<Outcome>,
+    pub run: fn(&ScratchCluster) -> Result<Outcome>,
 }
 
 /// Runs the cases whose names contain one of `only`, or all.
-pub fn run(cases: &[OwnCase], only: &[String], yard: &Yard, counts: &mut Counts) -> Result<()> {
-    let wanted = |case: &&OwnCase| {
+pub fn run(cases: &[ScratchCase], only: &[String], yard: &ScratchCluster, counts: &mut Counts) -> Result<()> {
+    let wanted = |case: &&ScratchCase| {
         only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()))
     };
     for case in cases.iter().filter(wanted) {
         let started = Instant::now();
         let dir = yard.dir.join(case.name.replace("::", "-"));
         std::fs::create_dir_all(&dir)?;
-        let outcome = (case.run)(&Yard { dir: dir.clone(), ..yard.clone() });
+        let outcome = (case.run)(&ScratchCluster { dir: dir.clone(), ..yard.clone() });
         // The files of a failed case stay, to find out the reason.
         if outcome.is_ok() {
             std::fs::remove_dir_all(dir)?;

@@ -48,7 +48,7 @@ pub trait Specification {
 
 /// A call and its times, in nanoseconds of one clock.
 #[derive(Clone, Debug)]
-pub struct Timed<C> {
+pub struct TimedCall<C> {
     /// The number of the object among those of its kind.
     pub object: usize,
     pub thread: usize,
@@ -60,14 +60,14 @@ pub struct Timed<C> {
 
 /// Why a history is not accepted.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum CheckFailure {
     /// No order explains this call; with a description for people.
     NoOrder(String),
     /// Too many calls were in flight at one time.
     TooMany { configurations: usize },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CheckFailure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoOrder(story) => write!(out, "no order explains it:\n{story}"),
@@ -79,10 +79,10 @@ impl fmt::Display for Refusal {
 }
 
 /// Searches for an order of the calls on one object.
-pub fn explain<S: Specification>(
+pub fn find_order<S: Specification>(
     initial: S::State,
-    calls: &[&Timed<S::Call>],
-) -> Result<(), Refusal> {
+    calls: &[&TimedCall<S::Call>],
+) -> Result<(), CheckFailure> {
     let mut search =
         Search::<S> { calls, slots: Vec::new(), configurations: HashSet::from([(initial, 0)]) };
     for (_, is_return, call) in moments(calls) {
@@ -93,7 +93,7 @@ pub fn explain<S: Specification>(
 
 /// Begins and ends of calls in the order of time. At equal times a begin comes first, which allows
 /// more orders.
-fn moments<C>(calls: &[&Timed<C>]) -> Vec<(u64, bool, usize)> {
+fn moments<C>(calls: &[&TimedCall<C>]) -> Vec<(u64, bool, usize)> {
     let begins = calls.iter().enumerate().map(|(at, call)| (call.invoked, false, at));
     let ends = calls.iter().enumerate().filter(|(_, call)| call.returned != NEVER);
     let mut moments: Vec<_> =
@@ -103,7 +103,7 @@ fn moments<C>(calls: &[&Timed<C>]) -> Vec<(u64, bool, usize)> {
 }
 
 struct Search<'a, S: Specification> {
-    calls: &'a [&'a Timed<S::Call>],
+    calls: &'a [&'a TimedCall<S::Call>],
     /// Calls in flight. A bit of a configuration's mask means that the call in this slot has taken
     /// effect.
     slots: Vec<Option<usize>>,
@@ -111,16 +111,16 @@ struct Search<'a, S: Specification> {
 }
 
 impl<S: Specification> Search<'_, S> {
-    fn invoked(&mut self, call: usize) -> Result<(), Refusal> {
+    fn invoked(&mut self, call: usize) -> Result<(), CheckFailure> {
         match self.slots.iter().position(Option::is_none) {
             Some(free) => self.slots[free] = Some(call),
             None if self.slots.len() < UNDER_WAY_MAX => self.slots.push(Some(call)),
-            None => return Err(Refusal::TooMany { configurations: self.configurations.len() }),
+            None => return Err(CheckFailure::TooMany { configurations: self.configurations.len() }),
         }
         Ok(())
     }
 
-    fn returned(&mut self, call: usize) -> Result<(), Refusal> {
+    fn returned(&mut self, call: usize) -> Result<(), CheckFailure> {
         let slot =
             self.slots.iter().position(|held| *held == Some(call)).expect("it was invoked before");
         let mut after = HashSet::new();
@@ -135,12 +135,12 @@ impl<S: Specification> Search<'_, S> {
                 continue;
             }
             if seen.len() > CONFIGURATIONS_MAX {
-                return Err(Refusal::TooMany { configurations: seen.len() });
+                return Err(CheckFailure::TooMany { configurations: seen.len() });
             }
             open.extend(self.steps(&state, mask));
         }
         if after.is_empty() {
-            return Err(Refusal::NoOrder(self.story(call)));
+            return Err(CheckFailure::NoOrder(self.story(call)));
         }
         self.slots[slot] = None;
         self.configurations = after;
@@ -161,7 +161,7 @@ impl<S: Specification> Search<'_, S> {
 
     fn story(&self, call: usize) -> String {
         let it = self.calls[call];
-        let mut before: Vec<&Timed<S::Call>> =
+        let mut before: Vec<&TimedCall<S::Call>> =
             self.calls.iter().copied().filter(|c| c.invoked < it.returned).collect();
         before.sort_by_key(|call| call.invoked);
         let lines = before[before.len().saturating_sub(SHOWN)..]
@@ -174,7 +174,7 @@ impl<S: Specification> Search<'_, S> {
     }
 }
 
-fn line<C: Debug>(call: &Timed<C>, marked: bool) -> String {
+fn line<C: Debug>(call: &TimedCall<C>, marked: bool) -> String {
     let us = |time: u64| {
         if time == NEVER { "?".to_owned() } else { format!("{:.1}", time as f64 / 1e3) }
     };
@@ -188,16 +188,16 @@ mod tests {
     use super::*;
     use crate::history::register::{Call, Register};
 
-    fn timed(invoked: u64, returned: u64, call: Call) -> Timed<Call> {
-        Timed { object: 0, thread: 0, invoked, returned, call }
+    fn timed(invoked: u64, returned: u64, call: Call) -> TimedCall<Call> {
+        TimedCall { object: 0, thread: 0, invoked, returned, call }
     }
 
-    fn check(calls: &[Timed<Call>]) -> Result<(), Refusal> {
-        explain::<Register>(0, &calls.iter().collect::<Vec<_>>())
+    fn check(calls: &[TimedCall<Call>]) -> Result<(), CheckFailure> {
+        find_order::<Register>(0, &calls.iter().collect::<Vec<_>>())
     }
 
-    fn refused(calls: &[Timed<Call>]) -> bool {
-        matches!(check(calls), Err(Refusal::NoOrder(_)))
+    fn refused(calls: &[TimedCall<Call>]) -> bool {
+        matches!(check(calls), Err(CheckFailure::NoOrder(_)))
     }
 
     #[test]

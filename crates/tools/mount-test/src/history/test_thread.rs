@@ -15,7 +15,7 @@ use std::{
 
 use braid_types::Random;
 
-use super::order::{NEVER, Timed};
+use super::linearizability::{NEVER, TimedCall};
 
 /// One clock for all threads.
 #[derive(Debug)]
@@ -35,13 +35,13 @@ impl Clock {
 
 /// The call that a thread makes, for the thread that watches it.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct CallInProgress {
     /// When the call in flight began, by the clock; 0 when there is none.
     began: AtomicU64,
     what: Mutex<String>,
 }
 
-impl Watched {
+impl CallInProgress {
     /// The call that has been in flight for longer than `limit`, if any.
     pub fn overdue(&self, clock: &Clock, limit: Duration) -> Option<String> {
         let began = self.began.load(Ordering::Acquire);
@@ -51,28 +51,28 @@ impl Watched {
 }
 
 /// The result of a call.
-pub struct Ended<T> {
+pub struct FinishedCall<T> {
     invoked: u64,
     returned: u64,
     pub result: Result<T>,
 }
 
-impl<T> Ended<T> {
+impl<T> FinishedCall<T> {
     /// A record of the call.
-    pub fn timed<C>(&self, player: &Player, object: usize, call: C, known: bool) -> Timed<C> {
+    pub fn timed<C>(&self, player: &TestThread, object: usize, call: C, known: bool) -> TimedCall<C> {
         let returned = if known { self.returned } else { NEVER };
-        Timed { object, thread: player.thread, invoked: self.invoked, returned, call }
+        TimedCall { object, thread: player.thread, invoked: self.invoked, returned, call }
     }
 }
 
 /// One thread of the test.
-pub struct Player {
+pub struct TestThread {
     pub thread: usize,
     /// The directory of the round, through this thread's mount.
     pub dir: PathBuf,
     pub random: Random,
     pub clock: Arc<Clock>,
-    pub watched: Arc<Watched>,
+    pub watched: Arc<CallInProgress>,
     /// One read in this many returns an older value.
     pub plant: Option<u64>,
     /// Whether writes are synced before they return: what a client buffers is lost with it.
@@ -86,7 +86,7 @@ pub struct Player {
     next_tag: u64,
 }
 
-impl Player {
+impl TestThread {
     /// A thread on the mount of `dir`.
     pub fn new(thread: usize, dir: PathBuf, random: Random, clock: Arc<Clock>) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl Player {
     }
 
     /// Makes a call and records its times.
-    pub fn call<T>(&mut self, what: &str, call: impl FnOnce() -> Result<T>) -> Ended<T> {
+    pub fn call<T>(&mut self, what: &str, call: impl FnOnce() -> Result<T>) -> FinishedCall<T> {
         if let Ok(mut doing) = self.watched.what.lock() {
             *doing = format!("thread {}: {what}", self.thread);
         }
@@ -124,7 +124,7 @@ impl Player {
         self.watched.began.store(0, Ordering::Release);
         self.calls += 1;
         self.longest = self.longest.max(Duration::from_nanos(returned - invoked));
-        Ended { invoked, returned, result }
+        FinishedCall { invoked, returned, result }
     }
 
     /// Records a failure that leaves the outcome unknown.
@@ -155,7 +155,7 @@ impl Player {
     }
 
     /// The value read; where a fault is planted, the previous value read at this place.
-    pub fn planted(&mut self, place: String, seen: Vec<u64>) -> Vec<u64> {
+    pub fn with_planted_fault(&mut self, place: String, seen: Vec<u64>) -> Vec<u64> {
         let Some(rarity) = self.plant else { return seen };
         let before = self.remembered.insert(place, seen.clone());
         match before {

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::{order::Timed, player::Player, register::Call};
+use super::{linearizability::TimedCall, test_thread::TestThread, register::Call};
 use crate::mapping::Mapping;
 
 /// Words of one file.
@@ -15,12 +15,12 @@ const MISSING: u64 = u64::MAX;
 
 /// The position of the words in their files.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct WordSet {
     /// The stripe size: the words are around its end. 0: at the beginning of the file.
     pub stripe: u64,
 }
 
-impl Place {
+impl WordSet {
     fn offset(self, word: usize) -> u64 {
         if self.stripe == 0 { word as u64 * 8 } else { self.stripe + word as u64 * 8 - MIDDLE * 8 }
     }
@@ -37,7 +37,7 @@ pub fn name(file: usize) -> String {
 }
 
 /// Writes or reads some of the words.
-pub fn play(player: &mut Player, file: usize, place: Place, out: &mut Vec<Timed<Call>>) {
+pub fn play(player: &mut TestThread, file: usize, place: WordSet, out: &mut Vec<TimedCall<Call>>) {
     let first = player.random.below(WORDS as u64) as usize;
     let count = 1 + player.random.below((WORDS - first) as u64) as usize;
     match player.random.below(10) {
@@ -48,17 +48,17 @@ pub fn play(player: &mut Player, file: usize, place: Place, out: &mut Vec<Timed<
 }
 
 /// Reads all words, at the end.
-pub fn look(player: &mut Player, file: usize, place: Place, out: &mut Vec<Timed<Call>>) {
+pub fn look(player: &mut TestThread, file: usize, place: WordSet, out: &mut Vec<TimedCall<Call>>) {
     read(player, file, place, 0, WORDS, out);
 }
 
 fn write(
-    player: &mut Player,
+    player: &mut TestThread,
     file: usize,
-    place: Place,
+    place: WordSet,
     first: usize,
     count: usize,
-    out: &mut Vec<Timed<Call>>,
+    out: &mut Vec<TimedCall<Call>>,
 ) {
     let tag = player.tag();
     let Some(open) = player.file(&name(file), false) else { return };
@@ -73,12 +73,12 @@ fn write(
 }
 
 fn read(
-    player: &mut Player,
+    player: &mut TestThread,
     file: usize,
-    place: Place,
+    place: WordSet,
     first: usize,
     count: usize,
-    out: &mut Vec<Timed<Call>>,
+    out: &mut Vec<TimedCall<Call>>,
 ) {
     let Some(open) = player.file(&name(file), false) else { return };
     let mut bytes = vec![0; count * 8];
@@ -86,7 +86,7 @@ fn read(
     match &ended.result {
         Ok(done) => {
             let seen = words(&bytes, *done);
-            let seen = player.planted(format!("words {file} {first} {count}"), seen);
+            let seen = player.with_planted_fault(format!("words {file} {first} {count}"), seen);
             let reads = seen.into_iter().enumerate();
             out.extend(reads.map(|(at, value)| {
                 ended.timed(player, file * WORDS + first + at, Call::Read(value), true)
@@ -98,11 +98,11 @@ fn read(
 
 /// Reads through a new mapping, or one that another thread's read of the same pages made.
 fn read_mapped(
-    player: &mut Player,
+    player: &mut TestThread,
     file: usize,
-    place: Place,
+    place: WordSet,
     word: usize,
-    out: &mut Vec<Timed<Call>>,
+    out: &mut Vec<TimedCall<Call>>,
 ) {
     let Some(open) = player.file(&name(file), false) else { return };
     let mut bytes = [0; 8];

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use braid_crash_tests::cluster::Victim;
 
-use crate::{cases::Outcome, stage::Stage, yard::Yard};
+use crate::{cases::Outcome, stage::TestCluster, scratch_cluster::ScratchCluster};
 
 /// Small files, a directory of them, and a few files on all daemons.
 const SMALL: usize = 100;
@@ -25,7 +25,7 @@ const LOSSES_FULL: u8 = 30;
 /// The daemon that loses its power alone.
 const IOD: usize = 2;
 
-pub(super) fn there(yard: &Yard) -> Result<Outcome> {
+pub(super) fn there(yard: &ScratchCluster) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -72,7 +72,7 @@ fn write(place: &Path, number: u8) -> Result<File> {
 }
 
 /// As coreutils, a program and the command do it.
-fn sync(yard: &Yard, point: &Path, number: u8) -> Result<()> {
+fn sync(yard: &ScratchCluster, point: &Path, number: u8) -> Result<()> {
     match number % 3 {
         0 => {
             let status = Command::new("sync").arg(point).status()?;
@@ -112,7 +112,7 @@ fn holds(place: &Path, name: &str, number: u8, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn reports_loss(yard: &Yard) -> Result<Outcome> {
+pub(super) fn reports_loss(yard: &ScratchCluster) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -152,7 +152,7 @@ fn closed(dir: &Path, name: &str) -> Result<()> {
 }
 
 /// A sync fails while a daemon is down, and succeeds when it is back.
-fn away(stage: &mut Stage, root: &File) -> Result<()> {
+fn away(stage: &mut TestCluster, root: &File) -> Result<()> {
     stage.cluster.kill(Victim::Iod(IOD));
     let outcome = root.sync_all();
     stage.cluster.restart(Victim::Iod(IOD))?;

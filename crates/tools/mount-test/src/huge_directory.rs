@@ -15,12 +15,12 @@ use braid_client::{Client, LayoutHint};
 
 use crate::{
     cases::Outcome,
-    stage::Stage,
-    yard::{OwnCase, Yard},
+    stage::TestCluster,
+    scratch_cluster::{ScratchCase, ScratchCluster},
 };
 
-pub const CASES: &[OwnCase] =
-    &[OwnCase { name: "crowd::a_huge_directory_is_listed_whole", run: listed }];
+pub const CASES: &[ScratchCase] =
+    &[ScratchCase { name: "crowd::a_huge_directory_is_listed_whole", run: listed }];
 
 /// Number of names.
 const NAMES: usize = 100_000;
@@ -33,8 +33,8 @@ const PASSING: usize = 64;
 /// 262,144 files (`FILES_MAX` of `braid-vfs`) in directories of any size.
 const GROWTH_MAX_KIB: u64 = 192 << 10;
 
-fn listed(yard: &Yard) -> Result<Outcome> {
-    let mut stage = Stage::start(&yard.braid, &yard.dir, 2)?;
+fn listed(yard: &ScratchCluster) -> Result<Outcome> {
+    let mut stage = TestCluster::start(&yard.braid, &yard.dir, 2)?;
     let dirs = stage.dirs("crowd")?;
     let names = if yard.full { NAMES_FULL } else { NAMES };
     let mut words = vec![timed("made", || make(&stage, names))?];
@@ -71,19 +71,19 @@ fn name(number: usize) -> String {
     format!("name-{number:07}-as-long-as-usual")
 }
 
-fn make(stage: &Stage, names: usize) -> Result<()> {
+fn make(stage: &TestCluster, names: usize) -> Result<()> {
     by_many(stage, names, |client, path| {
         client.touch(path, 0o644, true, LayoutHint::default()).map(drop)
     })
 }
 
-fn remove(stage: &Stage, names: usize) -> Result<()> {
+fn remove(stage: &TestCluster, names: usize) -> Result<()> {
     by_many(stage, names, |client, path| client.unlink(path))
 }
 
 /// Runs `act` on every name, in several threads.
 fn by_many(
-    stage: &Stage,
+    stage: &TestCluster,
     names: usize,
     act: impl Fn(&Client, &str) -> Result<(), braid_client::Error> + Sync,
 ) -> Result<()> {
