@@ -45,14 +45,14 @@ pub struct Bench {
 
 /// The cost of some work.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub struct WorkCost {
     /// Wall-clock time.
     pub time: Duration,
     /// CPU of all processes.
     pub cpu: Duration,
 }
 
-impl Taken {
+impl WorkCost {
     /// CPU-seconds per GiB.
     pub fn cpu_per_gib(&self, bytes: u64) -> f64 {
         self.cpu.as_secs_f64() / (bytes as f64 / f64::from(1 << 30))
@@ -132,11 +132,11 @@ impl Bench {
     }
 
     /// Time and CPU of `work`.
-    pub fn take(&self, work: impl FnOnce() -> Result<()>) -> Result<Taken> {
+    pub fn take(&self, work: impl FnOnce() -> Result<()>) -> Result<WorkCost> {
         let (cpu, clock) = (self.meter.now()?, Instant::now());
         work()?;
         let time = clock.elapsed();
-        Ok(Taken { time, cpu: self.meter.now()?.saturating_sub(cpu) })
+        Ok(WorkCost { time, cpu: self.meter.now()?.saturating_sub(cpu) })
     }
 
     /// Adds a note to the head of the report, once.
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn rates_are_per_gib_and_per_million_bytes() {
-        let taken = Taken { time: Duration::from_secs(2), cpu: Duration::from_secs(1) };
+        let taken = WorkCost { time: Duration::from_secs(2), cpu: Duration::from_secs(1) };
         assert_eq!(taken.cpu_per_gib(2 << 30), 0.5);
         assert_eq!(taken.mb_per_second(4_000_000), 2.0);
         assert_eq!(taken.per_second(10), 5.0);

@@ -29,7 +29,7 @@ pub fn load() -> Option<f64> {
 /// samples since the last call.
 pub fn when(machine: &str, load: Option<f64>, steal: &Steal) -> String {
     let load = load.map(|load| format!("load average {load:.1} before it"));
-    [Some(machine.to_owned()), load, steal.said()]
+    [Some(machine.to_owned()), load, steal.report()]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()

@@ -39,7 +39,7 @@ mod report;
 mod rows;
 mod stats;
 mod steal;
-mod touched;
+mod free_memory;
 mod workers;
 
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
         Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Opens(args) => workers::opens::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Hard(args) => workers::hard::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Hard(args) => workers::ior_hard::run(&args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("bench: {error:#}");
@@ -90,7 +90,7 @@ fn run(name: &str, rows: &'static [Row], args: &CoreArgs) -> Result<ExitCode> {
         let own: Vec<Measure> =
             (row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.keep {
-            papers::store::keep(
+            papers::store::store_row(
                 file,
                 row.name,
                 &machine::when(&machine, load, &bench.steal),

@@ -4,14 +4,14 @@ use crate::stats::Summary;
 
 /// The limit that a value must reach or not exceed.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Bar {
+pub enum Target {
     /// At most this; the string explains the limit.
     AtMost(f64, String),
     /// At least this; the string explains the limit.
     AtLeast(f64, String),
 }
 
-impl Bar {
+impl Target {
     /// Whether `value` reaches the target. NaN never does.
     pub fn holds(&self, value: f64) -> bool {
         match self {
@@ -49,13 +49,13 @@ pub struct Value {
     /// What was measured.
     pub summary: Summary,
     /// The target.
-    pub bar: Option<Bar>,
+    pub target: Option<Target>,
 }
 
 impl Value {
     /// Whether the median reaches the target; `None` without one.
     pub fn holds(&self) -> Option<bool> {
-        self.bar.as_ref().map(|bar| bar.holds(self.summary.median))
+        self.target.as_ref().map(|bar| bar.holds(self.summary.median))
     }
 }
 
@@ -80,7 +80,7 @@ impl Measure {
         Self {
             name: name.into(),
             unit,
-            plain: Value { summary, bar: None },
+            plain: Value { summary, target: None },
             tls: None,
             command: String::new(),
         }
@@ -88,26 +88,26 @@ impl Measure {
 
     /// Sets the limit that it must not exceed.
     pub fn at_most(mut self, limit: f64, reason: impl Into<String>) -> Self {
-        self.plain.bar = Some(Bar::AtMost(limit, reason.into()));
+        self.plain.target = Some(Target::AtMost(limit, reason.into()));
         self
     }
 
     /// Sets the limit that it must reach.
     pub fn at_least(mut self, limit: f64, reason: impl Into<String>) -> Self {
-        self.plain.bar = Some(Bar::AtLeast(limit, reason.into()));
+        self.plain.target = Some(Target::AtLeast(limit, reason.into()));
         self
     }
 
     /// Adds the value over TLS.
     pub fn beside_tls(mut self, summary: Option<Summary>) -> Self {
-        self.tls = summary.map(|summary| Value { summary, bar: None });
+        self.tls = summary.map(|summary| Value { summary, target: None });
         self
     }
 
     /// Adds the value over TLS, which may be `factor` times the plain one.
     pub fn beside_tls_at_most(mut self, summary: Option<Summary>, factor: f64) -> Self {
-        let bar = Bar::AtMost(factor * self.plain.summary.median, format!("{factor} x plain"));
-        self.tls = summary.map(|summary| Value { summary, bar: Some(bar) });
+        let bar = Target::AtMost(factor * self.plain.summary.median, format!("{factor} x plain"));
+        self.tls = summary.map(|summary| Value { summary, target: Some(bar) });
         self
     }
 
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn not_a_number_keeps_no_bar() {
-        assert!(!Bar::AtMost(1.0, String::new()).holds(f64::NAN));
-        assert!(!Bar::AtLeast(1.0, String::new()).holds(f64::NAN));
+        assert!(!Target::AtMost(1.0, String::new()).holds(f64::NAN));
+        assert!(!Target::AtLeast(1.0, String::new()).holds(f64::NAN));
     }
 
     #[test]

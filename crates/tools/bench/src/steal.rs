@@ -20,11 +20,11 @@ const PAUSE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Steal {
     tries: u32,
-    seen: RefCell<Seen>,
+    seen: RefCell<StealSeen>,
 }
 
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
-struct Seen {
+struct StealSeen {
     samples: u32,
     again: u32,
     /// The most that was stolen from one of the counted samples.
@@ -80,7 +80,7 @@ impl Steal {
             }
         }
         let mut seen = self.seen.borrow_mut();
-        *seen = Seen {
+        *seen = StealSeen {
             samples: seen.samples + 1,
             again: seen.again + again,
             most: seen.most.max(stolen),
@@ -89,8 +89,8 @@ impl Steal {
     }
 
     /// A text on the time stolen since the last call; `None` without a sample.
-    pub fn said(&self) -> Option<String> {
-        let Seen { samples, again, most } = self.seen.take();
+    pub fn report(&self) -> Option<String> {
+        let StealSeen { samples, again, most } = self.seen.take();
         let most = most * 100.0;
         let repeated =
             if again == 0 { String::new() } else { format!(", {again} disturbed tries left out") };
@@ -150,7 +150,7 @@ mod tests {
             Ok(taken.get())
         };
         let made = steal.least(|| clock.get(), || (), &mut work).unwrap();
-        (made, steal.said().unwrap())
+        (made, steal.report().unwrap())
     }
 
     #[test]
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn nothing_is_said_of_no_sample_and_each_once() {
         let steal = Steal::new(false);
-        assert_eq!(steal.said(), None);
+        assert_eq!(steal.report(), None);
         steal.undisturbed(&mut || Ok(())).unwrap();
-        assert!(steal.said().is_some());
-        assert_eq!(steal.said(), None);
+        assert!(steal.report().is_some());
+        assert_eq!(steal.report(), None);
     }
 
     #[test]

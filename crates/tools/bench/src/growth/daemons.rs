@@ -8,7 +8,7 @@ use super::{
     Growth, Plan,
     series::{Series, Unit},
     stage::{Amount, Stage},
-    transfer::{Moved, Transfer, small_point, small_series},
+    transfer::{TransferredBytes, Transfer, small_point, small_series},
 };
 
 /// Bytes of one call, 256 KiB for each of 64 daemons. A call that grows with the daemons would show
@@ -40,7 +40,7 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         stage.grow(size as usize)?;
         // An older client knows the cluster without the new daemons.
         let client = stage.client()?;
-        let moved = Moved {
+        let moved = TransferredBytes {
             path: "/daemons",
             parts: size as u16,
             bytes: growth.amount(FILE_BYTES / CALL_BYTES) * CALL_BYTES,

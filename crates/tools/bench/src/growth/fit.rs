@@ -37,7 +37,7 @@ pub fn of(points: &[Cost]) -> Option<f64> {
 
 /// A range of sizes in which the cost grows faster than allowed.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Steep {
+pub struct NonLinearStep {
     /// Its first and last size.
     pub sizes: (u64, u64),
     /// Its exponent.
@@ -48,7 +48,7 @@ pub struct Steep {
 
 /// The reported ranges of a curve whose exponent may be `natural`: the whole, its rise from the
 /// cheapest point on, each step.
-pub fn steep(points: &[Cost], natural: f64) -> Vec<Steep> {
+pub fn steep(points: &[Cost], natural: f64) -> Vec<NonLinearStep> {
     let mut named = Vec::new();
     let cheapest = points
         .iter()
@@ -64,9 +64,9 @@ pub fn steep(points: &[Cost], natural: f64) -> Vec<Steep> {
     named
 }
 
-fn over(points: &[Cost], limit: f64) -> Option<Steep> {
+fn over(points: &[Cost], limit: f64) -> Option<NonLinearStep> {
     let exponent = of(points).filter(|exponent| *exponent > limit)?;
-    Some(Steep { sizes: (points.first()?.0, points.last()?.0), exponent, limit })
+    Some(NonLinearStep { sizes: (points.first()?.0, points.last()?.0), exponent, limit })
 }
 
 /// Whether even the dearest sample of the one and the cheapest of the other differ by more than

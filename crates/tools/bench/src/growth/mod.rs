@@ -16,9 +16,9 @@ mod daemons;
 mod directory;
 mod file_sizes;
 mod fit;
-mod kinds;
+mod process_group;
 mod memory;
-mod pieces;
+mod extents;
 mod plots;
 mod reasons;
 mod series;
@@ -58,7 +58,7 @@ pub struct Plan {
 
 /// In the order of a whole run.
 pub const PLANS: &[Plan] =
-    &[daemons::PLAN, stripes::PLAN, clients::PLAN, file_sizes::PLAN, directory::PLAN, pieces::PLAN];
+    &[daemons::PLAN, stripes::PLAN, clients::PLAN, file_sizes::PLAN, directory::PLAN, extents::PLAN];
 
 /// A test does one part in this many of a sample's work.
 const SMALLEST_PART: u64 = 100;

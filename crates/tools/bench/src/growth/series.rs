@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{
-    fit::{self, Cost, STEP_ROOM, Steep, WHOLE_ROOM},
+    fit::{self, Cost, STEP_ROOM, NonLinearStep, WHOLE_ROOM},
     memory::Memory,
     reasons,
 };
@@ -98,14 +98,14 @@ impl Series {
         self.points.iter().map(|point| (point.size, point.cpu)).collect()
     }
 
-    fn steep(&self) -> Vec<Steep> {
+    fn steep(&self) -> Vec<NonLinearStep> {
         fit::steep(&self.costs(), self.natural)
     }
 
     fn to_json(&self) -> Json {
         let points: Vec<Json> = self.points.iter().map(point).collect();
         let steps: Vec<Option<f64>> = self.costs().windows(2).map(fit::of).collect();
-        let named = |steep: &Steep| {
+        let named = |steep: &NonLinearStep| {
             json!({
                 "from": steep.sizes.0, "to": steep.sizes.1,
                 "exponent": steep.exponent, "limit": steep.limit })
@@ -176,7 +176,7 @@ impl Curve {
         )
     }
 
-    fn named(&self, series: &Series, steep: &Steep) -> Measure {
+    fn named(&self, series: &Series, steep: &NonLinearStep) -> Measure {
         let name = format!(
             "growth.{}.{}.from_{}_to_{}",
             self.name, series.name, steep.sizes.0, steep.sizes.1

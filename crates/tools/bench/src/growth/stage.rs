@@ -8,12 +8,12 @@ use tempfile::TempDir;
 
 use super::{
     Growth,
-    kinds::Kind,
+    process_group::ProcessGroup,
     memory::{self, Memory},
     series::Point,
 };
 use crate::{
-    bench::Taken,
+    bench::WorkCost,
     daemons::Cluster,
     pinning::{Pinning, pinned},
     stats::Summary,
@@ -36,13 +36,13 @@ pub enum Amount {
 pub struct Stage<'g> {
     pub cluster: Cluster,
     growth: &'g Growth,
-    mds: Kind,
-    iods: Kind,
+    mds: ProcessGroup,
+    iods: ProcessGroup,
     _dir: TempDir,
 }
 
 struct Sample {
-    taken: Taken,
+    taken: WorkCost,
     mds: Duration,
     iods: Duration,
 }
@@ -62,7 +62,7 @@ impl<'g> Stage<'g> {
     fn try_start(growth: &'g Growth, iods: usize) -> Result<Self> {
         let bench = &growth.bench;
         let dir = tempfile::Builder::new().prefix("growth-").tempdir_in(&bench.scratch)?;
-        let (mds, daemons) = (Kind::new(bench.meter(), "mds")?, Kind::new(bench.meter(), "iods")?);
+        let (mds, daemons) = (ProcessGroup::new(bench.meter(), "mds")?, ProcessGroup::new(bench.meter(), "iods")?);
         let cluster = Cluster::start_mds_only(dir.path(), bench.braid())?;
         let mut stage = Self { cluster, growth, mds, iods: daemons, _dir: dir };
         stage.mds.add(&[stage.cluster.mds_pid()])?;
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_the_servers_did_not_spend_the_client_did() {
         let seconds = Duration::from_secs;
-        let taken = Taken { time: seconds(4), cpu: seconds(10) };
+        let taken = WorkCost { time: seconds(4), cpu: seconds(10) };
         let samples = [Sample { taken, mds: seconds(1), iods: seconds(3) }];
         let bytes = summed(7, Amount::Bytes(2 << 30), &samples, Memory::default());
         assert_eq!(

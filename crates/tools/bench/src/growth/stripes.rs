@@ -7,7 +7,7 @@ use super::{
     Growth, Plan,
     series::{Point, Series, Unit},
     stage::{Amount, Stage},
-    transfer::{Moved, STRIPE_BYTES, Transfer, small_point, small_series},
+    transfer::{TransferredBytes, STRIPE_BYTES, Transfer, small_point, small_series},
 };
 
 /// Size of the file.
@@ -48,7 +48,7 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
     let stage = Stage::start(growth, *sizes.last().unwrap_or(&1) as usize)?;
     let client = stage.client()?;
     for &size in sizes {
-        let moved = Moved {
+        let moved = TransferredBytes {
             path: "/stripes",
             parts: size as u16,
             bytes: growth.amount(FILE_BYTES / CALL_BYTES) * CALL_BYTES,

@@ -6,25 +6,25 @@ use serde_json::Value as Json;
 
 use super::{PLANS, Plan, plots, reasons};
 use crate::{
-    page::{Kept, PLOTS_FROM_RESULTS, Plot},
+    page::{StoredResults, PLOTS_FROM_RESULTS, Plot},
     report::short,
 };
 
 const MIB: f64 = 1_048_576.0;
 
 /// The plot of each curve.
-pub fn all_plots(curves: &Kept) -> Vec<Plot> {
+pub fn all_plots(curves: &StoredResults) -> Vec<Plot> {
     plans(curves)
         .map(|(plan, curve)| (format!("growth-{}", plan.name), plots::curve(plan, curve)))
         .collect()
 }
 
 /// The curves with stored results, in the order of a whole run.
-fn plans(curves: &Kept) -> impl Iterator<Item = (&'static Plan, &Json)> {
+fn plans(curves: &StoredResults) -> impl Iterator<Item = (&'static Plan, &Json)> {
     PLANS.iter().filter_map(|plan| Some((plan, curves.get(plan.name)?)))
 }
 
-pub fn render(curves: &Kept) -> String {
+pub fn render(curves: &StoredResults) -> String {
     let mut text = String::new();
     for (plan, kept) in plans(curves) {
         text += &curve(plan, kept);

@@ -20,7 +20,7 @@ pub struct Transfer {
 }
 
 /// The bytes of one point.
-pub struct Moved<'p> {
+pub struct TransferredBytes<'p> {
     pub path: &'p str,
     pub parts: u16,
     pub bytes: u64,
@@ -40,7 +40,7 @@ impl Transfer {
         stage: &Stage<'_>,
         client: &Client,
         size: u64,
-        moved: &Moved<'_>,
+        moved: &TransferredBytes<'_>,
     ) -> Result<()> {
         let options = OpenOptions::new().read(true).write(true).create_new(true);
         let file =

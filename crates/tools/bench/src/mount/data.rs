@@ -8,7 +8,7 @@ use super::{
     subject::{self, Subject},
 };
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     references::stream::Stream,
 };
 
@@ -30,11 +30,11 @@ const READ_ALL: &str = "pids=; for i in 1 2 3 4; do dd if=\"$1$i\" of=/dev/null 
     status=none & pids=\"$pids $!\"; done; \
                         for pid in $pids; do wait $pid; done";
 
-fn rate(name: &'static str, taken: &Taken, bytes: u64) -> Sample {
+fn rate(name: &'static str, taken: &WorkCost, bytes: u64) -> Sample {
     Sample { name, unit: "MB/s", value: taken.mb_per_second(bytes) }
 }
 
-fn cpu(name: &'static str, taken: &Taken, bytes: u64) -> Sample {
+fn cpu(name: &'static str, taken: &WorkCost, bytes: u64) -> Sample {
     Sample { name, unit: "CPU s/GiB", value: taken.cpu_per_gib(bytes) }
 }
 

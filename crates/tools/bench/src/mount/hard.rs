@@ -17,7 +17,7 @@ use crate::{
     },
     bench::Bench,
     workers::{
-        hard::{RECORD_BYTES, TASKS},
+        ior_hard::{RECORD_BYTES, TASKS},
         process::Worker,
     },
 };
@@ -172,17 +172,17 @@ mod tests {
         let arguments =
             |phase, rank| crate::args::HardArgs { phase, path: file.clone(), rank, count: 3 };
         for rank in 0..TASKS {
-            crate::workers::hard::work(&arguments(WriteRecords, rank)).unwrap();
+            crate::workers::ior_hard::work(&arguments(WriteRecords, rank)).unwrap();
         }
         assert_eq!(fs::metadata(&file).unwrap().len(), 3 * TASKS * RECORD_BYTES);
-        crate::workers::hard::work(&arguments(ReadRecords, 1)).unwrap();
+        crate::workers::ior_hard::work(&arguments(ReadRecords, 1)).unwrap();
         let files =
             |phase, rank| crate::args::HardArgs { phase, path: dir.path().into(), rank, count: 3 };
-        (0..TASKS).for_each(|rank| crate::workers::hard::work(&files(Create, rank)).unwrap());
+        (0..TASKS).for_each(|rank| crate::workers::ior_hard::work(&files(Create, rank)).unwrap());
         [Stat, Read]
             .into_iter()
-            .for_each(|phase| crate::workers::hard::work(&files(phase, 0)).unwrap());
-        (0..TASKS).for_each(|rank| crate::workers::hard::work(&files(Remove, rank)).unwrap());
-        assert!(crate::workers::hard::work(&files(Stat, 0)).is_err(), "nothing is left");
+            .for_each(|phase| crate::workers::ior_hard::work(&files(phase, 0)).unwrap());
+        (0..TASKS).for_each(|rank| crate::workers::ior_hard::work(&files(Remove, rank)).unwrap());
+        assert!(crate::workers::ior_hard::work(&files(Stat, 0)).is_err(), "nothing is left");
     }
 }

@@ -17,7 +17,7 @@
 //! 6. However this program ends, also by a signal, all its processes are stopped and its files
 //!    removed.
 
-mod bars;
+mod targets;
 pub mod data;
 mod gluster;
 mod hard;
@@ -42,7 +42,7 @@ use crate::{
     papers::store,
     report,
     stats::Summary,
-    touched::touch_free_memory,
+    free_memory::touch_free_memory,
 };
 
 /// One measured value.
@@ -135,7 +135,7 @@ pub fn run(args: &MountArgs) -> Result<ExitCode> {
         for group in &groups {
             let of = |measure: &&Measure| measure.name.split('.').next() == Some(group.name);
             let own: Vec<Measure> = measures.iter().filter(of).cloned().collect();
-            store::keep(file, group.name, &when, args.quick, &own)?;
+            store::store_row(file, group.name, &when, args.quick, &own)?;
         }
     }
     if args.json {
@@ -190,7 +190,7 @@ fn measure(
     let (mut loads, mut failed) = (Vec::new(), Vec::new());
     for repetition in 1..=bench.repetitions {
         for group in groups {
-            for subject in subjects.iter().filter(|subject| subject.takes_part(group.name)) {
+            for subject in subjects.iter().filter(|subject| subject.is_measured_in(group.name)) {
                 // A failed measurement is not repeated.
                 if failed.contains(&(group.name, subject.name())) {
                     continue;
@@ -243,7 +243,7 @@ fn judge(args: &MountArgs, bench: &Bench, samples: &Samples) -> Vec<Measure> {
             let group = name.split('.').next().unwrap_or(name);
             let measure = Measure::new(format!("{name}.{subject}"), unit, summary)
                 .made_by(&args.command_of(group));
-            measures.push(bars::hold(bench, samples, name, subject, measure));
+            measures.push(targets::set_targets(bench, samples, name, subject, measure));
         }
     }
     measures

@@ -17,7 +17,7 @@ use super::{
     shell::sh,
     uring,
 };
-use crate::{args::MountArgs, bench::Bench, touched::touch_free_memory};
+use crate::{args::MountArgs, bench::Bench, free_memory::touch_free_memory};
 
 /// The local file system.
 pub const LOCAL: &str = "ext4";
@@ -26,7 +26,7 @@ pub const OURS: &str = "braid";
 /// BraidFS over io_uring.
 pub const OURS_URING: &str = "braid_uring";
 /// Other networked file systems.
-pub const RIVALS: &[&str] =
+pub const OTHER_SYSTEMS: &[&str] =
     &[gluster::DISTRIBUTE.name, gluster::DISPERSE.name, gluster::SHARD.name, MOOSEFS];
 /// One of them.
 pub const MOOSEFS: &str = "moosefs";
@@ -168,7 +168,7 @@ impl Subject {
 
     /// Whether it is measured in a group: the examples for the cost of bytes and names, other
     /// layouts for bytes only.
-    pub fn takes_part(&self, group: &str) -> bool {
+    pub fn is_measured_in(&self, group: &str) -> bool {
         let of_names = OF_NAMES.contains(&group);
         match &self.kind {
             Kind::Passthrough(passthrough) => match passthrough.example() {

@@ -34,7 +34,7 @@ pub const PLOTS_FROM_RESULTS: &str = "../plots";
 const COLUMNS: usize = 100;
 
 /// Rows of a file, by name.
-pub type Kept = Map<String, Json>;
+pub type StoredResults = Map<String, Json>;
 /// A plot's name and its text.
 pub type Plot = (String, String);
 
@@ -43,8 +43,8 @@ pub struct Section {
     /// The page is `docs/results/NAME.md`, its file `docs/NAME.json`.
     name: &'static str,
     title: &'static str,
-    render: fn(&Kept) -> String,
-    plots: fn(&Kept) -> Vec<Plot>,
+    render: fn(&StoredResults) -> String,
+    plots: fn(&StoredResults) -> Vec<Plot>,
 }
 
 const SECTIONS: &[Section] = &[
@@ -81,7 +81,7 @@ const SECTIONS: &[Section] = &[
 ];
 
 /// A file and its expected content.
-type Wanted = (PathBuf, String);
+type GeneratedFile = (PathBuf, String);
 
 /// `cargo xtask bench tables`.
 pub fn run(args: &TablesArgs) -> Result<ExitCode> {
@@ -118,7 +118,7 @@ pub fn write_section(name: &str, file: &Path) -> Result<()> {
 }
 
 /// All pages and plots; nothing for a file that does not exist.
-fn wanted(root: &Path) -> Result<Vec<Wanted>> {
+fn wanted(root: &Path) -> Result<Vec<GeneratedFile>> {
     let mut all = Vec::new();
     for section in SECTIONS {
         let kept = papers::store::read(&root.join(format!("docs/{}.json", section.name)))?;
@@ -143,14 +143,14 @@ fn stale(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Plots that no result produces.
-fn leftover(root: &Path, wanted: &[Wanted]) -> Result<Vec<PathBuf>> {
+fn leftover(root: &Path, wanted: &[GeneratedFile]) -> Result<Vec<PathBuf>> {
     let Ok(plots) = fs::read_dir(root.join(PLOTS)) else { return Ok(Vec::new()) };
     let files: Vec<PathBuf> =
         plots.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     Ok(files.into_iter().filter(|file| wanted.iter().all(|(other, _)| other != file)).collect())
 }
 
-fn write(wanted: &[Wanted]) -> Result<()> {
+fn write(wanted: &[GeneratedFile]) -> Result<()> {
     for (file, text) in wanted {
         let parent = file.parent().context("a file in a directory")?;
         fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
@@ -160,14 +160,14 @@ fn write(wanted: &[Wanted]) -> Result<()> {
 }
 
 impl Section {
-    fn wanted(&self, root: &Path, kept: &Kept) -> Vec<Wanted> {
+    fn wanted(&self, root: &Path, kept: &StoredResults) -> Vec<GeneratedFile> {
         let plot = |(name, text): Plot| (root.join(PLOTS).join(format!("{name}.svg")), text);
         let mut all = vec![(root.join(RESULTS).join(format!("{}.md", self.name)), self.page(kept))];
         all.extend((self.plots)(kept).into_iter().map(plot));
         all
     }
 
-    fn page(&self, kept: &Kept) -> String {
+    fn page(&self, kept: &StoredResults) -> String {
         let (name, title) = (self.name, self.title);
         wrapped(&format!(
             "# {title}\n\n\
@@ -238,7 +238,7 @@ fn spread(measure: &Json) -> String {
 }
 
 /// `<= 9.00 (explanation): holds`; empty without a target.
-fn bar(measure: &Json) -> String {
+fn target_cell(measure: &Json) -> String {
     let bar = &measure["bar"];
     let (Some(sign), Some(limit), Some(reason)) =
         (bar["sign"].as_str(), bar["limit"].as_f64(), bar["reason"].as_str())

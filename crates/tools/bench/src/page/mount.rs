@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{Kept, bar, measures, spread};
+use super::{StoredResults, target_cell, measures, spread};
 use crate::mount::{
     GROUPS,
     subject::{OURS, OURS_URING, PASSTHROUGH_URING},
@@ -25,7 +25,7 @@ const COLUMNS: [(&str, &str); 10] = [
 ];
 
 /// A table of each group, in the order of a whole run.
-pub fn render(kept: &Kept) -> String {
+pub fn render(kept: &StoredResults) -> String {
     let mut text = String::new();
     for group in GROUPS {
         let Some(one) = kept.get(group.name) else { continue };
@@ -64,14 +64,14 @@ fn table(group: &Json) -> String {
             .map(|(subject, _)| format!(" {} |", of(subject).map(spread).unwrap_or_default()))
             .collect();
         let unit = measure["unit"].as_str().unwrap_or_default();
-        let _ = writeln!(text, "| {name} | {unit} |{cells} {} |", bars(of(OURS), of(OURS_URING)));
+        let _ = writeln!(text, "| {name} | {unit} |{cells} {} |", target_rows(of(OURS), of(OURS_URING)));
     }
     text
 }
 
 /// The targets of both our mounts; that of io_uring is marked.
-fn bars(device: Option<&Json>, uring: Option<&Json>) -> String {
-    let uring = uring.map(bar).filter(|bar| !bar.is_empty()).map(|bar| format!("io_uring {bar}"));
-    let device = device.map(bar).filter(|bar| !bar.is_empty());
+fn target_rows(device: Option<&Json>, uring: Option<&Json>) -> String {
+    let uring = uring.map(target_cell).filter(|bar| !bar.is_empty()).map(|bar| format!("io_uring {bar}"));
+    let device = device.map(target_cell).filter(|bar| !bar.is_empty());
     [device, uring].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

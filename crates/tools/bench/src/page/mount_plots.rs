@@ -3,7 +3,7 @@
 use braid_bench_user::report::chart::{Bar, Chart, Group, Owner};
 use serde_json::Value as Json;
 
-use super::{Kept, Plot, measures};
+use super::{StoredResults, Plot, measures};
 use crate::{mount::subject::OURS, papers::plots::summary, report::short};
 
 /// Subjects, from the top of a group on, and their labels.
@@ -38,7 +38,7 @@ const FILE_PANELS: &[Panel] = &[
 ];
 
 /// Both pictures.
-pub fn all(kept: &Kept) -> Vec<Plot> {
+pub fn all(kept: &StoredResults) -> Vec<Plot> {
     let bytes = Chart {
         title: "Through a mount: bytes".to_owned(),
         about: "MB/s, more is better. One machine, four data servers, servers warm. A local ext4 \
@@ -65,7 +65,7 @@ pub fn all(kept: &Kept) -> Vec<Plot> {
     shown.map(|(name, chart)| (name.to_owned(), chart.draw())).collect()
 }
 
-fn groups(kept: &Kept, panels: &[Panel], subjects: &[&str]) -> Vec<Group> {
+fn groups(kept: &StoredResults, panels: &[Panel], subjects: &[&str]) -> Vec<Group> {
     let group = |(row, measure, title): &Panel| {
         let row = kept.get(*row)?;
         let bars: Vec<Bar> = SUBJECTS

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{Kept, bar, measures, spread};
+use super::{StoredResults, target_cell, measures, spread};
 use crate::rows::Row;
 
 const TLS: &str = ".tls";
 
 /// A table of each row, in the order of a whole run.
-pub fn render(bench: &str, rows: &[Row], kept: &Kept) -> String {
+pub fn render(bench: &str, rows: &[Row], kept: &StoredResults) -> String {
     let mut text = String::new();
     for row in rows {
         let Some(one) = kept.get(row.name) else { continue };
@@ -38,13 +38,13 @@ fn table(row: &Json) -> String {
         more("---|---|")
     );
     for (name, measure) in measures(row).filter(|(name, _)| !name.ends_with(TLS)) {
-        let tls = over_tls(name).map(|tls| (spread(tls), bar(tls))).unwrap_or_default();
+        let tls = over_tls(name).map(|tls| (spread(tls), target_cell(tls))).unwrap_or_default();
         let _ = writeln!(
             text,
             "| {name} | {} | {} | {} |{}",
             measure["unit"].as_str().unwrap_or_default(),
             spread(measure),
-            bar(measure),
+            target_cell(measure),
             more(&format!(" {} | {} |", tls.0, tls.1))
         );
     }

@@ -4,10 +4,10 @@ use super::*;
 use crate::{measure::Measure, stats::Summary};
 
 /// The stored form of these measures.
-fn kept(row: &str, measures: &[Measure]) -> Kept {
+fn kept(row: &str, measures: &[Measure]) -> StoredResults {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kept.json");
-    papers::store::keep(&file, row, "a machine", false, measures).unwrap();
+    papers::store::store_row(&file, row, "a machine", false, measures).unwrap();
     papers::store::read(&file).unwrap()
 }
 

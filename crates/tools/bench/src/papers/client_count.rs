@@ -5,12 +5,12 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, Sized, beside,
+    Papers, Sample, ScaledLab, beside,
     curves::FAST_ETHERNET,
     line,
     one_client::GIGABIT,
     rates::between_all,
-    tasks::{Task, WAYS, Way, fill, together},
+    tasks::{Task, DIRECTIONS, Direction, fill, together},
 };
 use crate::measure::Measure;
 
@@ -76,7 +76,7 @@ fn measured(
 
 fn point(
     papers: &Papers,
-    sized: &Sized,
+    sized: &ScaledLab,
     row: &str,
     (kind, clients): (Kind, usize),
     times: u32,
@@ -89,13 +89,13 @@ fn point(
     let tasks: Vec<Task> = (0..clients).map(|client| kind.task(client, bytes)).collect();
     fill(papers, &sized.lab, &tasks, None)?;
     let (mut write, mut read) = (
-        || together(papers, &sized.lab, &tasks, Way::Write),
-        || together(papers, &sized.lab, &tasks, Way::Read),
+        || together(papers, &sized.lab, &tasks, Direction::Write),
+        || together(papers, &sized.lab, &tasks, Direction::Read),
     );
     let samples = papers.steal.in_turn::<Sample>(times, &mut [&mut write, &mut read])?;
-    let name = |way: Way| format!("{row}.{}.{clients}.{}", kind.word(), way.word());
+    let name = |way: Direction| format!("{row}.{}.{clients}.{}", kind.word(), way.word());
     let limit = lines as f64 * line(rate);
-    Ok(WAYS
+    Ok(DIRECTIONS
         .into_iter()
         .zip(&samples)
         .flat_map(|(way, samples)| beside(&name(way), samples, limit))

@@ -4,10 +4,10 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, against, line,
+    Papers, Sample, with_target, line,
     one_client::GIGABIT,
     rates::between_all,
-    tasks::{CALL_BYTES, Task, WAYS, Way, fill, together},
+    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill, together},
 };
 use crate::measure::Measure;
 
@@ -30,14 +30,14 @@ pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
     for (kind, tasks) in [("separate", &separate), ("one_file", &shared)] {
         fill(papers, &sized.lab, tasks, None)?;
         let (mut write, mut read) = (
-            || together(papers, &sized.lab, tasks, Way::Write),
-            || together(papers, &sized.lab, tasks, Way::Read),
+            || together(papers, &sized.lab, tasks, Direction::Write),
+            || together(papers, &sized.lab, tasks, Direction::Read),
         );
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
-        for (way, samples) in WAYS.into_iter().zip(&samples) {
-            let what = format!("{DAEMONS} lines{}, ", sized.said());
+        for (way, samples) in DIRECTIONS.into_iter().zip(&samples) {
+            let what = format!("{DAEMONS} lines{}, ", sized.rate_note());
             let lines = DAEMONS as f64 * line(rate);
-            all.extend(against(
+            all.extend(with_target(
                 &format!("clients.{kind}.{}", way.word()),
                 samples,
                 0.95,
@@ -66,13 +66,13 @@ pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
     let tasks: Vec<Task> = (0..TASKS).map(task).collect();
     fill(papers, &sized.lab, &tasks, None)?;
     let (mut write, mut read) = (
-        || together(papers, &sized.lab, &tasks, Way::Write),
-        || together(papers, &sized.lab, &tasks, Way::Read),
+        || together(papers, &sized.lab, &tasks, Direction::Write),
+        || together(papers, &sized.lab, &tasks, Direction::Read),
     );
     let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
-    let measures = WAYS.into_iter().zip(&samples).flat_map(|(way, samples)| {
-        let what = format!("8 lines{}, ", sized.said());
-        against(&format!("cards.{}", way.word()), samples, 0.95, line(lines), &what)
+    let measures = DIRECTIONS.into_iter().zip(&samples).flat_map(|(way, samples)| {
+        let what = format!("8 lines{}, ", sized.rate_note());
+        with_target(&format!("cards.{}", way.word()), samples, 0.95, line(lines), &what)
     });
     Ok(measures.collect())
 }

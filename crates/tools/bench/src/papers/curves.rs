@@ -8,8 +8,8 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, Sized, beside, line,
-    tasks::{CALL_BYTES, Task, WAYS, Way, fill_striped, together},
+    Papers, Sample, ScaledLab, beside, line,
+    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill_striped, together},
 };
 use crate::measure::Measure;
 
@@ -26,13 +26,13 @@ pub struct Point {
     /// Tasks at the same time.
     pub tasks: Vec<Task>,
     /// To or from the daemons.
-    pub way: Way,
+    pub way: Direction,
 }
 
 /// Samples of all points in turn, with their limit in MB/s.
 pub fn measured(
     papers: &Papers,
-    sized: &Sized,
+    sized: &ScaledLab,
     row: &str,
     points: &[Point],
     limit: f64,
@@ -69,7 +69,7 @@ pub fn request_size(papers: &Papers) -> Result<Vec<Measure>> {
     fill_striped(papers, &sized.lab, std::slice::from_ref(&task), STRIPE_BYTES, None)?;
     let mut points = Vec::new();
     for call in [16, 64, 256, 512, 1024, 2048, 4096].map(|kib| kib * KIB) {
-        for way in WAYS {
+        for way in DIRECTIONS {
             points.push(Point {
                 name: format!("{}.{}", size(call), way.word()),
                 tasks: vec![task.in_calls_of(call)],
@@ -90,7 +90,7 @@ pub fn daemon_count(papers: &Papers) -> Result<Vec<Measure>> {
         fill_striped(papers, &sized.lab, std::slice::from_ref(&task), STRIPE_BYTES, Some(daemons))?;
         for call in [16, 256, 2048].map(|kib| kib * KIB) {
             let tasks = vec![task.in_calls_of(call)];
-            points.push(Point { name: format!("{daemons}.{}", size(call)), tasks, way: Way::Read });
+            points.push(Point { name: format!("{daemons}.{}", size(call)), tasks, way: Direction::Read });
         }
     }
     measured(papers, &sized, "daemon_count", &points, line(rate))
@@ -106,7 +106,7 @@ pub fn stripe_size(papers: &Papers) -> Result<Vec<Measure>> {
         fill_striped(papers, &sized.lab, std::slice::from_ref(&task), stripe, None)?;
         for call in [64, 512, 2048].map(|kib| kib * KIB) {
             let name = format!("{}.{}", size(stripe), size(call));
-            points.push(Point { name, tasks: vec![task.in_calls_of(call)], way: Way::Read });
+            points.push(Point { name, tasks: vec![task.in_calls_of(call)], way: Direction::Read });
         }
     }
     measured(papers, &sized, "stripe_size", &points, line(rate))

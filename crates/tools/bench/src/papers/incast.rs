@@ -4,9 +4,9 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, against, measures,
-    one_client::{GIGABIT, alone},
-    tasks::{Way, fill, together},
+    Papers, Sample, with_target, measures,
+    one_client::{GIGABIT, one_task},
+    tasks::{Direction, fill, together},
 };
 use crate::measure::Measure;
 
@@ -24,7 +24,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         let pairs: Vec<(usize, usize)> = (0..16).map(|daemon| (0, daemon)).collect();
         let sized = papers.lab(&spec, &pairs)?;
         let tasks = DAEMONS.map(|daemons| {
-            let mut tasks = alone(papers, sized.lab.spec().rate);
+            let mut tasks = one_task(papers, sized.lab.spec().rate);
             tasks.iter_mut().for_each(|task| task.path = format!("/on{daemons}"));
             tasks
         });
@@ -32,7 +32,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
             fill(papers, &sized.lab, tasks, Some(*daemons))?;
         }
         let mut reads: Vec<_> =
-            tasks.iter().map(|tasks| || together(papers, &sized.lab, tasks, Way::Read)).collect();
+            tasks.iter().map(|tasks| || together(papers, &sized.lab, tasks, Direction::Read)).collect();
         let mut reads: Vec<&mut dyn FnMut() -> Result<Sample>> =
             reads.iter_mut().map(|read| read as &mut dyn FnMut() -> Result<Sample>).collect();
         let samples = papers.alternate(&mut reads)?;
@@ -40,8 +40,8 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         let limit = first.plain.summary.median;
         all.extend([first].into_iter().chain(more));
         for (daemons, samples) in DAEMONS.iter().zip(&samples).skip(1) {
-            let what = format!("with 2 daemons{}, ", sized.said());
-            all.extend(against(
+            let what = format!("with 2 daemons{}, ", sized.rate_note());
+            all.extend(with_target(
                 &format!("incast.{queue}KiB.{daemons}"),
                 samples,
                 0.98,

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 
 /// Times of all processors since the start, in ticks.
 #[derive(Clone, Copy, Debug)]
-pub struct Use {
+pub struct CpuUse {
     busy: u64,
     idle: u64,
 }
 
-impl Use {
+impl CpuUse {
     /// The current times.
     pub fn now() -> Result<Self> {
         of(&fs::read_to_string("/proc/stat")?).context("reading /proc/stat")
@@ -25,7 +25,7 @@ impl Use {
 }
 
 /// `cpu user nice system idle iowait irq softirq steal ...`
-fn of(stat: &str) -> Option<Use> {
+fn of(stat: &str) -> Option<CpuUse> {
     let fields: Vec<u64> = stat
         .lines()
         .next()?
@@ -34,7 +34,7 @@ fn of(stat: &str) -> Option<Use> {
         .map_while(|field| field.parse().ok())
         .collect();
     let idle = fields.get(3)? + fields.get(4)?;
-    Some(Use { busy: fields.iter().take(8).sum::<u64>() - idle, idle })
+    Some(CpuUse { busy: fields.iter().take(8).sum::<u64>() - idle, idle })
 }
 
 /// The congestion control that this machine's TCP uses.
@@ -53,6 +53,6 @@ mod tests {
         let start = of("cpu  10 0 10 100 0 0 0 0 0 0\n").unwrap();
         let end = of("cpu  20 0 10 120 5 3 2 0 7 7\n").unwrap();
         assert_eq!(end.since(start), 15.0 / 40.0);
-        assert!(Use::now().is_ok());
+        assert!(CpuUse::now().is_ok());
     }
 }

@@ -9,7 +9,7 @@ mod client_count;
 mod clients;
 mod curves;
 mod incast;
-mod late;
+mod slow_daemon;
 mod machine_use;
 mod mounted;
 mod mpi;
@@ -20,14 +20,14 @@ mod patterns;
 pub mod plots;
 mod rates;
 mod references;
-mod rivals;
+mod other_systems;
 mod small_calls;
 pub mod store;
 mod streams;
 pub mod tables;
-mod taking;
+mod sampling;
 mod tasks;
-mod words;
+mod labels;
 
 use std::{
     cell::{Cell, RefCell},
@@ -119,9 +119,9 @@ const ROWS: &[Row] = &[
     Row {
         name: "rivals",
         about: "GlusterFS and MooseFS beside our mount on the same lines",
-        run: rivals::run,
+        run: other_systems::run,
     },
-    Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
+    Row { name: "late", about: "a daemon with 10 times the delay of the others", run: slow_daemon::run },
     Row {
         name: "request_size",
         about: "100 Mbit/s, 1 daemon, 16 KiB stripes: calls of 16 KiB to 4 MiB",
@@ -161,7 +161,7 @@ pub struct Papers {
     /// The part of its rates for each lab of the row; the same with encrypted connections.
     divides: RefCell<Vec<(Spec, u64)>>,
     /// How much of the machine the traffic of these labs needed.
-    needs: RefCell<Vec<rates::Needs>>,
+    needs: RefCell<Vec<rates::MachineNeeds>>,
 }
 
 /// `cargo xtask bench papers`.
@@ -212,7 +212,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
             measures.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.json {
             let when = machine::when(&format!("{machine}; TCP: {control}"), load, &papers.steal);
-            store::keep(file, row.name, &when, args.quick, &measures)?;
+            store::store_row(file, row.name, &when, args.quick, &measures)?;
         }
         all.extend(measures);
     }
@@ -225,7 +225,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         )
     );
     if let Ok(report) = serde_json::from_str(&report::json::render(&machine, &[], &all)) {
-        rivals::table::losses(&report).iter().for_each(|loss| println!("ours loses: {loss}"));
+        other_systems::table::losses(&report).iter().for_each(|loss| println!("ours loses: {loss}"));
     }
     ensure!(
         failed.is_empty(),
@@ -271,7 +271,7 @@ impl Papers {
     }
 
     /// A lab like this one, at this part of the rates.
-    fn lab_at(&self, spec: &Spec, divide: u64) -> Result<Sized> {
+    fn lab_at(&self, spec: &Spec, divide: u64) -> Result<ScaledLab> {
         let spec = Spec {
             dir: Some(self.dir.clone()),
             congestion: self.congestion.clone(),
@@ -281,7 +281,7 @@ impl Papers {
             slowed: divide,
             ..spec.clone()
         };
-        Ok(Sized { lab: Lab::start(&self.braid, &spec)?, divide })
+        Ok(ScaledLab { lab: Lab::start(&self.braid, &spec)?, divide })
     }
 
     /// Bytes that a link of this rate carries in a sample, in whole calls of `call` bytes.
@@ -297,14 +297,14 @@ impl Papers {
 }
 
 /// A lab at a part of the requested rates.
-struct Sized {
+struct ScaledLab {
     lab: Lab,
     divide: u64,
 }
 
-impl Sized {
+impl ScaledLab {
     /// The end of a target's explanation where the rates are reduced.
-    fn said(&self) -> String {
+    fn rate_note(&self) -> String {
         if self.divide == 1 {
             String::new()
         } else {
@@ -348,7 +348,7 @@ fn beside(name: &str, samples: &[Sample], limit: f64) -> Vec<Measure> {
 }
 
 /// The same with a target: a part of a limit, which is a measure too.
-fn against(name: &str, samples: &[Sample], part: f64, limit: f64, what: &str) -> Vec<Measure> {
+fn with_target(name: &str, samples: &[Sample], part: f64, limit: f64, what: &str) -> Vec<Measure> {
     let mut all = beside(name, samples, limit);
     let measure = all.remove(0).at_least(part * limit, format!("{part} x {what}{limit:.1}"));
     all.insert(0, measure);

@@ -9,10 +9,10 @@ use anyhow::{Context, Result, ensure};
 use braid_netlab::{Host, Lab, Spec};
 
 use super::{
-    Papers, Sample, against, line,
-    one_client::{DAEMONS, GIGABIT, alone, alone_on, beside_one_stream},
-    taking::Taking,
-    tasks::{CALL_BYTES, Task, WAYS, Way, fill},
+    Papers, Sample, with_target, line,
+    one_client::{DAEMONS, GIGABIT, one_task, one_task_on, beside_one_stream},
+    sampling::Sampling,
+    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill},
 };
 use crate::{
     measure::Measure,
@@ -26,16 +26,16 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         &[(0, 0)],
         || fuse_cpu(papers, CALL_BYTES),
     )?;
-    let tasks = alone(papers, slow.lab.spec().rate);
+    let tasks = one_task(papers, slow.lab.spec().rate);
     fill(papers, &slow.lab, &tasks, None)?;
     let mount = Mount::new(papers, &slow.lab, 0)?;
     let mut all = Vec::new();
-    for way in WAYS {
+    for way in DIRECTIONS {
         let (limit, samples) = beside_one_stream(papers, &slow, way, || {
             mount.sample(papers, &slow.lab, &tasks[0], way)
         })?;
-        let what = format!("one iperf3 stream{}, ", slow.said());
-        all.extend(against(
+        let what = format!("one iperf3 stream{}, ", slow.rate_note());
+        all.extend(with_target(
             &format!("mount.one_client.{}", way.word()),
             &samples,
             0.93,
@@ -50,15 +50,15 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let fast = papers.lab_that_writes(&spec, &pairs, || fuse_cpu(papers, CALL_BYTES))?;
     let mount = Mount::new(papers, &fast.lab, 0)?;
     for daemons in 1..=DAEMONS {
-        let tasks = alone_on(papers, daemons, fast.lab.spec().rate);
+        let tasks = one_task_on(papers, daemons, fast.lab.spec().rate);
         fill(papers, &fast.lab, &tasks, Some(daemons as u16))?;
         let sample = |way| mount.sample(papers, &fast.lab, &tasks[0], way);
-        let (mut write, mut read) = (|| sample(Way::Write), || sample(Way::Read));
+        let (mut write, mut read) = (|| sample(Direction::Write), || sample(Direction::Read));
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
-        for (way, samples) in WAYS.into_iter().zip(&samples) {
+        for (way, samples) in DIRECTIONS.into_iter().zip(&samples) {
             let lines = daemons as f64 * line(fast.lab.spec().rate);
-            let what = format!("{daemons} lines{}, ", fast.said());
-            all.extend(against(
+            let what = format!("{daemons} lines{}, ", fast.rate_note());
+            all.extend(with_target(
                 &format!("mount.fast_client.{daemons}.{}", way.word()),
                 samples,
                 0.85,
@@ -112,7 +112,7 @@ impl Mount {
     }
 
     /// A mount without cached files; `dd` with calls of 4 MiB, and `fsync` after writing.
-    fn sample(&self, papers: &Papers, lab: &Lab, task: &Task, way: Way) -> Result<Sample> {
+    fn sample(&self, papers: &Papers, lab: &Lab, task: &Task, way: Direction) -> Result<Sample> {
         self.cold()?;
         let (file, bytes) = (self.file(&task.path), task.bytes);
         ensure!(
@@ -120,18 +120,18 @@ impl Mount {
             "{} differs from what was written",
             file.display()
         );
-        let taking = Taking::start(papers, lab)?;
+        let taking = Sampling::start(papers, lab)?;
         succeed(&mut dd(&file, way, CALL_BYTES, 0, bytes))?;
         taking.end(papers, lab, bytes)
     }
 }
 
 /// `dd` of a part of a file, in blocks that divide its start and length.
-pub fn dd(file: &Path, way: Way, block: u64, start: u64, bytes: u64) -> Command {
+pub fn dd(file: &Path, way: Direction, block: u64, start: u64, bytes: u64) -> Command {
     let file = file.display().to_string();
     let (from, to, at, flags) = match way {
-        Way::Write => ("/dev/zero", file.as_str(), "seek", "conv=notrunc,fsync"),
-        Way::Read => (file.as_str(), "/dev/null", "skip", "conv=notrunc"),
+        Direction::Write => ("/dev/zero", file.as_str(), "seek", "conv=notrunc,fsync"),
+        Direction::Read => (file.as_str(), "/dev/null", "skip", "conv=notrunc"),
     };
     let mut command = Command::new("dd");
     command.args([format!("if={from}"), format!("of={to}"), format!("bs={block}")]);
@@ -147,7 +147,7 @@ pub fn fuse_cpu(papers: &Papers, block: u64) -> Result<f64> {
     let dir = tempfile::tempdir_in(&papers.dir)?;
     let passthrough = Passthrough::start(dir.path(), Example::Passthrough)?;
     let file = passthrough.point().join("file");
-    let write = || succeed(&mut dd(&file, Way::Write, block, 0, BYTES));
+    let write = || succeed(&mut dd(&file, Direction::Write, block, 0, BYTES));
     write()?;
     let start = papers.cpu.now()?;
     (0..2).try_for_each(|_| write())?;

@@ -5,14 +5,14 @@ use anyhow::Result;
 use braid_netlab::{Lab, Spec};
 
 use super::{
-    Papers, Sample, Sized, against,
-    one_client::{DAEMONS, GIGABIT, alone_on},
-    taking::Taking,
-    tasks::{Task, WAYS, Way, fill, together},
+    Papers, Sample, ScaledLab, with_target,
+    one_client::{DAEMONS, GIGABIT, one_task_on},
+    sampling::Sampling,
+    tasks::{Task, DIRECTIONS, Direction, fill, together},
 };
 use crate::{
     measure::Measure,
-    parallel::mpi::installed::{Ask, How, Installed, MPICH, Place},
+    parallel::mpi::installed::{MpiRunRequest, MpiMethod, Installed, MPICH, TestFile},
     stats::percentile,
 };
 
@@ -47,28 +47,28 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
 fn beside_library(
     papers: &Papers,
     program: &Installed,
-    sized: &Sized,
+    sized: &ScaledLab,
     daemons: usize,
     name: &str,
 ) -> Result<Vec<Measure>> {
     let lab = &sized.lab;
     let (rate, line) = (lab.spec().rate, lab.spec().client_rate());
     // Half as long as others: a run of the program spends time on other things too.
-    let library = alone_on(papers, daemons, rate.min(line / daemons as u64) / 2);
+    let library = one_task_on(papers, daemons, rate.min(line / daemons as u64) / 2);
     let bytes = library[0].bytes;
     // The program has its own file.
     let own = Task::new(0, format!("/mpi{daemons}"), 0, bytes);
     fill(papers, lab, &[library.clone(), vec![own.clone()]].concat(), Some(daemons as u16))?;
-    sample(papers, program, lab, &own, Way::Write)?;
+    sample(papers, program, lab, &own, Direction::Write)?;
     let mut all = Vec::new();
-    for way in WAYS {
+    for way in DIRECTIONS {
         let mut beside = || together(papers, lab, &library, way);
         let mut mpi = || sample(papers, program, lab, &own, way);
         let samples = papers.alternate::<Sample>(&mut [&mut beside, &mut mpi])?;
         let mut rates: Vec<f64> = samples[0].iter().map(|sample| sample.mb_per_second).collect();
-        let what = format!("the library{}, ", sized.said());
+        let what = format!("the library{}, ", sized.rate_note());
         let name = format!("{name}.{}", way.word());
-        let measures = against(&name, &samples[1], OF_LIBRARY, percentile(&mut rates, 50.0), &what);
+        let measures = with_target(&name, &samples[1], OF_LIBRARY, percentile(&mut rates, 50.0), &what);
         // It would include the start of MPI and the check of the data.
         all.extend(measures.into_iter().filter(|measure| measure.unit != "s/GiB"));
     }
@@ -82,24 +82,24 @@ fn sample(
     program: &Installed,
     lab: &Lab,
     task: &Task,
-    way: Way,
+    way: Direction,
 ) -> Result<Sample> {
     let bytes = task.bytes;
-    let (read_seed, write_seed) = if way == Way::Read { (SEED, 0) } else { (0, SEED) };
-    let ask = Ask {
+    let (read_seed, write_seed) = if way == Direction::Read { (SEED, 0) } else { (0, SEED) };
+    let ask = MpiRunRequest {
         file: &format!("braid:{}", task.path),
         shape: "contiguous",
         bytes,
-        how: How::Calls,
+        how: MpiMethod::Calls,
         read_seed,
         write_seed,
         hints: &[],
     };
     let place =
-        Place { before: &lab.client_host(0)?.prefix(), environment: &lab.environment(), ranks: 1 };
-    let taking = Taking::start(papers, lab)?;
+        TestFile { before: &lab.client_host(0)?.prefix(), environment: &lab.environment(), ranks: 1 };
+    let taking = Sampling::start(papers, lab)?;
     let times = program.run(&place, true, &ask)?;
     let taken = taking.end(papers, lab, bytes)?;
-    let seconds = if way == Way::Read { times.read } else { times.write };
+    let seconds = if way == Direction::Read { times.read } else { times.write };
     Ok(Sample { mb_per_second: bytes as f64 / 1e6 / seconds, ..taken })
 }

@@ -4,8 +4,8 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, Sized, against, line, references,
-    tasks::{CALL_BYTES, Task, WAYS, Way, fill, together},
+    Papers, Sample, ScaledLab, with_target, line, references,
+    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill, together},
 };
 use crate::measure::Measure;
 
@@ -15,14 +15,14 @@ pub const GIGABIT: u64 = 1_000_000_000;
 pub const DAEMONS: usize = 4;
 
 /// One task on the first client with a file that fills one link for the time of a sample.
-pub fn alone(papers: &Papers, bits_per_second: u64) -> Vec<Task> {
+pub fn one_task(papers: &Papers, bits_per_second: u64) -> Vec<Task> {
     let bytes = papers.bytes(bits_per_second, CALL_BYTES);
     vec![Task::new(0, "/file", 0, bytes)]
 }
 
 /// The same for a client with several times that rate, and a file on `daemons` daemons of `rate`
 /// each.
-pub fn alone_on(papers: &Papers, daemons: usize, rate: u64) -> Vec<Task> {
+pub fn one_task_on(papers: &Papers, daemons: usize, rate: u64) -> Vec<Task> {
     let bytes = papers.bytes(daemons as u64 * rate, CALL_BYTES);
     vec![Task::new(0, format!("/on{daemons}"), 0, bytes)]
 }
@@ -30,14 +30,14 @@ pub fn alone_on(papers: &Papers, daemons: usize, rate: u64) -> Vec<Task> {
 /// `one_client`: limited by the client's link, as measured with one stream of iperf3.
 pub fn one_client(papers: &Papers) -> Result<Vec<Measure>> {
     let sized = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
-    let tasks = alone(papers, sized.lab.spec().rate);
+    let tasks = one_task(papers, sized.lab.spec().rate);
     fill(papers, &sized.lab, &tasks, None)?;
     let mut all = Vec::new();
-    for way in WAYS {
+    for way in DIRECTIONS {
         let (limit, samples) =
             beside_one_stream(papers, &sized, way, || together(papers, &sized.lab, &tasks, way))?;
-        let what = format!("one iperf3 stream{}, ", sized.said());
-        all.extend(against(&format!("one_client.{}", way.word()), &samples, 0.97, limit, &what));
+        let what = format!("one iperf3 stream{}, ", sized.rate_note());
+        all.extend(with_target(&format!("one_client.{}", way.word()), &samples, 0.97, limit, &what));
     }
     Ok(all)
 }
@@ -45,13 +45,13 @@ pub fn one_client(papers: &Papers) -> Result<Vec<Measure>> {
 /// Samples, in turn with those of one stream of iperf3; its median is the limit.
 pub fn beside_one_stream(
     papers: &Papers,
-    sized: &Sized,
-    way: Way,
+    sized: &ScaledLab,
+    way: Direction,
     mut subject: impl FnMut() -> Result<Sample>,
 ) -> Result<(f64, Vec<Sample>)> {
     let seconds = papers.seconds.ceil() as u32;
     let mut stream =
-        || references::sample(papers, &sized.lab, &[(0, 0)], way == Way::Read, seconds);
+        || references::sample(papers, &sized.lab, &[(0, 0)], way == Direction::Read, seconds);
     let mut samples = papers.alternate::<Sample>(&mut [&mut stream, &mut subject])?;
     let subject = samples.pop().unwrap_or_default();
     let mut rates: Vec<f64> = samples.concat().iter().map(|sample| sample.mb_per_second).collect();
@@ -71,22 +71,22 @@ pub fn fast_client(papers: &Papers) -> Result<Vec<Measure>> {
         };
         let sized = papers.lab(&spec, &pairs)?;
         let lines = daemons as f64 * line(sized.lab.spec().rate);
-        let tasks = alone(papers, daemons as u64 * sized.lab.spec().rate);
+        let tasks = one_task(papers, daemons as u64 * sized.lab.spec().rate);
         fill(papers, &sized.lab, &tasks, None)?;
         let (mut write, mut read) = (
-            || together(papers, &sized.lab, &tasks, Way::Write),
-            || together(papers, &sized.lab, &tasks, Way::Read),
+            || together(papers, &sized.lab, &tasks, Direction::Write),
+            || together(papers, &sized.lab, &tasks, Direction::Read),
         );
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
-        for (way, samples) in WAYS.into_iter().zip(&samples) {
+        for (way, samples) in DIRECTIONS.into_iter().zip(&samples) {
             let name = format!("fast_client.{daemons}.{}", way.word());
-            let what = format!("{daemons} lines{}, ", sized.said());
-            all.extend(against(&name, samples, 0.95, lines, &what));
+            let what = format!("{daemons} lines{}, ", sized.rate_note());
+            all.extend(with_target(&name, samples, 0.95, lines, &what));
             let streams = references::sample(
                 papers,
                 &sized.lab,
                 &pairs,
-                way == Way::Read,
+                way == Direction::Read,
                 papers.seconds.ceil() as u32,
             )?;
             all.push(super::measures(&format!("{name}.iperf3"), &[streams]).0);

@@ -14,7 +14,7 @@ use super::{
     curves::{FAST_ETHERNET, Point, bytes, measured, size},
     line,
     rates::between_all,
-    tasks::{Task, Way, fill_striped},
+    tasks::{Task, Direction, fill_striped},
 };
 use crate::measure::Measure;
 
@@ -33,7 +33,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let bytes = bytes(papers, rate);
     let mut points = Vec::new();
     let mut add = |name: &str, tasks: &[Task]| {
-        points.push(Point { name: name.to_owned(), tasks: tasks.to_vec(), way: Way::Read });
+        points.push(Point { name: name.to_owned(), tasks: tasks.to_vec(), way: Direction::Read });
     };
     for stripe in STRIPES {
         let path = format!("/in{}", size(stripe));

@@ -7,12 +7,12 @@ use braid_bench_user::{
 use serde_json::Value as Json;
 
 use super::{
-    rivals,
-    tables::{beside, lines},
-    words,
+    other_systems,
+    tables::{companion, lines},
+    labels,
 };
 use crate::{
-    page::{Kept, Plot},
+    page::{StoredResults, Plot},
     report::short,
 };
 
@@ -22,8 +22,8 @@ const POINTS_MIN: usize = 3;
 const GIGABIT_CARRIES: f64 = 117.7;
 
 /// The plots of all rows that have one.
-pub fn all(rows: &Kept) -> Vec<Plot> {
-    let of_rivals = rows.get("rivals").map(rivals::plots::all).unwrap_or_default();
+pub fn all(rows: &StoredResults) -> Vec<Plot> {
+    let of_rivals = rows.get("rivals").map(other_systems::plots::all).unwrap_or_default();
     let curves = rows.iter().filter_map(|(name, row)| Some((name.clone(), of(name, row)?)));
     curves.chain(of_rivals).collect()
 }
@@ -31,9 +31,9 @@ pub fn all(rows: &Kept) -> Vec<Plot> {
 /// The names and titles of a row's plots.
 pub fn shown(name: &str, row: &Json) -> Vec<(&'static str, &'static str)> {
     if name == "rivals" {
-        return rivals::plots::TITLES.to_vec();
+        return other_systems::plots::TITLES.to_vec();
     }
-    let curve = super::ROWS.iter().find(|known| known.name == name).zip(words::title(name));
+    let curve = super::ROWS.iter().find(|known| known.name == name).zip(labels::title(name));
     curve
         .filter(|_| of(name, row).is_some())
         .map(|(known, title)| (known.name, title))
@@ -43,12 +43,12 @@ pub fn shown(name: &str, row: &Json) -> Vec<(&'static str, &'static str)> {
 
 /// The plot of a stored row; `None` when it has too few rates.
 pub fn of(name: &str, row: &Json) -> Option<String> {
-    let title = words::title(name)?;
+    let title = labels::title(name)?;
     let mut groups: Vec<Group> = Vec::new();
     let mut slowed = false;
     for (full, measure) in lines(row).filter(|(_, measure)| measure["unit"] == "MB/s") {
         let Some(words) =
-            full.strip_prefix(&format!("{name}.")).and_then(|rest| words::of(name, rest))
+            full.strip_prefix(&format!("{name}.")).and_then(|rest| labels::of(name, rest))
         else {
             continue;
         };
@@ -67,7 +67,7 @@ pub fn of(name: &str, row: &Json) -> Option<String> {
     let chart = Chart {
         title: title.to_owned(),
         about,
-        limit: words::limit(name).to_owned(),
+        limit: labels::limit(name).to_owned(),
         columns: 2,
         one_scale: true,
         groups,
@@ -83,7 +83,7 @@ const SLOWED: &str = " Links run at a part of these rates where the processors w
 /// the user requested a part, by the rate of one link of 1 Gbit/s.
 fn divided(row: &Json) -> bool {
     let one_link =
-        beside(row, "streams.1x1.write", "limit").and_then(|limit| limit["value"].as_f64());
+        companion(row, "streams.1x1.write", "limit").and_then(|limit| limit["value"].as_f64());
     if one_link.is_some_and(|carried| carried < 0.9 * GIGABIT_CARRIES) {
         return true;
     }
@@ -111,7 +111,7 @@ fn bar(
     row: &Json,
 ) -> Option<Bar> {
     let summary = summary(measure)?;
-    let limit = beside(row, name, "limit").and_then(|limit| limit["value"].as_f64());
+    let limit = companion(row, name, "limit").and_then(|limit| limit["value"].as_f64());
     Some(Bar { label, owner, summary, limit, number: short(summary.median) })
 }
 

@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, fs::File, os::unix::fs::FileExt as _};
 use anyhow::{Context, Result, bail};
 use braid_netlab::Spec;
 
-use super::{Papers, Sized, line, references};
+use super::{Papers, ScaledLab, line, references};
 use crate::{measure::Measure, stats::Summary};
 
 /// The part of the machine that the traffic may need.
@@ -34,7 +34,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 
 /// The needs of a lab's traffic, and its part of the rates.
 #[derive(Clone, Debug)]
-pub struct Needs {
+pub struct MachineNeeds {
     /// The number of the lab in its row, from 1.
     lab: usize,
     divide: u64,
@@ -47,8 +47,8 @@ pub fn between_all(clients: usize, daemons: usize) -> Vec<(usize, usize)> {
 }
 
 /// The needs as measures of a row: `clients.needs.lab1.at4`.
-pub fn measures(row: &str, needs: &[Needs]) -> Vec<Measure> {
-    let measure = |one: &Needs| {
+pub fn measures(row: &str, needs: &[MachineNeeds]) -> Vec<Measure> {
+    let measure = |one: &MachineNeeds| {
         Measure::new(
             format!("{row}.needs.lab{}.at{}", one.lab, one.divide),
             UNIT,
@@ -61,7 +61,7 @@ pub fn measures(row: &str, needs: &[Needs]) -> Vec<Measure> {
 impl Papers {
     /// A lab like this one, at the largest part of the rates for which the machine can carry
     /// streams between `pairs` of (client, daemon) and write their bytes to files.
-    pub(super) fn lab(&self, spec: &Spec, pairs: &[(usize, usize)]) -> Result<Sized> {
+    pub(super) fn lab(&self, spec: &Spec, pairs: &[(usize, usize)]) -> Result<ScaledLab> {
         self.lab_that_writes(spec, pairs, || self.local_cpu())
     }
 
@@ -71,7 +71,7 @@ impl Papers {
         spec: &Spec,
         pairs: &[(usize, usize)],
         local: impl FnOnce() -> Result<f64>,
-    ) -> Result<Sized> {
+    ) -> Result<ScaledLab> {
         let before =
             self.divides.borrow().iter().find(|(of, _)| of == spec).map(|(_, divide)| *divide);
         if let Some(divide) = self.divide.or(before.filter(|_| self.tls.get())) {
@@ -82,7 +82,7 @@ impl Papers {
         let (divide, sized) = choose(|divide| {
             let sized = self.lab_at(spec, divide)?;
             let part = self.steal.undisturbed(&mut || self.needed(&sized, pairs, local))?;
-            self.needs.borrow_mut().push(Needs { lab: nth, divide, part });
+            self.needs.borrow_mut().push(MachineNeeds { lab: nth, divide, part });
             Ok((part, sized))
         })?;
         self.divides.borrow_mut().push((spec.clone(), divide));
@@ -90,7 +90,7 @@ impl Papers {
     }
 
     /// The part of the machine that is needed.
-    fn needed(&self, sized: &Sized, pairs: &[(usize, usize)], local: f64) -> Result<f64> {
+    fn needed(&self, sized: &ScaledLab, pairs: &[(usize, usize)], local: f64) -> Result<f64> {
         let lines = lines(sized.lab.spec(), pairs);
         let mut network: f64 = 0.0;
         for reverse in [false, true] {
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn needs_are_measures_of_their_row() {
         let [one] =
-            measures("clients", &[Needs { lab: 1, divide: 4, part: 0.25 }]).try_into().unwrap();
+            measures("clients", &[MachineNeeds { lab: 1, divide: 4, part: 0.25 }]).try_into().unwrap();
         assert_eq!(
             (one.name.as_str(), one.unit, one.plain.summary.median),
             ("clients.needs.lab1.at4", UNIT, 0.25)

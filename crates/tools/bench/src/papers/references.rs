@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use braid_netlab::{Host, Lab};
 use serde_json::Value;
 
-use super::{Papers, Sample, machine_use::Use, taking::Taking};
+use super::{Papers, Sample, machine_use::CpuUse, sampling::Sampling};
 
 /// The port of the first client's server; the next client's is one higher.
 const PORT: usize = 5201;
@@ -33,7 +33,7 @@ pub fn sample(
     seconds: u32,
 ) -> Result<Sample> {
     let (streams, _servers) = streams(lab, pairs)?;
-    let taking = Taking::start(papers, lab)?;
+    let taking = Sampling::start(papers, lab)?;
     let mb_per_second = thread::scope(|scope| {
         let started: Vec<_> = streams
             .iter()
@@ -56,9 +56,9 @@ pub fn used(lab: &Lab, pairs: &[(usize, usize)], reverse: bool) -> Result<(f64, 
         let started: Vec<_> =
             streams.iter().map(|stream| scope.spawn(|| stream.run(reverse, &arguments))).collect();
         thread::sleep(OMIT + APART * u32::try_from(pairs.len())?);
-        let start = Use::now()?;
+        let start = CpuUse::now()?;
         thread::sleep(Duration::from_millis(700) * u32::try_from(seconds)?);
-        let used = Use::now()?.since(start);
+        let used = CpuUse::now()?.since(start);
         Ok((used, carried(started)?))
     })
 }

@@ -10,12 +10,12 @@ use anyhow::{Context, Result, ensure};
 use braid_netlab::{Lab, Spec};
 
 use super::{
-    Papers, Sample, against, line, measures,
+    Papers, Sample, with_target, line, measures,
     mounted::{Mount, dd, fuse_cpu},
     one_client::GIGABIT,
     rates::between_all,
-    taking::Taking,
-    tasks::{Task, WAYS, Way, fill},
+    sampling::Sampling,
+    tasks::{Task, DIRECTIONS, Direction, fill},
 };
 use crate::{
     measure::Measure,
@@ -66,13 +66,13 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
             together(papers, lab, &parts.collect::<Vec<_>>(), way, SMALL_BYTES)
         };
         // Like the files of the cluster, those below are overwritten.
-        local(Way::Write)?;
-        for way in WAYS {
+        local(Direction::Write)?;
+        for way in DIRECTIONS {
             let (mut small, mut large, mut beside) =
                 (|| through(way, SMALL_BYTES), || through(way, LARGE_BYTES), || local(way));
             let samples = papers.alternate::<Sample>(&mut [&mut small, &mut large, &mut beside])?;
             let name = format!("small_calls.{kind}.{}", way.word());
-            all.extend(report(&name, &samples, DAEMONS as f64 * line(rate), &sized.said()));
+            all.extend(report(&name, &samples, DAEMONS as f64 * line(rate), &sized.rate_note()));
         }
     }
     Ok(all)
@@ -84,7 +84,7 @@ fn report(name: &str, samples: &[Vec<Sample>], lines: f64, said: &str) -> Vec<Me
     let local = passthrough.plain.summary.median;
     let what = if local < lines { "libfuse's passthrough with 8 KiB, " } else { "6 lines" };
     let what = if local < lines { what.to_owned() } else { format!("{what}{said}, ") };
-    let mut all = against(&format!("{name}.8KiB"), &samples[0], PART, local.min(lines), &what);
+    let mut all = with_target(&format!("{name}.8KiB"), &samples[0], PART, local.min(lines), &what);
     let (large, of_large) = measures(&format!("{name}.2MiB"), &samples[1]);
     let ratios = samples[0]
         .iter()
@@ -109,11 +109,11 @@ fn together(
     papers: &Papers,
     lab: &Lab,
     parts: &[(PathBuf, &Task)],
-    way: Way,
+    way: Direction,
     block: u64,
 ) -> Result<Sample> {
     let bytes = parts.iter().map(|(_, task)| task.bytes).sum();
-    let taking = Taking::start(papers, lab)?;
+    let taking = Sampling::start(papers, lab)?;
     let start = |(file, task): &(PathBuf, &Task)| {
         let mut command = dd(file, way, block, task.start, task.bytes);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -144,7 +144,7 @@ mod tests {
         };
         let find = |measures: &[Measure], name: &str| {
             let found = measures.iter().find(|measure| measure.name == name).unwrap().plain.clone();
-            (found.holds(), found.bar.unwrap().reason().to_owned())
+            (found.holds(), found.target.unwrap().reason().to_owned())
         };
         let by_lines = report(
             "a",

@@ -9,7 +9,7 @@ use crate::{measure::Measure, report};
 
 /// Stores a row in the file, in place of an older one of that name. Results of `--quick` are not
 /// stored.
-pub fn keep(
+pub fn store_row(
     file: &Path,
     row: &str,
     machine: &str,
@@ -50,12 +50,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("kept.json");
         let measure = |value| [Measure::new("a.b", "MB/s", Summary::once(value))];
-        keep(&file, "a", "a machine", false, &measure(1.0)).unwrap();
-        keep(&file, "b", "a machine", false, &measure(2.0)).unwrap();
-        keep(&file, "a", "another", false, &measure(3.0)).unwrap();
+        store_row(&file, "a", "a machine", false, &measure(1.0)).unwrap();
+        store_row(&file, "b", "a machine", false, &measure(2.0)).unwrap();
+        store_row(&file, "a", "another", false, &measure(3.0)).unwrap();
         let rows = read(&file).unwrap();
         assert_eq!((rows.len(), &rows["a"]["measures"][0]["value"]), (2, &json!(3.0)));
         assert_eq!(rows["a"]["machine"], "another");
-        assert!(keep(&file, "a", "", true, &[]).is_err());
+        assert!(store_row(&file, "a", "", true, &[]).is_err());
     }
 }

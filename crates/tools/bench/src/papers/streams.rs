@@ -8,7 +8,7 @@ use super::{
     Papers, Sample, beside, line,
     one_client::GIGABIT,
     rates::between_all,
-    tasks::{CALL_BYTES, Task, WAYS, Way, fill, together},
+    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill, together},
 };
 use crate::measure::Measure;
 
@@ -30,11 +30,11 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         let tasks = tasks(papers, rate, hosts, each);
         fill(papers, &sized.lab, &tasks, None)?;
         let (mut write, mut read) = (
-            || together(papers, &sized.lab, &tasks, Way::Write),
-            || together(papers, &sized.lab, &tasks, Way::Read),
+            || together(papers, &sized.lab, &tasks, Direction::Write),
+            || together(papers, &sized.lab, &tasks, Direction::Read),
         );
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
-        for (way, samples) in WAYS.into_iter().zip(&samples) {
+        for (way, samples) in DIRECTIONS.into_iter().zip(&samples) {
             let name = format!("streams.{hosts}x{each}.{}", way.word());
             all.extend(beside(&name, samples, line(lines(hosts) * rate)));
         }

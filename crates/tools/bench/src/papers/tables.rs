@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{ROWS, plots, rates, rivals};
+use super::{ROWS, plots, rates, other_systems};
 use crate::{
-    page::{self, Kept, PLOTS_FROM_RESULTS},
+    page::{self, StoredResults, PLOTS_FROM_RESULTS},
     report::short,
 };
 
@@ -85,7 +85,7 @@ pub fn lines(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
 }
 
 /// A stored measure that is shown next to this one.
-pub fn beside<'a>(row: &'a Json, name: &str, what: &str) -> Option<&'a Json> {
+pub fn companion<'a>(row: &'a Json, name: &str, what: &str) -> Option<&'a Json> {
     row["measures"]
         .as_array()?
         .iter()
@@ -93,7 +93,7 @@ pub fn beside<'a>(row: &'a Json, name: &str, what: &str) -> Option<&'a Json> {
 }
 
 /// A table of each row, in the order of a whole run.
-pub fn render(rows: &Kept) -> String {
+pub fn render(rows: &StoredResults) -> String {
     let mut text = String::new();
     for row in ROWS {
         let Some(kept) = rows.get(row.name) else { continue };
@@ -118,7 +118,7 @@ pub fn render(rows: &Kept) -> String {
             let _ = writeln!(text, "![{title}]({PLOTS_FROM_RESULTS}/{plot}.svg)\n");
         }
         if row.name == "rivals" {
-            text += &rivals::table::render(kept);
+            text += &other_systems::table::render(kept);
             continue;
         }
         text += HEAD;
@@ -150,7 +150,7 @@ fn needs(row: &Json) -> Option<String> {
 }
 
 fn line(name: &str, measure: &Json, row: &Json) -> String {
-    let beside = |what: &str| beside(row, name, what);
+    let beside = |what: &str| companion(row, name, what);
     let unit = measure["unit"]
         .as_str()
         .filter(|unit| *unit != "MB/s")
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::{
         measure::Measure,
-        papers::{Sample, against},
+        papers::{Sample, with_target},
     };
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
         let over_tls = Sample { mb_per_second: 88.0, cpu_per_gib: 6.0, ..sample };
         let [plain, tls] = [sample, over_tls].map(|sample| {
-            against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, ")
+            with_target("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, ")
         });
         let mut measures: Vec<Measure> = crate::papers::over_tls::beside(plain, &tls);
         let need =
@@ -237,7 +237,7 @@ mod tests {
         let report: Json =
             serde_json::from_str(&crate::report::json::render("a machine", &[], &measures))
                 .unwrap();
-        let mut rows = Kept::new();
+        let mut rows = StoredResults::new();
         rows.insert("one_client".to_owned(), report);
         let text = render(&rows);
         let wanted = "| one_client.read | 99.0 [99.0 – 99.0] | 0.990 | 100 | 0.97 x one iperf3 \
@@ -260,10 +260,10 @@ mod tests {
     fn a_row_without_tls_says_so() {
         let sample =
             Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
-        let plain = against("late.with", &[sample], 0.97, 100.0, "");
+        let plain = with_target("late.with", &[sample], 0.97, 100.0, "");
         let report: Json =
             serde_json::from_str(&crate::report::json::render("a machine", &[], &plain)).unwrap();
-        let text = render(&Kept::from_iter([("late".to_owned(), report)]));
+        let text = render(&StoredResults::from_iter([("late".to_owned(), report)]));
         assert!(text.contains("a machine; plain connections, TLS was not measured; "), "{text}");
     }
 }

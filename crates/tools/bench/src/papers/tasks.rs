@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use braid_client::{File, OpenOptions, View};
 use braid_netlab::Lab;
 
-use super::{Papers, Sample, taking::Taking};
+use super::{Papers, Sample, sampling::Sampling};
 
 /// Stripes of the papers.
 pub const STRIPE_BYTES: u64 = 64 << 10;
@@ -50,14 +50,14 @@ impl Task {
 
 /// The direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Direction {
     /// To the daemons.
     Write,
     /// From the daemons.
     Read,
 }
 
-impl Way {
+impl Direction {
     /// `write`, `read`.
     pub fn word(self) -> &'static str {
         if self == Self::Write { "write" } else { "read" }
@@ -65,7 +65,7 @@ impl Way {
 }
 
 /// Both directions.
-pub const WAYS: [Way; 2] = [Way::Write, Way::Read];
+pub const DIRECTIONS: [Direction; 2] = [Direction::Write, Direction::Read];
 
 /// Creates the files, on all daemons or on the first `on`: measured writes are overwrites.
 pub fn fill(papers: &Papers, lab: &Lab, tasks: &[Task], on: Option<u16>) -> Result<()> {
@@ -91,11 +91,11 @@ pub fn fill_striped(
         }
         Ok(())
     })?;
-    together(papers, lab, tasks, Way::Write).map(drop)
+    together(papers, lab, tasks, Direction::Write).map(drop)
 }
 
 /// The total rate of all tasks, from when all are ready to when the last is done.
-pub fn together(papers: &Papers, lab: &Lab, tasks: &[Task], way: Way) -> Result<Sample> {
+pub fn together(papers: &Papers, lab: &Lab, tasks: &[Task], way: Direction) -> Result<Sample> {
     thread::scope(|scope| {
         let (tell, told) = channel();
         let started: Vec<(Sender<()>, _)> = tasks
@@ -110,7 +110,7 @@ pub fn together(papers: &Papers, lab: &Lab, tasks: &[Task], way: Way) -> Result<
         // The thread of a task that cannot start returns its error below, and the others end when
         // the channel closes.
         let ready = told.iter().take(tasks.len()).count() == tasks.len();
-        let taking = ready.then(|| Taking::start(papers, lab)).transpose()?;
+        let taking = ready.then(|| Sampling::start(papers, lab)).transpose()?;
         if ready {
             go.iter().try_for_each(|go| go.send(())).context("a task ended")?;
         }
@@ -131,7 +131,7 @@ fn options() -> OpenOptions {
 }
 
 /// Reports that it is ready, waits, works, reports that it is done.
-fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -> Result<()> {
+fn one(lab: &Lab, task: &Task, way: Direction, go: &Receiver<()>, tell: &Sender<()>) -> Result<()> {
     lab.client_host(task.client)?.enter()?;
     let client = lab.connect(TIMEOUT)?;
     let whole = client.open(&task.path, &options())?;
@@ -140,7 +140,7 @@ fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -
     let call = usize::try_from(task.call.min(task.bytes))?;
     let mut buffer = vec![0xa5; call];
     // Opens connections before the time measurement, so that they know the link too.
-    if way == Way::Read {
+    if way == Direction::Read {
         ensure!(file.read_at(&mut buffer, task.start)? == call, "a file is short");
     } else {
         file.write_at(&buffer, task.start)?;
@@ -155,11 +155,11 @@ fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -
     Ok(whole.close()?)
 }
 
-fn work(file: &File, task: &Task, way: Way, buffer: &mut [u8]) -> Result<()> {
+fn work(file: &File, task: &Task, way: Direction, buffer: &mut [u8]) -> Result<()> {
     for at in (task.start..task.start + task.bytes).step_by(buffer.len()) {
         match way {
-            Way::Write => drop(file.write_at(buffer, at)?),
-            Way::Read => {
+            Direction::Write => drop(file.write_at(buffer, at)?),
+            Direction::Read => {
                 ensure!(file.read_at(buffer, at)? == buffer.len(), "at {at} a read is short")
             }
         }

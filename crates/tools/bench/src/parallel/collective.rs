@@ -17,7 +17,7 @@ use super::{
     tasks::{TASKS, Tasks, together},
 };
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     measure::Measure,
 };
 
@@ -170,9 +170,9 @@ fn one_shape(
             }
         };
         let mut ways: Vec<_> = MODES.iter().map(|(_, mode)| way(*mode)).collect();
-        let mut variants: Vec<&mut dyn FnMut() -> Result<Taken>> =
-            ways.iter_mut().map(|way| way as &mut dyn FnMut() -> Result<Taken>).collect();
-        let samples = bench.alternate::<Taken>(&mut variants)?;
+        let mut variants: Vec<&mut dyn FnMut() -> Result<WorkCost>> =
+            ways.iter_mut().map(|way| way as &mut dyn FnMut() -> Result<WorkCost>).collect();
+        let samples = bench.alternate::<WorkCost>(&mut variants)?;
         ensure!(
             *buffers.borrow() == wanted,
             "{}: the bytes read differ from those written",
@@ -184,8 +184,8 @@ fn one_shape(
     Ok(measures)
 }
 
-fn rates(what: &str, shape: &str, samples: &[Vec<Taken>], bytes: u64) -> Vec<Measure> {
-    let of = |((mode, _), taken): (&(&str, CollectiveMode), &Vec<Taken>)| {
+fn rates(what: &str, shape: &str, samples: &[Vec<WorkCost>], bytes: u64) -> Vec<Measure> {
+    let of = |((mode, _), taken): (&(&str, CollectiveMode), &Vec<WorkCost>)| {
         rate(format!("collective.{what}.{shape}.{mode}"), taken, bytes)
     };
     let mut measures: Vec<Measure> = MODES.iter().zip(samples).map(of).collect();

@@ -7,7 +7,7 @@ use braid_client::{File, OpenOptions, ReadPiece, TlsPolicy};
 
 use super::rate;
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     daemons::IODS,
     measure::Measure,
     rows::target,
@@ -48,7 +48,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
         .max()
         .unwrap_or_default();
     let mut whole = vec![0; one.len()];
-    let samples = bench.alternate::<Taken>(&mut [
+    let samples = bench.alternate::<WorkCost>(&mut [
         &mut || bench.take(|| in_one_call(&file, &offsets, &mut one)),
         &mut || bench.take(|| range_by_range(&file, &offsets, &mut each)),
         &mut || bench.take(|| in_one_piece(&file, &mut whole)),

@@ -10,7 +10,7 @@ mod python;
 mod strided;
 mod tasks;
 
-use crate::{bench::Taken, measure::Measure, rows::Row, stats::Summary};
+use crate::{bench::WorkCost, measure::Measure, rows::Row, stats::Summary};
 
 /// In the order of a whole run.
 pub const ROWS: &[Row] = &[
@@ -61,7 +61,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// A rate of some samples, in millions of bytes a second.
-fn rate(name: impl Into<String>, taken: &[Taken], bytes: u64) -> Measure {
+fn rate(name: impl Into<String>, taken: &[WorkCost], bytes: u64) -> Measure {
     let rates = taken.iter().map(|one| one.mb_per_second(bytes));
     Measure::new(name, "MB/s", Summary::of(rates).expect("there is a sample"))
 }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_of_all_bytes_in_the_time_of_the_slowest_task() {
-        let taken = |seconds| Taken {
+        let taken = |seconds| WorkCost {
             time: std::time::Duration::from_secs(seconds),
             cpu: std::time::Duration::ZERO,
         };

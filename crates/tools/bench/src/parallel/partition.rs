@@ -11,7 +11,7 @@ use super::{
     tasks::{TASKS, Tasks, together},
 };
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     measure::Measure,
     rows::target,
     stats::Summary,
@@ -63,9 +63,9 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
             }
         })
         .collect();
-    let mut variants: Vec<&mut dyn FnMut() -> Result<Taken>> =
-        variants.iter_mut().map(|variant| variant as &mut dyn FnMut() -> Result<Taken>).collect();
-    let samples = bench.alternate::<Taken>(&mut variants)?;
+    let mut variants: Vec<&mut dyn FnMut() -> Result<WorkCost>> =
+        variants.iter_mut().map(|variant| variant as &mut dyn FnMut() -> Result<WorkCost>).collect();
+    let samples = bench.alternate::<WorkCost>(&mut variants)?;
     for ((way, mode), samples) in MODES.iter().zip(samples.chunks(GROUPS.len())) {
         measures.extend(rates(way, *mode, samples, bytes));
     }
@@ -98,8 +98,8 @@ fn counts(
 }
 
 /// The library's own choice has the target.
-fn rates(way: &str, mode: CollectiveMode, samples: &[Vec<Taken>], bytes: u64) -> Vec<Measure> {
-    let of = |((name, _), taken): (&(&str, u64), &Vec<Taken>)| {
+fn rates(way: &str, mode: CollectiveMode, samples: &[Vec<WorkCost>], bytes: u64) -> Vec<Measure> {
+    let of = |((name, _), taken): (&(&str, u64), &Vec<WorkCost>)| {
         rate(format!("partition.read.{name}.{way}"), taken, bytes)
     };
     let mut measures: Vec<Measure> = GROUPS.iter().zip(samples).map(of).collect();

@@ -127,7 +127,7 @@ mod tests {
         );
         let ours = &measures[2].plain;
         assert_eq!((ours.summary.median, ours.holds()), (10.0, Some(true)));
-        assert!((ours.bar.as_ref().unwrap().limit() - 10.0 / 1.5).abs() < 1e-9);
+        assert!((ours.target.as_ref().unwrap().limit() - 10.0 / 1.5).abs() < 1e-9);
     }
 
     #[test]

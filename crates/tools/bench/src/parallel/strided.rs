@@ -9,7 +9,7 @@ use super::{
     tasks::{TASKS, Tasks, together},
 };
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     measure::Measure,
 };
 
@@ -77,7 +77,7 @@ fn one_way(
         })
     };
     let mut on_the_mount;
-    let mut variants: Vec<&mut dyn FnMut() -> Result<Taken>> =
+    let mut variants: Vec<&mut dyn FnMut() -> Result<WorkCost>> =
         vec![&mut through_views, &mut block_by_block];
     if let Some(mounted) = mounted {
         on_the_mount = || {
@@ -93,7 +93,7 @@ fn one_way(
         };
         variants.push(&mut on_the_mount);
     }
-    let samples = bench.alternate::<Taken>(&mut variants)?;
+    let samples = bench.alternate::<WorkCost>(&mut variants)?;
     for (rank, buffer) in buffers.borrow().iter().enumerate() {
         ensure!(
             *buffer == pattern(rank, buffer.len()),

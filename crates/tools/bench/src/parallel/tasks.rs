@@ -5,7 +5,7 @@ use std::{sync::Barrier, thread};
 use anyhow::Result;
 use braid_client::{Client, File, OpenOptions, TlsPolicy};
 
-use crate::bench::{Bench, Taken};
+use crate::bench::{Bench, WorkCost};
 
 /// Number of tasks.
 pub const TASKS: usize = 4;
@@ -40,7 +40,7 @@ pub fn together<S: Send>(
     bench: &Bench,
     states: &mut [S],
     work: impl Fn(usize, &mut S) -> Result<()> + Sync,
-) -> Result<Taken> {
+) -> Result<WorkCost> {
     let ready = Barrier::new(states.len() + 1);
     thread::scope(|scope| {
         let (ready, work) = (&ready, &work);

@@ -20,7 +20,7 @@ pub fn render(machine: &str, notes: &[String], measures: &[Measure]) -> String {
 /// `bar` and `holds` are null without a target.
 fn entry(measure: &Measure, name: &str, value: &Value) -> Json {
     let bar = value
-        .bar
+        .target
         .as_ref()
         .map(|bar| json!({ "sign": bar.sign(), "limit": bar.limit(), "reason": bar.reason() }));
     json!({

@@ -27,7 +27,7 @@ fn broken(measures: &[Measure]) -> Vec<String> {
     let mut complaints = Vec::new();
     for measure in measures {
         for (name, value) in measure.values() {
-            if let (Some(bar), Some(false)) = (&value.bar, value.holds()) {
+            if let (Some(bar), Some(false)) = (&value.target, value.holds()) {
                 complaints.push(format!(
                     "{name} misses its target: {} {unit}, the target is {} {} {unit} ({}); try: {}",
                     short(value.summary.median),

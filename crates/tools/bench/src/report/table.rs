@@ -43,7 +43,7 @@ fn shown(value: &Value) -> String {
 }
 
 fn bar(value: &Value) -> String {
-    let Some(bar) = &value.bar else { return String::new() };
+    let Some(bar) = &value.target else { return String::new() };
     let verdict = if value.holds() == Some(true) { "holds" } else { "DOES NOT HOLD" };
     format!("{} {} ({}): {verdict}", bar.sign(), short(bar.limit()), bar.reason())
 }

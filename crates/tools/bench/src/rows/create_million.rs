@@ -7,7 +7,7 @@ use braid_client::{Client, TlsPolicy};
 
 use super::create_parallel::create_with_threads;
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     measure::Measure,
     stats::Summary,
 };
@@ -33,7 +33,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
         fill(&client, &directory, SMALL, &number)?;
         bench.take(|| fill(&client, &directory, SAMPLE, &number))
     };
-    let samples = bench.alternate::<Taken>(&mut [&mut small, &mut large])?;
+    let samples = bench.alternate::<WorkCost>(&mut [&mut small, &mut large])?;
     let rate = |of: usize| {
         Summary::of(samples[of].iter().map(|taken| taken.per_second(SAMPLE.into())))
             .expect("a sample")

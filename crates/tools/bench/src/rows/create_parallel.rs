@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow};
 use braid_client::{Client, TlsPolicy};
 
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     measure::Measure,
     stats::Summary,
     workers::{create::create, process::Worker},
@@ -65,12 +65,12 @@ impl Made<'_> {
         Ok(path)
     }
 
-    fn by_threads(&mut self, bench: &Bench) -> Result<Taken> {
+    fn by_threads(&mut self, bench: &Bench) -> Result<WorkCost> {
         let directory = self.directory("threads")?;
         bench.take(|| create_with_threads(self.client, &directory, "", WORKERS, self.each))
     }
 
-    fn by_processes(&mut self, bench: &Bench) -> Result<Taken> {
+    fn by_processes(&mut self, bench: &Bench) -> Result<WorkCost> {
         let directory = self.directory("processes")?;
         let mut workers = (0..WORKERS)
             .map(|number| creating(bench, &directory, &format!("w{number}-"), self.each))

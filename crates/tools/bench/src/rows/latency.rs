@@ -148,7 +148,7 @@ mod tests {
         let measures =
             report(&subject, Pinning::OneCpu, &[vec![latency(10.0)], vec![latency(16.5)]]);
         let p50 = measures.iter().find(|measure| measure.name == "stat.one_cpu.p50").unwrap();
-        assert_eq!(p50.plain.bar.as_ref().unwrap().limit(), 16.0);
+        assert_eq!(p50.plain.target.as_ref().unwrap().limit(), 16.0);
         assert_eq!(p50.plain.holds(), Some(false));
     }
 }

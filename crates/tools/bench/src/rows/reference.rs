@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::{latency::Latency, sequential};
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     measure::Measure,
     pinning::{Pinning, pinned},
     references::{local_file::LocalFile, round_trip::RoundTrip, stream::Stream},
@@ -30,7 +30,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
         ),
     ];
     let file = std::cell::RefCell::new(LocalFile::make(&bench.scratch, "reference", sizes.file)?);
-    let files = bench.alternate::<Taken>(&mut [
+    let files = bench.alternate::<WorkCost>(&mut [
         &mut || sizes.passes(bench, || file.borrow_mut().read()),
         &mut || sizes.passes(bench, || file.borrow_mut().write()),
     ])?;

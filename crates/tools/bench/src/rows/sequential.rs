@@ -7,7 +7,7 @@ use braid_client::{File, OpenOptions, TlsPolicy};
 
 use super::target::{self, CALL_BYTES};
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     measure::Measure,
     references::{
         local_file::LocalFile,
@@ -39,7 +39,7 @@ impl Sizes {
     }
 
     /// Once without timing, to warm up caches; then a timed sample.
-    pub fn passes(&self, bench: &Bench, mut pass: impl FnMut() -> Result<()>) -> Result<Taken> {
+    pub fn passes(&self, bench: &Bench, mut pass: impl FnMut() -> Result<()>) -> Result<WorkCost> {
         pass()?;
         bench.take(|| (0..self.sample / self.file).try_for_each(|_| pass()))
     }
@@ -83,7 +83,7 @@ fn new_file(bench: &Bench, sizes: Sizes, buffer: &[u8]) -> Result<Vec<Measure>> 
         Ok(taken)
     };
     let mut local = || bench.take(|| LocalFile::make(&bench.scratch, "new", sizes.file).map(drop));
-    let samples = bench.alternate::<Taken>(&mut [&mut local, &mut subject])?;
+    let samples = bench.alternate::<WorkCost>(&mut [&mut local, &mut subject])?;
     let mut measures = Vec::new();
     for (name, taken) in ["rewrite.new_local_file", "rewrite.new_file"].into_iter().zip(&samples) {
         let cpu = taken.iter().map(|one| one.cpu_per_gib(sizes.file));
@@ -126,7 +126,7 @@ fn in_turn(
 ) -> Result<Samples> {
     let stream = Stream::start(bench)?;
     let mut local_file = LocalFile::make(&bench.scratch, "local", sizes.file)?;
-    let sample = |taken: Taken| Sample {
+    let sample = |taken: WorkCost| Sample {
         cpu_per_gib: taken.cpu_per_gib(sizes.sample),
         mb_per_second: taken.mb_per_second(sizes.sample),
     };
@@ -201,7 +201,7 @@ mod tests {
         ]);
         let measures = samples.report("read", "page-cache read", 1.3, true);
         let find = |name: &str| measures.iter().find(|measure| measure.name == name).unwrap();
-        assert!((find("read.cpu").plain.bar.as_ref().unwrap().limit() - 0.39).abs() < 1e-9);
+        assert!((find("read.cpu").plain.target.as_ref().unwrap().limit() - 0.39).abs() < 1e-9);
         assert_eq!(find("read.cpu").plain.holds(), Some(false));
         assert_eq!(find("read.cpu").tls.as_ref().unwrap().holds(), Some(true));
         assert_eq!(find("read.rate").plain.holds(), Some(false), "3100 < 0.8 x 4000");

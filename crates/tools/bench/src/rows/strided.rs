@@ -5,7 +5,7 @@ use braid_client::{File, TlsPolicy, View};
 
 use super::target;
 use crate::{
-    bench::{Bench, Taken},
+    bench::{Bench, WorkCost},
     daemons::IODS,
     measure::Measure,
     stats::Summary,
@@ -29,7 +29,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     let mut buffer = vec![0; wanted as usize];
     let requests = requests_of(bench, &view, &mut buffer)?;
     let mut groups = vec![0; wanted as usize];
-    let samples = bench.alternate::<Taken>(&mut [
+    let samples = bench.alternate::<WorkCost>(&mut [
         &mut || bench.take(|| in_one_call(&view, &mut buffer)),
         &mut || bench.take(|| group_by_group(&file, &mut groups)),
     ])?;

@@ -3,6 +3,6 @@
 pub mod clients;
 pub mod create;
 pub mod echo;
-pub mod hard;
+pub mod ior_hard;
 pub mod opens;
 pub mod process;

@@ -88,7 +88,7 @@ pub struct Times {
 
 /// The calls by which a rank moves its part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum How {
+pub enum MpiMethod {
     /// One call of all ranks.
     Collective,
     /// One call, each rank separately.
@@ -97,7 +97,7 @@ pub enum How {
     Calls,
 }
 
-impl How {
+impl MpiMethod {
     fn word(self) -> &'static str {
         match self {
             Self::Collective => "collective",
@@ -108,7 +108,7 @@ impl How {
 }
 
 /// The host of a run, and its number of ranks.
-pub struct Place<'a> {
+pub struct TestFile<'a> {
     /// Words before the command, which enter a host.
     pub before: &'a [String],
     /// Variables with which it finds the cluster.
@@ -118,7 +118,7 @@ pub struct Place<'a> {
 }
 
 /// The parameters of a run.
-pub struct Ask<'a> {
+pub struct MpiRunRequest<'a> {
     /// The file's name for the MPI.
     pub file: &'a str,
     /// One of the program's access patterns.
@@ -126,7 +126,7 @@ pub struct Ask<'a> {
     /// Size of the whole file.
     pub bytes: u64,
     /// The kind of calls.
-    pub how: How,
+    pub how: MpiMethod,
     /// The pattern that the file has, to be read; 0: no read.
     pub read_seed: u64,
     /// The pattern to write afterwards; 0: no write.
@@ -169,7 +169,7 @@ impl Installed {
     ///
     /// # Errors
     /// When it fails, with its output.
-    pub fn run(&self, place: &Place<'_>, with_shim: bool, ask: &Ask<'_>) -> Result<Times> {
+    pub fn run(&self, place: &TestFile<'_>, with_shim: bool, ask: &MpiRunRequest<'_>) -> Result<Times> {
         let mut command = Command::new("timeout");
         command
             .args(["--kill-after=10", LIMIT_SECONDS])

@@ -19,7 +19,7 @@ pub mod installed;
 use anyhow::{Context, Result, ensure};
 use braid_client::{OpenOptions, TlsPolicy};
 
-use self::installed::{Ask, How, Installed, MPICH, Mpi, OPEN_MPI, Place, Times};
+use self::installed::{MpiRunRequest, MpiMethod, Installed, MPICH, Mpi, OPEN_MPI, TestFile, Times};
 use super::{
     mounted::Mounted,
     tasks::{TASKS, Tasks, together},
@@ -203,11 +203,11 @@ impl<'b> SharedFile<'b> {
             Some(mounted) => mounted.path(&self.path).display().to_string(),
             None => format!("braid:{}", self.path),
         };
-        let ask = Ask {
+        let ask = MpiRunRequest {
             file: &file,
             shape: self.shape.shape,
             bytes: self.bytes,
-            how: if self.shape.is_collective { How::Collective } else { How::Independent },
+            how: if self.shape.is_collective { MpiMethod::Collective } else { MpiMethod::Independent },
             read_seed: self.seed,
             write_seed: self.seed + 1,
             hints: if mounted.is_some() { self.shape.hints } else { &[] },
@@ -215,7 +215,7 @@ impl<'b> SharedFile<'b> {
         let cluster = self.bench.cluster()?;
         let key = cluster.key.display().to_string();
         let environment = [("BRAID_MDS", cluster.mds_address.clone()), ("BRAID_KEY", key)];
-        let place = Place { before: &[], environment: &environment, ranks: TASKS };
+        let place = TestFile { before: &[], environment: &environment, ranks: TASKS };
         let times = mpi.run(&place, mounted.is_none(), &ask).context(self.shape.name)?;
         ensure!(
             times.write > 0.0 && (self.seed == 0 || times.read > 0.0),

@@ -10,13 +10,13 @@ use super::{Papers, Sample};
 const GIB: f64 = (1_u64 << 30) as f64;
 
 /// Counts from its creation on.
-pub struct Taking {
+pub struct Sampling {
     counters: Counters,
     cpu: Duration,
     start: Instant,
 }
 
-impl Taking {
+impl Sampling {
     /// The clock starts last.
     pub fn start(papers: &Papers, lab: &Lab) -> Result<Self> {
         let (counters, cpu) = (lab.counters()?, papers.cpu.now()?);

@@ -13,12 +13,12 @@ use crate::cpu::{CpuMeter, group_time, time_of};
 /// CPU time of some daemons: from a control group below the run's, or in hundredths of a second
 /// from the process table.
 #[derive(Debug)]
-pub struct Kind {
+pub struct ProcessGroup {
     group: Option<PathBuf>,
     pids: Vec<u32>,
 }
 
-impl Kind {
+impl ProcessGroup {
     /// Without daemons.
     pub fn new(meter: &CpuMeter, name: &str) -> Result<Self> {
         let group = meter.group_path().map(|above| above.join(name));
@@ -56,7 +56,7 @@ fn enter(group: &Path, pid: u32) -> Result<()> {
         .with_context(|| format!("move process {pid} to {}", group.display()))
 }
 
-impl Drop for Kind {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // A group that cannot be removed now is removed with its parent group.
         if let Some(group) = &self.group {

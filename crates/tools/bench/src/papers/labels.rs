@@ -4,7 +4,7 @@ use braid_bench_user::report::chart::Owner;
 
 /// The heading and the label of a bar, and its owner.
 #[derive(PartialEq, Debug)]
-pub struct Words {
+pub struct Label {
     pub group: String,
     pub label: String,
     pub owner: Owner,
@@ -45,11 +45,11 @@ pub fn limit(row: &str) -> &'static str {
 }
 
 /// `name` is what follows the row's name; `None` for measures without a bar in the plot.
-pub fn of(row: &str, name: &str) -> Option<Words> {
+pub fn of(row: &str, name: &str) -> Option<Label> {
     let parts: Vec<&str> = name.split('.').collect();
-    let ours = |group: String, label: String| Some(Words { group, label, owner: Owner::Ours });
+    let ours = |group: String, label: String| Some(Label { group, label, owner: Owner::Ours });
     let reference =
-        |group: String, label: String| Some(Words { group, label, owner: Owner::Reference });
+        |group: String, label: String| Some(Label { group, label, owner: Owner::Reference });
     match (row, parts.as_slice()) {
         ("fast_client", [count, way]) => ours(servers(count), way_of(way)?),
         ("fast_client", [count, way, "iperf3"]) => {
@@ -177,7 +177,7 @@ mod tests {
             ("late", "on_it.read", "Read", "one is late, the file is on it", Owner::Ours),
         ];
         for (row, name, group, label, owner) in cases {
-            let wanted = Words { group: group.to_owned(), label: label.to_owned(), owner };
+            let wanted = Label { group: group.to_owned(), label: label.to_owned(), owner };
             assert_eq!(of(row, name), Some(wanted));
         }
         assert_eq!(of("small_calls", "separate.write.passthrough"), None);

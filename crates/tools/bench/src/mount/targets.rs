@@ -2,7 +2,7 @@
 
 use super::{
     Samples, data,
-    subject::{MOOSEFS, OURS, OURS_URING, PASSTHROUGH, PASSTHROUGH_LL, PASSTHROUGH_URING, RIVALS},
+    subject::{MOOSEFS, OURS, OURS_URING, PASSTHROUGH, PASSTHROUGH_LL, PASSTHROUGH_URING, OTHER_SYSTEMS},
 };
 use crate::{bench::Bench, measure::Measure};
 
@@ -28,7 +28,7 @@ enum Rule {
     WireAndFuseWithin(f64),
 }
 
-struct Bar {
+struct MountTarget {
     name: &'static str,
     mount: Mount,
     /// All rules apply: the strictest one is the limit. They have the same direction.
@@ -40,14 +40,14 @@ use Rule::{BestTimes, BestWithin, Reached, WireAndFuseWithin};
 
 const EXAMPLES: &[&str] = &[PASSTHROUGH, PASSTHROUGH_LL, PASSTHROUGH_URING];
 
-const BARS: &[Bar] = &[
-    bar("sequential.read", Device, &[BestTimes(1.5, RIVALS)]),
+const BARS: &[MountTarget] = &[
+    bar("sequential.read", Device, &[BestTimes(1.5, OTHER_SYSTEMS)]),
     bar("sequential.read_cpu", Device, &[WireAndFuseWithin(1.2)]),
-    bar("sequential.rewrite", Device, &[BestTimes(1.5, RIVALS)]),
-    bar("sequential.write", Device, &[BestTimes(1.0, RIVALS)]),
-    bar("parallel.write", Device, &[BestTimes(1.2, RIVALS)]),
-    bar("parallel.read", Device, &[BestTimes(1.3, RIVALS)]),
-    bar("random.latency", Device, &[BestWithin(0.6, RIVALS)]),
+    bar("sequential.rewrite", Device, &[BestTimes(1.5, OTHER_SYSTEMS)]),
+    bar("sequential.write", Device, &[BestTimes(1.0, OTHER_SYSTEMS)]),
+    bar("parallel.write", Device, &[BestTimes(1.2, OTHER_SYSTEMS)]),
+    bar("parallel.read", Device, &[BestTimes(1.3, OTHER_SYSTEMS)]),
+    bar("random.latency", Device, &[BestWithin(0.6, OTHER_SYSTEMS)]),
     bar("random.latency", UringOnly, &[BestWithin(0.6, &[OURS])]),
     bar("names.create", Uring, &[BestTimes(1.3, &[MOOSEFS]), BestTimes(0.6, &[PASSTHROUGH_URING])]),
     bar("names.stat", Uring, &[Reached(100_000.0)]),
@@ -55,20 +55,20 @@ const BARS: &[Bar] = &[
     bar("tree.copy", Uring, &[BestWithin(0.3, &[MOOSEFS])]),
     bar("tree.tar", Uring, &[BestWithin(0.7, EXAMPLES)]),
     bar("clone.time", Uring, &[BestWithin(0.3, &[MOOSEFS])]),
-    bar("ior_hard.write", Uring, &[BestTimes(1.5, RIVALS)]),
-    bar("ior_hard.read", Uring, &[BestTimes(1.5, RIVALS)]),
-    bar("mdtest_hard.create", Uring, &[BestTimes(1.5, RIVALS)]),
-    bar("mdtest_hard.stat", Uring, &[BestTimes(1.5, RIVALS)]),
-    bar("mdtest_hard.read", Uring, &[BestTimes(1.5, RIVALS)]),
-    bar("mdtest_hard.remove", Uring, &[BestTimes(1.5, RIVALS)]),
+    bar("ior_hard.write", Uring, &[BestTimes(1.5, OTHER_SYSTEMS)]),
+    bar("ior_hard.read", Uring, &[BestTimes(1.5, OTHER_SYSTEMS)]),
+    bar("mdtest_hard.create", Uring, &[BestTimes(1.5, OTHER_SYSTEMS)]),
+    bar("mdtest_hard.stat", Uring, &[BestTimes(1.5, OTHER_SYSTEMS)]),
+    bar("mdtest_hard.read", Uring, &[BestTimes(1.5, OTHER_SYSTEMS)]),
+    bar("mdtest_hard.remove", Uring, &[BestTimes(1.5, OTHER_SYSTEMS)]),
 ];
 
-const fn bar(name: &'static str, mount: Mount, rules: &'static [Rule]) -> Bar {
-    Bar { name, mount, rules }
+const fn bar(name: &'static str, mount: Mount, rules: &'static [Rule]) -> MountTarget {
+    MountTarget { name, mount, rules }
 }
 
 /// The measure of this subject with the target of its name, if that can be checked in this run.
-pub fn hold(
+pub fn set_targets(
     bench: &Bench,
     samples: &Samples,
     name: &'static str,
@@ -76,7 +76,7 @@ pub fn hold(
     mut measure: Measure,
 ) -> Measure {
     let by_uring = samples.summary(name, OURS_URING).is_some();
-    let keeper = |bar: &Bar| match bar.mount {
+    let keeper = |bar: &MountTarget| match bar.mount {
         Mount::Device => OURS,
         Mount::Uring if !by_uring => OURS,
         Mount::Uring | Mount::UringOnly => OURS_URING,
@@ -125,7 +125,7 @@ impl Rule {
             Self::BestTimes(factor, _) => {
                 let limit = factor * value;
                 // The other target of this value is stricter.
-                match &measure.plain.bar {
+                match &measure.plain.target {
                     Some(other) if other.limit() >= limit => measure,
                     _ => measure.at_least(limit, format!("{factor} x {of}")),
                 }
@@ -173,7 +173,7 @@ mod tests {
         add(subject, ours);
         let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();
         let measure =
-            hold(&bench, &samples, name, subject, Measure::new(name, "x", Summary::once(ours)));
+            set_targets(&bench, &samples, name, subject, Measure::new(name, "x", Summary::once(ours)));
         (measure.plain.holds(), bench.notes().join("\n"))
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();
         let holds = |ours| {
             let measure = Measure::new("sequential.read_cpu", "x", Summary::once(ours));
-            hold(&bench, &samples, "sequential.read_cpu", OURS, measure).plain.holds()
+            set_targets(&bench, &samples, "sequential.read_cpu", OURS, measure).plain.holds()
         };
         assert_eq!((holds(1.19), holds(1.21)), (Some(true), Some(false)));
     }

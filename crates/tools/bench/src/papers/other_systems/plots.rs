@@ -6,12 +6,12 @@ use serde_json::Value as Json;
 use super::{NAMES, OURS};
 use crate::{
     page::{self, Plot},
-    papers::{plots::summary, tables::beside},
+    papers::{plots::summary, tables::companion},
     report::short,
 };
 
 /// In the order of [`NAMES`].
-pub const PEOPLE_SAY: [&str; NAMES.len()] =
+pub const DISPLAY_NAMES: [&str; NAMES.len()] =
     ["BraidFS", "GlusterFS", "GlusterFS, sharded", "GlusterFS, dispersed", "MooseFS"];
 
 /// A measure, and its heading.
@@ -63,10 +63,10 @@ pub fn all(row: &Json) -> Vec<Plot> {
 }
 
 fn group(row: &Json, (measure, title): &(&str, &str)) -> Option<Group> {
-    let bars = NAMES.iter().zip(PEOPLE_SAY).filter_map(|(subject, label)| {
+    let bars = NAMES.iter().zip(DISPLAY_NAMES).filter_map(|(subject, label)| {
         let wanted = format!("rivals.{measure}.{subject}");
         let (_, measure) = page::measures(row).find(|(name, _)| *name == wanted)?;
-        let limit = beside(row, &wanted, "limit").and_then(|limit| limit["value"].as_f64());
+        let limit = companion(row, &wanted, "limit").and_then(|limit| limit["value"].as_f64());
         let owner = if *subject == OURS { Owner::Ours } else { Owner::Rival };
         let summary = summary(measure)?;
         Some(Bar { label: label.to_owned(), owner, summary, limit, number: short(summary.median) })

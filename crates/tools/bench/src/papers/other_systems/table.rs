@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{NAMES, OURS, plots::PEOPLE_SAY};
+use super::{NAMES, OURS, plots::DISPLAY_NAMES};
 use crate::{page, report::short};
 
 /// A measure of several file systems.
-struct What<'a> {
+struct Comparison<'a> {
     /// `one_client.read`.
     name: &'a str,
     unit: &'a str,
@@ -17,7 +17,7 @@ struct What<'a> {
     values: Vec<(&'static str, f64)>,
 }
 
-impl What<'_> {
+impl Comparison<'_> {
     fn of(&self, subject: &str) -> Option<f64> {
         self.values.iter().find(|(name, _)| *name == subject).map(|(_, value)| *value)
     }
@@ -39,7 +39,7 @@ impl What<'_> {
 
 /// `bench: loses: one_client.read: braid 58.0 MB/s, moosefs 110 MB/s (1.9 x)`, for each.
 pub fn losses(row: &Json) -> Vec<String> {
-    let sentence = |what: &What<'_>| {
+    let sentence = |what: &Comparison<'_>| {
         let (name, times) = what.lost()?;
         let (ours, best) = (short(what.of(OURS)?), short(what.of(name)?));
         Some(format!(
@@ -53,7 +53,7 @@ pub fn losses(row: &Json) -> Vec<String> {
 
 /// The table of medians.
 pub fn render(row: &Json) -> String {
-    let heads: String = PEOPLE_SAY.iter().map(|name| format!(" {name} |")).collect();
+    let heads: String = DISPLAY_NAMES.iter().map(|name| format!(" {name} |")).collect();
     let mut text = format!(
         "| measure | unit | links |{heads} BraidFS loses to |\n|---|---|---|{}---|\n",
         "---|".repeat(NAMES.len())
@@ -77,13 +77,13 @@ pub fn render(row: &Json) -> String {
 fn said(subject: &str) -> &str {
     NAMES
         .iter()
-        .zip(PEOPLE_SAY)
+        .zip(DISPLAY_NAMES)
         .find(|(name, _)| **name == subject)
         .map_or(subject, |(_, said)| said)
 }
 
-fn whats(row: &Json) -> Vec<What<'_>> {
-    let mut all: Vec<What<'_>> = Vec::new();
+fn whats(row: &Json) -> Vec<Comparison<'_>> {
+    let mut all: Vec<Comparison<'_>> = Vec::new();
     for (full, measure) in page::measures(row) {
         let (rest, is_limit) =
             full.strip_suffix(".limit").map_or((full, false), |rest| (rest, true));
@@ -96,7 +96,7 @@ fn whats(row: &Json) -> Vec<What<'_>> {
         let Some(value) = measure["value"].as_f64() else { continue };
         let unit = measure["unit"].as_str().unwrap_or_default();
         let at = all.iter().position(|what| what.name == name).unwrap_or_else(|| {
-            all.push(What { name, unit, limit: None, values: Vec::new() });
+            all.push(Comparison { name, unit, limit: None, values: Vec::new() });
             all.len() - 1
         });
         if is_limit { all[at].limit = Some(value) } else { all[at].values.push((subject, value)) }

@@ -28,7 +28,7 @@ use super::{
     Papers, line,
     mounted::fuse_cpu,
     one_client::{DAEMONS, GIGABIT},
-    tasks::{CALL_BYTES, WAYS},
+    tasks::{CALL_BYTES, DIRECTIONS},
 };
 use crate::{measure::Measure, stats::Summary};
 
@@ -161,7 +161,7 @@ fn sequential(
             subject.cold()?;
             loads::fill(subject, bytes)?;
         }
-        for way in WAYS {
+        for way in DIRECTIONS {
             let value = papers.steal.undisturbed(&mut || {
                 subject.cold()?;
                 loads::dd(subject, bytes, way)

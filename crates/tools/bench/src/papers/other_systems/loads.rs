@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use super::subject::Subject;
 use crate::{
     mount::data::random_read,
-    papers::tasks::{CALL_BYTES, Way},
+    papers::tasks::{CALL_BYTES, Direction},
 };
 
 /// Size of each small file.
@@ -22,15 +22,15 @@ const FILE: &str = "file";
 
 /// Creates the file that is written and read.
 pub fn fill(subject: &Subject, bytes: u64) -> Result<()> {
-    dd(subject, bytes, Way::Write).map(drop)
+    dd(subject, bytes, Direction::Write).map(drop)
 }
 
 /// `dd` with calls of 4 MiB, and `fsync` after writing: MB/s.
-pub fn dd(subject: &Subject, bytes: u64, way: Way) -> Result<f64> {
+pub fn dd(subject: &Subject, bytes: u64, way: Direction) -> Result<f64> {
     let file = subject.path(FILE);
     let (from, to, flags) = match way {
-        Way::Write => ("/dev/zero", file.as_str(), "conv=notrunc,fsync"),
-        Way::Read => (file.as_str(), "/dev/null", "conv=notrunc"),
+        Direction::Write => ("/dev/zero", file.as_str(), "conv=notrunc,fsync"),
+        Direction::Read => (file.as_str(), "/dev/null", "conv=notrunc"),
     };
     let (count, block) = (format!("count={}", bytes / CALL_BYTES), format!("bs={CALL_BYTES}"));
     let start = Instant::now();

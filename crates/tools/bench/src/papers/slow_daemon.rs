@@ -6,9 +6,9 @@ use anyhow::Result;
 use braid_netlab::{Delay, Spec};
 
 use super::{
-    Papers, Sample, against, measures,
-    one_client::{DAEMONS, GIGABIT, alone},
-    tasks::{WAYS, fill, together},
+    Papers, Sample, with_target, measures,
+    one_client::{DAEMONS, GIGABIT, one_task},
+    tasks::{DIRECTIONS, fill, together},
 };
 use crate::measure::Measure;
 
@@ -23,7 +23,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let even = papers.lab(&spec, &[(0, 0)])?;
     let delays = vec![Delay { iod: DAEMONS - 1, each_way: EACH_WAY }];
     let late = papers.lab_at(&Spec { delays, ..spec }, even.divide)?;
-    let on_others = alone(papers, even.lab.spec().rate);
+    let on_others = one_task(papers, even.lab.spec().rate);
     let mut on_all = on_others.clone();
     on_all.iter_mut().for_each(|task| task.path = "/all".to_owned());
     for lab in [&even.lab, &late.lab] {
@@ -31,7 +31,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         fill(papers, lab, &on_all, None)?;
     }
     let mut all = Vec::new();
-    for way in WAYS {
+    for way in DIRECTIONS {
         let (mut without, mut beside, mut with) = (
             || together(papers, &even.lab, &on_others, way),
             || together(papers, &late.lab, &on_others, way),
@@ -40,10 +40,10 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         let samples = papers.alternate::<Sample>(&mut [&mut without, &mut beside, &mut with])?;
         let word = way.word();
         let (without, _) = measures(&format!("late.nobody.{word}"), &samples[0]);
-        let what = format!("where no daemon is late{}, ", even.said());
+        let what = format!("where no daemon is late{}, ", even.rate_note());
         let limit = without.plain.summary.median;
         all.push(without);
-        all.extend(against(&format!("late.not_on_it.{word}"), &samples[1], 0.98, limit, &what));
+        all.extend(with_target(&format!("late.not_on_it.{word}"), &samples[1], 0.98, limit, &what));
         all.push(measures(&format!("late.on_it.{word}"), &samples[2]).0);
     }
     Ok(all)
