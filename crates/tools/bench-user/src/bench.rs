@@ -30,12 +30,12 @@ pub(crate) struct Bench<'a> {
     /// How long one sample of a limit is.
     pub(crate) limit_sample: Duration,
     /// Receives each result.
-    pub(crate) tell: &'a (dyn Fn(Told<'_>) + Sync),
+    pub(crate) tell: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
 /// Progress of a run, reported as soon as it is known.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'r> {
+pub enum Progress<'r> {
     /// What is being measured now.
     Now(&'r str),
     /// A row.

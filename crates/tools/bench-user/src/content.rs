@@ -49,7 +49,7 @@ impl Content {
     }
 
     /// The offset of the first block whose stamp is wrong.
-    pub(crate) fn wrong_stamp(
+    pub(crate) fn find_wrong_stamp(
         &self,
         buffer: &[u8],
         offset_of: impl Fn(usize) -> u64,
@@ -62,7 +62,7 @@ impl Content {
     }
 
     /// The offset of the first block that has a wrong byte anywhere.
-    pub(crate) fn wrong_block(
+    pub(crate) fn find_wrong_block(
         &self,
         buffer: &[u8],
         offset_of: impl Fn(usize) -> u64,
@@ -100,10 +100,10 @@ mod tests {
         let content = Content::new(3, 512);
         let mut buffer = content.buffer(2048);
         content.stamp(&mut buffer, |at| 8192 + 512 * at as u64);
-        assert_eq!(content.wrong_block(&buffer, |at| 8192 + 512 * at as u64), None);
-        assert_eq!(content.wrong_stamp(&buffer, |at| 512 * at as u64), Some(0));
+        assert_eq!(content.find_wrong_block(&buffer, |at| 8192 + 512 * at as u64), None);
+        assert_eq!(content.find_wrong_stamp(&buffer, |at| 512 * at as u64), Some(0));
         assert_eq!(
-            Content::new(4, 512).wrong_stamp(&buffer, |at| 8192 + 512 * at as u64),
+            Content::new(4, 512).find_wrong_stamp(&buffer, |at| 8192 + 512 * at as u64),
             Some(8192)
         );
     }
@@ -117,12 +117,12 @@ mod tests {
         let mut torn = buffer.clone();
         torn[8000] ^= 1;
         assert_eq!(
-            (content.wrong_stamp(&torn, offset), content.wrong_block(&torn, offset)),
+            (content.find_wrong_stamp(&torn, offset), content.find_wrong_block(&torn, offset)),
             (None, Some(4096))
         );
         torn[4096] ^= 1;
-        assert_eq!(content.wrong_stamp(&torn, offset), Some(4096));
-        assert_eq!(content.wrong_stamp(&[0; 4096], offset), Some(0));
-        assert_eq!(content.wrong_block(&buffer[..8000], offset), Some(4096), "a short block");
+        assert_eq!(content.find_wrong_stamp(&torn, offset), Some(4096));
+        assert_eq!(content.find_wrong_stamp(&[0; 4096], offset), Some(0));
+        assert_eq!(content.find_wrong_block(&buffer[..8000], offset), Some(4096), "a short block");
     }
 }

@@ -10,7 +10,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
-mod bound;
+mod bottleneck;
 mod content;
 mod error;
 mod iods;

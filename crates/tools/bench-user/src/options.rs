@@ -64,7 +64,7 @@ const TASKS_MAX: u32 = 256;
 
 impl Options {
     /// Maximum time of the run; `None`: unlimited.
-    pub(crate) fn most(&self) -> Option<Duration> {
+    pub(crate) fn time_limit(&self) -> Option<Duration> {
         self.quick.then_some(QUICK)
     }
 

@@ -31,7 +31,7 @@ use braid_client::{
 use crate::{
     error::{BenchError, Result},
     iods::Iod,
-    subject::{Opened, Subject},
+    subject::{OpenedFile, Subject},
 };
 
 /// The time, from any starting point on.
@@ -57,7 +57,7 @@ impl Clock for SystemClock {
 
 /// Calls that take about the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum CallKind {
     /// Creates a file.
     Make,
     MakeDirectory,
@@ -78,7 +78,7 @@ enum Kind {
 
 const KINDS: usize = 11;
 
-impl Kind {
+impl CallKind {
     /// Number of calls that remove the result of one call of this kind: a directory is listed
     /// before.
     fn removal_calls(self) -> u32 {
@@ -102,27 +102,27 @@ impl Kind {
 pub(crate) struct Pacer {
     clock: Arc<dyn Clock>,
     /// `None`: no time limit.
-    spent: Option<Mutex<Spent>>,
+    spent: Option<Mutex<CallCosts>>,
 }
 
-struct Spent {
+struct CallCosts {
     until: Duration,
     /// The longest call of each kind.
     slowest: [Duration; KINDS],
     /// Number of calls that would remove all files of the run.
     there: u32,
-    made: Cost,
-    removed: Cost,
+    made: CallCost,
+    removed: CallCost,
 }
 
 /// Number of calls, and their total time.
 #[derive(Clone, Copy, Default)]
-struct Cost {
+struct CallCost {
     calls: u32,
     time: Duration,
 }
 
-impl Cost {
+impl CallCost {
     fn mean(self) -> Option<Duration> {
         self.time.checked_div(self.calls)
     }
@@ -133,12 +133,12 @@ impl Pacer {
     pub(crate) fn new(clock: Arc<dyn Clock>, most: Option<Duration>) -> Self {
         let spent = |most| {
             let (until, slowest) = (clock.now() + most, [Duration::ZERO; KINDS]);
-            Mutex::new(Spent {
+            Mutex::new(CallCosts {
                 until,
                 slowest,
                 there: 0,
-                made: Cost::default(),
-                removed: Cost::default(),
+                made: CallCost::default(),
+                removed: CallCost::default(),
             })
         };
         let spent = most.map(spent);
@@ -152,11 +152,11 @@ impl Pacer {
     /// An error when no time is left: tasks end then.
     pub(crate) fn check(&self) -> Result<()> {
         let now = self.now();
-        self.spent().map_or(Ok(()), |spent| spent.has_time(Kind::Together, spent.there, now))
+        self.spent().map_or(Ok(()), |spent| spent.has_time(CallKind::Together, spent.there, now))
     }
 
     /// Runs a part of the run that may use half of the remaining time.
-    pub(crate) fn half<T>(&self, part: impl FnOnce() -> T) -> T {
+    pub(crate) fn with_half_the_time<T>(&self, part: impl FnOnce() -> T) -> T {
         let Some(whole) = self.spent().map(|spent| spent.until) else { return part() };
         let now = self.now();
         self.end_at(now + whole.saturating_sub(now) / 2);
@@ -171,11 +171,11 @@ impl Pacer {
         }
     }
 
-    fn spent(&self) -> Option<MutexGuard<'_, Spent>> {
+    fn spent(&self) -> Option<MutexGuard<'_, CallCosts>> {
         self.spent.as_ref().map(|spent| spent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn call<T>(&self, kind: Kind, call: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn call<T>(&self, kind: CallKind, call: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.spent.is_none() {
             return call();
         }
@@ -197,9 +197,9 @@ impl Pacer {
     }
 }
 
-impl Spent {
-    fn admit(&mut self, kind: Kind, now: Duration) -> Result<()> {
-        if kind.removes() || matches!(kind, Kind::End | Kind::Together) {
+impl CallCosts {
+    fn admit(&mut self, kind: CallKind, now: Duration) -> Result<()> {
+        if kind.removes() || matches!(kind, CallKind::End | CallKind::Together) {
             return Ok(());
         }
         let there = self.there + kind.removal_calls();
@@ -209,17 +209,17 @@ impl Spent {
     }
 
     /// Whether a call fits before the end, together with this many removals.
-    fn has_time(&self, kind: Kind, there: u32, now: Duration) -> Result<()> {
+    fn has_time(&self, kind: CallKind, there: u32, now: Duration) -> Result<()> {
         let one = self.removed.mean().or(self.made.mean()).unwrap_or_default();
         // One call of each kind may be as slow as the slowest.
-        let slowest = [Kind::Remove, Kind::RemoveDirectory, Kind::End]
+        let slowest = [CallKind::Remove, CallKind::RemoveDirectory, CallKind::End]
             .map(|kind| self.slowest[kind as usize].max(one));
         let clean_up = one * there + slowest.iter().sum::<Duration>();
         let ends = now + self.slowest[kind as usize] + clean_up;
         if ends > self.until { Err(BenchError::OutOfTime) } else { Ok(()) }
     }
 
-    fn account(&mut self, kind: Kind, took: Duration) {
+    fn account(&mut self, kind: CallKind, took: Duration) {
         let slowest = &mut self.slowest[kind as usize];
         *slowest = took.max(*slowest);
         let cost = match kind {
@@ -227,7 +227,7 @@ impl Spent {
             kind if kind.removes() => &mut self.removed,
             _ => return,
         };
-        *cost = Cost { calls: cost.calls + 1, time: cost.time + took };
+        *cost = CallCost { calls: cost.calls + 1, time: cost.time + took };
         if kind.removes() {
             self.there = self.there.saturating_sub(kind.removal_calls());
         }
@@ -249,96 +249,96 @@ impl<'a> Paced<'a> {
         &self.pacer
     }
 
-    fn call<T>(&self, kind: Kind, call: impl FnOnce(&dyn Subject) -> Result<T>) -> Result<T> {
+    fn call<T>(&self, kind: CallKind, call: impl FnOnce(&dyn Subject) -> Result<T>) -> Result<T> {
         self.pacer.call(kind, || call(self.subject))
     }
 
-    fn opened(&self, kind: Kind, path: &str, options: &OpenOptions) -> Result<PacedFile> {
+    fn opened(&self, kind: CallKind, path: &str, options: &OpenOptions) -> Result<PacedFile> {
         let file = self.call(kind, |subject| subject.open(path, options))?;
         Ok(PacedFile { file, pacer: Arc::clone(&self.pacer) })
     }
 
     pub(crate) fn iods(&self) -> Result<Vec<Iod>> {
-        self.call(Kind::Look, |subject| subject.iods())
+        self.call(CallKind::Look, |subject| subject.iods())
     }
 
     pub(crate) fn available(&self) -> Result<u64> {
-        self.call(Kind::Look, |subject| subject.available())
+        self.call(CallKind::Look, |subject| subject.available())
     }
 
     pub(crate) fn measure_disk(&self, iod: IodId, load: &MeasureDisk) -> Result<DiskRates> {
-        self.call(Kind::Disk, |subject| subject.measure_disk(iod, load))
+        self.call(CallKind::Disk, |subject| subject.measure_disk(iod, load))
     }
 
     /// Opens an existing file.
     pub(crate) fn open(&self, path: &str, options: &OpenOptions) -> Result<PacedFile> {
-        self.opened(Kind::Look, path, options)
+        self.opened(CallKind::Look, path, options)
     }
 
     /// Creates and opens a file.
     pub(crate) fn create(&self, path: &str, options: &OpenOptions) -> Result<PacedFile> {
-        self.opened(Kind::Make, path, options)
+        self.opened(CallKind::Make, path, options)
     }
 
     pub(crate) fn mkdir(&self, path: &str) -> Result<()> {
-        self.call(Kind::MakeDirectory, |subject| subject.mkdir(path))
+        self.call(CallKind::MakeDirectory, |subject| subject.mkdir(path))
     }
 
     pub(crate) fn touch(&self, path: &str) -> Result<()> {
-        self.call(Kind::Make, |subject| subject.touch(path))
+        self.call(CallKind::Make, |subject| subject.touch(path))
     }
 
     pub(crate) fn lstat(&self, path: &str) -> Result<u64> {
-        self.call(Kind::Look, |subject| subject.lstat(path))
+        self.call(CallKind::Look, |subject| subject.lstat(path))
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.call(Kind::Look, |subject| subject.rename(from, to))
+        self.call(CallKind::Look, |subject| subject.rename(from, to))
     }
 
     pub(crate) fn chmod(&self, path: &str, mode: u32) -> Result<()> {
-        self.call(Kind::Look, |subject| subject.chmod(path, mode))
+        self.call(CallKind::Look, |subject| subject.chmod(path, mode))
     }
 
     pub(crate) fn sync_directory(&self, path: &str) -> Result<()> {
-        self.call(Kind::Sync, |subject| subject.sync_directory(path))
+        self.call(CallKind::Sync, |subject| subject.sync_directory(path))
     }
 
     pub(crate) fn unlink(&self, path: &str) -> Result<()> {
-        self.call(Kind::Remove, |subject| subject.unlink(path))
+        self.call(CallKind::Remove, |subject| subject.unlink(path))
     }
 
     pub(crate) fn rmdir(&self, path: &str) -> Result<()> {
-        self.call(Kind::RemoveDirectory, |subject| subject.rmdir(path))
+        self.call(CallKind::RemoveDirectory, |subject| subject.rmdir(path))
     }
 
     pub(crate) fn list(&self, path: &str) -> Result<Vec<(String, bool)>> {
-        self.call(Kind::End, |subject| subject.list(path))
+        self.call(CallKind::End, |subject| subject.list(path))
     }
 }
 
 /// An open file, with the time limit of the run.
 pub(crate) struct PacedFile {
-    file: Box<dyn Opened>,
+    file: Box<dyn OpenedFile>,
     pacer: Arc<Pacer>,
 }
 
 impl PacedFile {
-    fn call<T>(&self, kind: Kind, call: impl FnOnce(&dyn Opened) -> Result<T>) -> Result<T> {
+    fn call<T>(&self, kind: CallKind, call: impl FnOnce(&dyn OpenedFile) -> Result<T>) -> Result<T> {
         self.pacer.call(kind, || call(&*self.file))
     }
 
     pub(crate) fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize> {
-        self.call(Kind::Write, |file| file.write_at(bytes, at))
+        self.call(CallKind::Write, |file| file.write_at(bytes, at))
     }
 
     pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<usize> {
-        self.call(Kind::Read, |file| file.read_at(bytes, at))
+        self.call(CallKind::Read, |file| file.read_at(bytes, at))
     }
 
     /// Writes together with all tasks of the group.
     pub(crate) fn write_all_at(&self, group: &ThreadGroup, bytes: &[u8], at: u64) -> Result<usize> {
-        self.call(Kind::Together, |file| file.write_all_at(group, bytes, at))
+        self.call(CallKind::Together, |file| file.write_all_at(group, bytes, at))
     }
 
     /// Reads together with all tasks of the group.
@@ -348,15 +348,15 @@ impl PacedFile {
         bytes: &mut [u8],
         at: u64,
     ) -> Result<usize> {
-        self.call(Kind::Together, |file| file.read_all_at(group, bytes, at))
+        self.call(CallKind::Together, |file| file.read_all_at(group, bytes, at))
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        self.call(Kind::Sync, |file| file.sync())
+        self.call(CallKind::Sync, |file| file.sync())
     }
 
     pub(crate) fn size(&self) -> Result<u64> {
-        self.call(Kind::Look, |file| file.size())
+        self.call(CallKind::Look, |file| file.size())
     }
 
     pub(crate) fn with_view(&self, view: View) -> Result<Self> {
@@ -369,6 +369,6 @@ impl PacedFile {
     }
 
     pub(crate) fn close(self) -> Result<()> {
-        self.pacer.call(Kind::End, || self.file.close())
+        self.pacer.call(CallKind::End, || self.file.close())
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     error::{BenchError, Result},
-    rows::{Data, Kind, PLAIN, Spec, mixed, oltp, postmark},
+    rows::{Data, RowKind, PLAIN, RowSpec, mixed, oltp, postmark},
 };
 
 const KIB: usize = 1 << 10;
@@ -47,7 +47,7 @@ pub(crate) fn tasks(name: &str) -> Option<u32> {
 }
 
 /// The rows of a preset.
-pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<Spec>> {
+pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<RowSpec>> {
     let rows = match name {
         "pvfs-1996" => pvfs(tasks),
         "cifs-2007" => cifs(tasks),
@@ -61,26 +61,26 @@ pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<Spec>> {
             )));
         }
     };
-    let fits = |spec: &Spec| match spec.kind {
-        Kind::Data(Data { iods: Some(wanted), .. }) => usize::from(wanted) <= iods,
+    let fits = |spec: &RowSpec| match spec.kind {
+        RowKind::Data(Data { iods: Some(wanted), .. }) => usize::from(wanted) <= iods,
         _ => true,
     };
     Ok(rows.into_iter().filter(fits).collect())
 }
 
 /// A row that reads or writes, named after its subject.
-fn row(about: impl Into<String>, what: &str, data: Data) -> Spec {
+fn row(about: impl Into<String>, what: &str, data: Data) -> RowSpec {
     let way = if data.write { "write" } else { "read" };
-    Spec {
+    RowSpec {
         name: format!("{}-{way}", about.into()),
         what: what.into(),
-        kind: Kind::Data(data),
+        kind: RowKind::Data(data),
         quick: true,
     }
 }
 
 /// The row for writing, then for reading.
-fn both(about: &str, what: &str, data: Data) -> [Spec; 2] {
+fn both(about: &str, what: &str, data: Data) -> [RowSpec; 2] {
     [row(about, what, Data { write: true, ..data }), row(about, what, data)]
 }
 
@@ -91,7 +91,7 @@ fn size(bytes: usize) -> String {
 /// 1996, 3: figure 8 (one I/O node by request size), 9 (16 KiB stripes, by I/O nodes and request
 /// size), 10 (stripe size, 4 nodes), 11 (four tasks, 2 MiB requests, group size against stripe
 /// size).
-fn pvfs(tasks: u32) -> Vec<Spec> {
+fn pvfs(tasks: u32) -> Vec<RowSpec> {
     let mut rows = Vec::new();
     let striped = Data { stripe: Some(16 * 1024), ..PLAIN };
     for request in [16 * KIB, 64 * KIB, 256 * KIB, 512 * KIB, MIB, 2 * MIB] {
@@ -123,7 +123,7 @@ fn pvfs(tasks: u32) -> Vec<Spec> {
 }
 
 /// CIFS 2007: records of 1 MiB; one and several processes, each its own stream.
-fn cifs(tasks: u32) -> Vec<Spec> {
+fn cifs(tasks: u32) -> Vec<RowSpec> {
     let stream = Data { shared: false, ..PLAIN };
     let what = "1 MiB records in order, each process its own file";
     let mut rows = both("1-process", what, stream).to_vec();
@@ -133,7 +133,7 @@ fn cifs(tasks: u32) -> Vec<Spec> {
 
 /// United-FS 2007, 4: each user writes, then reads, its own file in order; a whole file on one disk
 /// (the single policy), and striped.
-fn united_fs(tasks: u32) -> Vec<Spec> {
+fn united_fs(tasks: u32) -> Vec<RowSpec> {
     let user = Data { tasks, shared: false, request: 64 * KIB, ..PLAIN };
     let single = both(
         "single",
@@ -145,7 +145,7 @@ fn united_fs(tasks: u32) -> Vec<Spec> {
 }
 
 /// Direct-pNFS 2007, 6.2 to 6.4.
-fn direct_pnfs(tasks: u32) -> Vec<Spec> {
+fn direct_pnfs(tasks: u32) -> Vec<RowSpec> {
     let mut rows = Vec::new();
     for request in [2 * MIB, 8 * KIB] {
         let own = Data { tasks, shared: false, request, ..PLAIN };
@@ -158,7 +158,7 @@ fn direct_pnfs(tasks: u32) -> Vec<Spec> {
             Data { shared: true, ..own },
         ));
     }
-    rows.push(Spec { name: "atlas".into(), ..mixed::row() });
+    rows.push(RowSpec { name: "atlas".into(), ..mixed::row() });
     // Class A: 64 x 64 x 64 cells of 40 bytes; a task of four has rows of 32 cells.
     let btio = Data { tasks, piece: Some(32 * 40), collective: true, ..PLAIN };
     rows.extend(both(
@@ -168,13 +168,13 @@ fn direct_pnfs(tasks: u32) -> Vec<Spec> {
     ));
     rows.push(oltp::row());
     let sizes = postmark::Sizes { stripe: Some(64 << 10), ..postmark::PAPER };
-    rows.push(Spec { kind: Kind::Postmark(sizes), ..postmark::row() });
+    rows.push(RowSpec { kind: RowKind::Postmark(sizes), ..postmark::row() });
     rows
 }
 
 /// 2008, 4.2 to 4.4: 64 KiB stripes over 1 to 4 I/O daemons; a buffer of one stripe on each, 1 MiB
 /// through the driver, and MPI-IO's views of one stripe in each row.
-fn wpvfs() -> Vec<Spec> {
+fn wpvfs() -> Vec<RowSpec> {
     let mut rows = Vec::new();
     for iods in 1..=4_u16 {
         let data = Data { iods: Some(iods), stripe: Some(64 << 10), ..PLAIN };

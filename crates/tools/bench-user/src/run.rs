@@ -9,15 +9,15 @@ use std::{
 use braid_client::Client;
 
 use crate::{
-    bench::{Bench, Told},
-    bound::Limits,
+    bench::{Bench, Progress},
+    bottleneck::Limits,
     error::{BenchError, Result},
     iods, limits,
     options::{MIN_BYTES, Options},
     pace::{Clock, Paced, Pacer, SystemClock},
-    report::{Asked, REPORT_FORMAT, Report, Row},
-    rows::{self, Spec},
-    scratch::{Scratch, leftovers},
+    report::{RequestedOptions, REPORT_FORMAT, Report, Row},
+    rows::{self, RowSpec},
+    scratch::{Scratch, stale_directories},
     subject::Subject,
 };
 
@@ -37,7 +37,7 @@ pub fn run(
     options: &Options,
     host: &str,
     stop: &AtomicBool,
-    tell: &(dyn Fn(Told<'_>) + Sync),
+    tell: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Report> {
     run_on(client, Arc::new(SystemClock::new()), options, host, stop, tell)
 }
@@ -49,16 +49,16 @@ fn run_on(
     options: &Options,
     host: &str,
     stop: &AtomicBool,
-    tell: &(dyn Fn(Told<'_>) + Sync),
+    tell: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Report> {
     options.check()?;
-    let client = Paced::new(subject, Pacer::new(clock, options.most()));
+    let client = Paced::new(subject, Pacer::new(clock, options.time_limit()));
     let began = client.pacer().now();
     let iods = client.iods()?;
     let wanted = rows::wanted(options, iods.len())?;
     let bytes = bytes(&client, options, &iods)?;
     rows::check(&wanted, bytes)?;
-    let leftovers = leftovers(&client, &options.at)?;
+    let leftovers = stale_directories(&client, &options.at)?;
     let scratch = Scratch::new(&client, &options.at)?;
     let mut bench = Bench {
         client: &client,
@@ -90,7 +90,7 @@ fn run_on(
         seconds: (client.pacer().now() - began).as_secs_f64(),
         host: host.to_owned(),
         processors: thread::available_parallelism().map_or(1, usize::from),
-        asked: Asked {
+        asked: RequestedOptions {
             row_ms: options.row_time.as_millis() as u64,
             samples: options.samples,
             bytes,
@@ -110,7 +110,7 @@ fn run_on(
 /// for the rows.
 fn measure_limits(bench: &Bench<'_>, limits: &mut Limits) -> Result<()> {
     let mut found = Vec::new();
-    let measured = bench.client.pacer().half(|| limits::measure(bench, &mut found));
+    let measured = bench.client.pacer().with_half_the_time(|| limits::measure(bench, &mut found));
     limits.add(found);
     match measured {
         Err(BenchError::OutOfTime) => Ok(()),
@@ -124,7 +124,7 @@ fn measure_limits(bench: &Bench<'_>, limits: &mut Limits) -> Result<()> {
 fn measure_rows(
     bench: &Bench<'_>,
     limits: &mut Limits,
-    wanted: &[Spec],
+    wanted: &[RowSpec],
     rows: &mut Vec<Row>,
 ) -> Result<()> {
     let mut files = rows::Files::new(bench);

@@ -96,7 +96,7 @@ fn unless_gone(outcome: Result<()>) -> Result<()> {
 ///
 /// # Errors
 /// The directory cannot be listed.
-pub(crate) fn leftovers(client: &Paced<'_>, at: &str) -> Result<Vec<String>> {
+pub(crate) fn stale_directories(client: &Paced<'_>, at: &str) -> Result<Vec<String>> {
     let at = at.trim_end_matches('/');
     let listed = if at.is_empty() { "/" } else { at };
     let mut found = Vec::new();

@@ -20,7 +20,7 @@ pub(crate) trait Subject: Sync {
     fn available(&self) -> Result<u64>;
     /// Lets one daemon measure its disk.
     fn measure_disk(&self, iod: IodId, load: &MeasureDisk) -> Result<DiskRates>;
-    fn open(&self, path: &str, options: &OpenOptions) -> Result<Box<dyn Opened>>;
+    fn open(&self, path: &str, options: &OpenOptions) -> Result<Box<dyn OpenedFile>>;
     /// Creates a directory of mode 0700.
     fn mkdir(&self, path: &str) -> Result<()>;
     /// Creates an empty file.
@@ -37,7 +37,7 @@ pub(crate) trait Subject: Sync {
 }
 
 /// An open file, or a view of it.
-pub(crate) trait Opened: Send + Sync {
+pub(crate) trait OpenedFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize>;
     fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<usize>;
     /// Writes together with all tasks of the group.
@@ -45,7 +45,7 @@ pub(crate) trait Opened: Send + Sync {
     fn read_all_at(&self, group: &ThreadGroup, bytes: &mut [u8], at: u64) -> Result<usize>;
     fn sync(&self) -> Result<()>;
     fn size(&self) -> Result<u64>;
-    fn with_view(&self, view: View) -> Result<Box<dyn Opened>>;
+    fn with_view(&self, view: View) -> Result<Box<dyn OpenedFile>>;
     /// The daemons that hold its bytes, each once, ascending.
     fn iods(&self) -> Vec<IodId>;
     fn close(self: Box<Self>) -> Result<()>;
@@ -64,7 +64,7 @@ impl Subject for Client {
         Ok(self.measure_disk(iod, load.clone())?)
     }
 
-    fn open(&self, path: &str, options: &OpenOptions) -> Result<Box<dyn Opened>> {
+    fn open(&self, path: &str, options: &OpenOptions) -> Result<Box<dyn OpenedFile>> {
         Ok(Box::new(self.open(path, options)?))
     }
 
@@ -111,7 +111,7 @@ impl Subject for Client {
     }
 }
 
-impl Opened for File {
+impl OpenedFile for File {
     fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize> {
         Ok(self.write_at(bytes, at)?)
     }
@@ -136,7 +136,7 @@ impl Opened for File {
         Ok(self.size()?)
     }
 
-    fn with_view(&self, view: View) -> Result<Box<dyn Opened>> {
+    fn with_view(&self, view: View) -> Result<Box<dyn OpenedFile>> {
         Ok(Box::new(self.with_view(view)?))
     }
 

@@ -12,7 +12,7 @@ mod network;
 mod small;
 
 use crate::{
-    bench::{Bench, Told},
+    bench::{Bench, Progress},
     error::Result,
     report::{Limit, LimitKind, Unit},
 };
@@ -33,19 +33,19 @@ pub(crate) fn count(iods: usize) -> usize {
 
 /// Measures each limit once; after a failure `all` has the results up to it.
 pub(crate) fn measure(bench: &Bench<'_>, all: &mut Vec<Limit>) -> Result<()> {
-    (bench.tell)(Told::Now("this machine's memory"));
+    (bench.tell)(Progress::Now("this machine's memory"));
     all.push(memory::measure(bench)?);
     for iod in &bench.iods {
-        (bench.tell)(Told::Now(&iod.name()));
+        (bench.tell)(Progress::Now(&iod.name()));
         all.extend(network::one(bench, iod)?);
         all.extend(small::measure(bench, iod)?);
     }
-    (bench.tell)(Told::Now("the disks of all I/O daemons together"));
+    (bench.tell)(Progress::Now("the disks of all I/O daemons together"));
     all.extend(disk::measure(bench)?);
-    (bench.tell)(Told::Now("all I/O daemons together"));
+    (bench.tell)(Progress::Now("all I/O daemons together"));
     all.extend(network::all(bench)?);
     all.extend(metadata::measure(bench)?);
-    (bench.tell)(Told::Now("small files, one server at a time"));
+    (bench.tell)(Progress::Now("small files, one server at a time"));
     all.extend(files::measure(bench)?);
     Ok(())
 }

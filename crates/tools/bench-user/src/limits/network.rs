@@ -8,7 +8,7 @@
 use super::limit;
 use crate::{
     bench::Bench,
-    bound::Way,
+    bottleneck::TransferDirection,
     error::Result,
     iods::Iod,
     pace::PacedFile,
@@ -41,8 +41,8 @@ pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
         "{streams} streams of requests of up to 4 MiB, repeated, from and to the daemon's memory"
     );
     let id = Some(iod.id.0);
-    let send = transfer(bench, Way::Send, &files, &stretches, request)?;
-    let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
+    let send = transfer(bench, TransferDirection::Send, &files, &stretches, request)?;
+    let receive = transfer(bench, TransferDirection::Receive, &files, &stretches, request)?;
     let round_trips = time(bench, bench.limit_sample, || file.size().map(drop))?;
     Ok(vec![
         limit(LimitKind::Send, id, format!("the network to {}", iod.name()), how.as_str(), send),
@@ -70,8 +70,8 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let how = format!(
         "{streams} streams of requests of up to 4 MiB, repeated, from and to the daemons' memory"
     );
-    let send = transfer(bench, Way::Send, &files, &stretches, request)?;
-    let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
+    let send = transfer(bench, TransferDirection::Send, &files, &stretches, request)?;
+    let receive = transfer(bench, TransferDirection::Receive, &files, &stretches, request)?;
     let count = bench.iods.len();
     let tasks = bench.options.tasks();
     let asked = (0..tasks as usize).map(|at| &opened[at % opened.len()]);
@@ -106,7 +106,7 @@ fn request_bytes(bench: &Bench<'_>, file: &PacedFile) -> Result<usize> {
 
 fn transfer(
     bench: &Bench<'_>,
-    way: Way,
+    way: TransferDirection,
     files: &[&PacedFile],
     stretches: &[u64],
     request: usize,
@@ -119,8 +119,8 @@ fn transfer(
             let offset = stretch * request as u64;
             Step(move || {
                 Ok(match way {
-                    Way::Send => file.write_at(&buffer, offset)?,
-                    Way::Receive => file.read_at(&mut buffer, offset)?,
+                    TransferDirection::Send => file.write_at(&buffer, offset)?,
+                    TransferDirection::Receive => file.read_at(&mut buffer, offset)?,
                 } as u64)
             })
         })

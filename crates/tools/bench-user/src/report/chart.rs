@@ -86,7 +86,7 @@ pub struct Chart {
 }
 
 /// The position of a group's bars.
-struct Place {
+struct BarPosition {
     left: f64,
     top: f64,
     labels: f64,
@@ -114,7 +114,7 @@ impl Chart {
                     group.bars.iter().map(far).fold(0.0, f64::max)
                 };
                 let scale = if own > 0.0 { room / own } else { 0.0 };
-                places.push(Place {
+                places.push(BarPosition {
                     left: MARGIN + at as f64 * (column + GAP),
                     top,
                     labels,
@@ -167,7 +167,7 @@ impl Chart {
     }
 }
 
-impl Place {
+impl BarPosition {
     fn draw(&self, out: &mut String, group: &Group) {
         text(out, self.left, self.top + TEXT, "head", &group.title);
         for (at, bar) in group.bars.iter().enumerate() {

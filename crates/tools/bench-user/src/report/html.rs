@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Report, Row, Unit, bound_text, limit_cells, row_cells, svg};
+use super::{Report, Row, Unit, bottleneck_text, limit_cells, row_cells, svg};
 use svg::escaped;
 
 const STYLE: &str = "
@@ -58,7 +58,7 @@ pub fn html(report: &Report) -> String {
         let mut cells = row_cells(row);
         cells.insert(1, row.what.clone());
         cells.truncate(4);
-        cells.push(row.bound.as_ref().map_or_else(String::new, bound_text));
+        cells.push(row.bound.as_ref().map_or_else(String::new, bottleneck_text));
         cells
     });
     table(&mut out, &["Row", "What", "Median", "Spread", "Part of its limit"], rows);
@@ -122,7 +122,7 @@ impl Report {
 pub(super) mod tests {
     use super::*;
     use crate::{
-        report::{Asked, Bound, Limit, LimitKind, REPORT_FORMAT, chart},
+        report::{RequestedOptions, Bottleneck, Limit, LimitKind, REPORT_FORMAT, chart},
         stats::Summary,
     };
 
@@ -144,7 +144,7 @@ pub(super) mod tests {
             tasks: 1,
             samples: samples.clone(),
             summary: Summary::of(&samples).unwrap(),
-            bound: Some(Bound {
+            bound: Some(Bottleneck {
                 limit: "the network to \"I/O daemon 2\" (127.0.0.1:7001)".into(),
                 ceiling: 120.0e6,
                 percent: 85.4,
@@ -157,7 +157,7 @@ pub(super) mod tests {
             seconds: 12.5,
             host: "h<1>&".into(),
             processors: 2,
-            asked: Asked {
+            asked: RequestedOptions {
                 row_ms: 1000,
                 samples: 4,
                 bytes: 1 << 20,

@@ -11,10 +11,10 @@ mod theme;
 
 pub use compare::{Comparison, compare};
 pub use html::html;
-pub use text::{amount, bound_text, limit_cells, row_cells};
+pub use text::{amount, bottleneck_text, limit_cells, row_cells};
 pub use theme::clipped;
 
-pub use crate::bench::Told;
+pub use crate::bench::Progress;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub struct Report {
     /// Its processors.
     pub processors: usize,
     /// The requested options.
-    pub asked: Asked,
+    pub asked: RequestedOptions,
     /// Names of the daemons of the run.
     pub iods: Vec<String>,
     /// The hardware limits of the cluster.
@@ -55,7 +55,7 @@ pub struct Report {
 
 /// The requested options.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RequestedOptions {
     /// Time of one row in milliseconds.
     pub row_ms: u64,
     /// Samples of each row.
@@ -194,12 +194,12 @@ pub struct Row {
     /// Median and spread of the samples.
     pub summary: Summary,
     /// Its bottleneck.
-    pub bound: Option<Bound>,
+    pub bound: Option<Bottleneck>,
 }
 
 /// The bottleneck of a row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Bound {
+pub struct Bottleneck {
     /// The limit's name.
     pub limit: String,
     /// The row's rate at this limit, in the row's unit.

@@ -1,6 +1,6 @@
 //! Numbers and rows for a terminal.
 
-use super::{Bound, Limit, Row, Unit};
+use super::{Bottleneck, Limit, Row, Unit};
 use crate::stats::Summary;
 
 /// A number with its unit: `1.23 GB/s`, `8210 /s`, `85 us`.
@@ -26,7 +26,7 @@ fn scaled(value: f64, units: &[(f64, &'static str)]) -> String {
 
 /// `87 % of the network to I/O daemon 2 (127.0.0.1:7001)`.
 #[must_use]
-pub fn bound_text(bound: &Bound) -> String {
+pub fn bottleneck_text(bound: &Bottleneck) -> String {
     format!("{:.0} % of {}", bound.percent, bound.limit)
 }
 
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn a_bound_is_a_percentage_of_something_named() {
-        let bound = Bound {
+        let bound = Bottleneck {
             limit: "the network to I/O daemon 2 (127.0.0.1:7001)".into(),
             ceiling: 100.0,
             percent: 86.7,
         };
-        assert_eq!(bound_text(&bound), "87 % of the network to I/O daemon 2 (127.0.0.1:7001)");
+        assert_eq!(bottleneck_text(&bound), "87 % of the network to I/O daemon 2 (127.0.0.1:7001)");
     }
 }

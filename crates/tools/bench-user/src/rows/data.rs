@@ -6,10 +6,10 @@ mod task;
 use braid_client::ThreadGroup;
 use task::DataTask;
 
-use super::{Kind, Measured, Spec, files::Files, files::Shape, files::iods_of};
+use super::{RowKind, Measured, RowSpec, files::Files, files::Shape, files::iods_of};
 use crate::{
     bench::Bench,
-    bound::{Calls, Limits, Way},
+    bottleneck::{Calls, Limits, TransferDirection},
     content::BLOCK_BYTES_MAX,
     error::Result,
     report::{LimitKind, Unit},
@@ -60,11 +60,11 @@ pub(crate) const PLAIN: Data = Data {
     stripe: None,
 };
 
-pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
-    let row = |name: &str, what: &str, data: Data| Spec {
+pub(super) fn default_rows(tasks: u32) -> Vec<RowSpec> {
+    let row = |name: &str, what: &str, data: Data| RowSpec {
         name: name.into(),
         what: what.into(),
-        kind: Kind::Data(data),
+        kind: RowKind::Data(data),
         quick: true,
     };
     let write = |data: Data| Data { write: true, ..data };
@@ -108,11 +108,11 @@ pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
 }
 
 /// Rows like those of IOR and IOzone.
-pub(super) fn patterns(tasks: u32) -> Vec<Spec> {
-    let row = |name: &str, what: &str, data: Data| Spec {
+pub(super) fn patterns(tasks: u32) -> Vec<RowSpec> {
+    let row = |name: &str, what: &str, data: Data| RowSpec {
         name: name.into(),
         what: what.into(),
-        kind: Kind::Data(data),
+        kind: RowKind::Data(data),
         quick: false,
     };
     let ior = Data { tasks, piece: Some(MIB), request: 256 * KIB, ..PLAIN };
@@ -196,7 +196,7 @@ pub(super) fn measure(
     if data.write {
         tasks.iter().try_for_each(|task| task.file.check())?;
     }
-    let (way, unit) = (if data.write { Way::Send } else { Way::Receive }, unit_of(data));
+    let (way, unit) = (if data.write { TransferDirection::Send } else { TransferDirection::Receive }, unit_of(data));
     let mut ceilings = limits.network(way, &iods);
     if data.flush {
         ceilings.extend(limits.disks(LimitKind::DiskWrite, &iods));
@@ -205,7 +205,7 @@ pub(super) fn measure(
         ceilings.iter_mut().for_each(|ceiling| ceiling.rate /= data.request as f64);
         ceilings.extend(limits.calls(data.tasks, Calls { iod: 1, ..Calls::default() }, &iods));
         let read =
-            (!data.write).then(|| limits.waits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
+            (!data.write).then(|| limits.sync_limits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
         ceilings.extend(read);
     }
     Ok(Measured { unit, tasks: data.tasks, sample, ceilings })
@@ -231,7 +231,7 @@ mod tests {
             .iter()
             .flat_map(|(name, tasks, _)| crate::preset::rows(name, *tasks, 64).unwrap());
         for spec in rows.into_iter().chain(presets) {
-            let Kind::Data(data) = spec.kind else { continue };
+            let RowKind::Data(data) = spec.kind else { continue };
             let files = if data.shared { 1 } else { u64::from(data.tasks) };
             let each = data.bytes_min() / files / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64;
             assert!(data.stream_bytes(each) >= data.request as u64, "{}", spec.name);

@@ -141,7 +141,7 @@ impl TaskFile {
             let at = (self.bytes - window) / (CHECK_PLACES - 1) * place / block * block;
             let bytes = self.file.read_at(&mut buffer, at)?;
             let offset = |number: usize| at + number as u64 * block;
-            let wrong = self.content.wrong_block(&buffer[..bytes], offset);
+            let wrong = self.content.find_wrong_block(&buffer[..bytes], offset);
             let end = (bytes < buffer.len()).then_some(at + bytes as u64);
             if let Some(offset) = wrong.or(end) {
                 return Err(self.wrong(offset));

@@ -3,11 +3,11 @@
 //! writes its own file).
 
 use super::{
-    Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of,
+    RowKind, Measured, Random, RowSpec, files::Files, files::Shape, files::TaskFile, files::iods_of,
 };
 use crate::{
     bench::Bench,
-    bound::{Limits, Way},
+    bottleneck::{Limits, TransferDirection},
     content::BLOCK_BYTES_MAX,
     error::Result,
     report::Unit,
@@ -20,13 +20,13 @@ const SMALL_BYTES: usize = 4096;
 const LARGE_BYTES: usize = 361 * SMALL_BYTES;
 const LARGE_IN: u64 = 20;
 
-pub(crate) fn row() -> Spec {
-    Spec {
+pub(crate) fn row() -> RowSpec {
+    RowSpec {
         name: "mixed-write".into(),
         what: "each task its own file: 95 % of the requests of 4 KiB, \
                95 % of the bytes in requests of 1444 KiB, at random offsets"
             .into(),
-        kind: Kind::Mixed,
+        kind: RowKind::Mixed,
         quick: false,
     }
 }
@@ -52,7 +52,7 @@ pub(super) fn measure(
         unit: Unit::BytesPerSecond,
         tasks: count,
         sample,
-        ceilings: limits.network(Way::Send, &iods),
+        ceilings: limits.network(TransferDirection::Send, &iods),
     })
 }
 

@@ -13,8 +13,8 @@ pub(crate) use data::{Data, PLAIN};
 pub(crate) use random::Random;
 
 use crate::{
-    bench::{Bench, Told},
-    bound::{Ceiling, Limits, bind},
+    bench::{Bench, Progress},
+    bottleneck::{RowLimit, Limits, find_bottleneck},
     error::{BenchError, Result},
     options::Options,
     preset,
@@ -25,17 +25,17 @@ pub(crate) use files::Files;
 
 /// A row that can be measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Spec {
+pub(crate) struct RowSpec {
     pub(crate) name: String,
     pub(crate) what: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RowKind,
     /// Whether a quick run includes it.
     pub(crate) quick: bool,
 }
 
 /// The load of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum RowKind {
     Data(Data),
     Small(small::Phase),
     /// Names created, looked up, renamed and removed, all tasks in one directory.
@@ -51,11 +51,11 @@ pub(crate) struct Measured {
     pub(crate) unit: Unit,
     pub(crate) tasks: u32,
     pub(crate) sample: f64,
-    pub(crate) ceilings: Vec<Ceiling>,
+    pub(crate) ceilings: Vec<RowLimit>,
 }
 
 /// The default set.
-fn all(tasks: u32) -> Vec<Spec> {
+fn all(tasks: u32) -> Vec<RowSpec> {
     let data = data::default_rows(tasks);
     let names = [small::rows(), vec![tree::storm()]].concat();
     let patterns =
@@ -71,7 +71,7 @@ pub fn row_names() -> Vec<String> {
 }
 
 /// The rows of a run.
-pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
+pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<RowSpec>> {
     let mut rows = match &options.preset {
         Some(name) => preset::rows(name, options.tasks(), iods)?,
         None => all(options.tasks()),
@@ -94,7 +94,7 @@ pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
 }
 
 /// Refuses rows whose requests do not fit into files of this size, before anything is created.
-pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
+pub(crate) fn check(wanted: &[RowSpec], bytes: u64) -> Result<()> {
     match wanted.iter().find(|spec| needs(spec) > bytes) {
         Some(spec) => Err(BenchError::Usage(format!(
             "row '{}' needs files of {} KiB, and --size and the free space allow {} KiB",
@@ -107,13 +107,13 @@ pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
 }
 
 /// Minimum size of files for all these rows.
-pub(crate) fn bytes_min(wanted: &[Spec]) -> u64 {
+pub(crate) fn bytes_min(wanted: &[RowSpec]) -> u64 {
     wanted.iter().map(needs).max().unwrap_or(0)
 }
 
-fn needs(spec: &Spec) -> u64 {
+fn needs(spec: &RowSpec) -> u64 {
     match spec.kind {
-        Kind::Data(data) => data.bytes_min(),
+        RowKind::Data(data) => data.bytes_min(),
         _ => 0,
     }
 }
@@ -124,32 +124,32 @@ pub(crate) fn measure(
     bench: &Bench<'_>,
     limits: &Limits,
     files: &mut Files<'_>,
-    wanted: &[Spec],
+    wanted: &[RowSpec],
     rows: &mut Vec<Row>,
 ) -> Result<()> {
     for (at, spec) in wanted.iter().enumerate() {
-        (bench.tell)(Told::Now(&spec.name));
+        (bench.tell)(Progress::Now(&spec.name));
         let measured = match &spec.kind {
-            Kind::Data(data) => data::measure(bench, limits, files, *data),
-            Kind::Small(phase) => small::measure(bench, limits, *phase),
-            Kind::Storm => tree::measure_storm(bench, limits),
-            Kind::Tree => tree::measure_mdtest(bench, limits),
-            Kind::Oltp => oltp::measure(bench, limits, files),
-            Kind::Postmark(sizes) => postmark::measure(bench, limits, *sizes),
-            Kind::Mixed => mixed::measure(bench, limits, files),
+            RowKind::Data(data) => data::measure(bench, limits, files, *data),
+            RowKind::Small(phase) => small::measure(bench, limits, *phase),
+            RowKind::Storm => tree::measure_storm(bench, limits),
+            RowKind::Tree => tree::measure_mdtest(bench, limits),
+            RowKind::Oltp => oltp::measure(bench, limits, files),
+            RowKind::Postmark(sizes) => postmark::measure(bench, limits, *sizes),
+            RowKind::Mixed => mixed::measure(bench, limits, files),
         }?;
         let mut samples = rows.get(at).map(|row| row.samples.clone()).unwrap_or_default();
         samples.push(measured.sample);
         let row = row(spec, &measured, samples);
-        (bench.tell)(Told::Row(&row));
+        (bench.tell)(Progress::Row(&row));
         rows.splice(at..rows.len().min(at + 1), [row]);
     }
     Ok(())
 }
 
-fn row(spec: &Spec, measured: &Measured, samples: Vec<f64>) -> Row {
+fn row(spec: &RowSpec, measured: &Measured, samples: Vec<f64>) -> Row {
     let summary = Summary::of(&samples).unwrap_or(Summary { median: 0.0, low: 0.0, high: 0.0 });
-    let bound = bind(summary.median, &measured.ceilings);
+    let bound = find_bottleneck(summary.median, &measured.ceilings);
     let (unit, tasks) = (measured.unit, measured.tasks);
     Row { name: spec.name.clone(), what: spec.what.clone(), unit, tasks, samples, summary, bound }
 }

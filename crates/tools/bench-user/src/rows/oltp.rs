@@ -2,11 +2,11 @@
 //! one large file (Direct-pNFS 2007, 6.4.1).
 
 use super::{
-    Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of,
+    RowKind, Measured, Random, RowSpec, files::Files, files::Shape, files::TaskFile, files::iods_of,
 };
 use crate::{
     bench::Bench,
-    bound::Limits,
+    bottleneck::Limits,
     content::BLOCK_BYTES_MAX,
     error::Result,
     report::{LimitKind, Unit},
@@ -15,12 +15,12 @@ use crate::{
 
 const PAGE_BYTES: usize = 8192;
 
-pub(crate) fn row() -> Spec {
-    Spec {
+pub(crate) fn row() -> RowSpec {
+    RowSpec {
         name: "oltp".into(),
         what: "transactions: 8 KiB read, changed, written, synced, at random offsets of one file"
             .into(),
-        kind: Kind::Oltp,
+        kind: RowKind::Oltp,
         quick: false,
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn measure(
     let sample = rate(bench, bench.sample, &mut tasks)?;
     opened.iter().try_for_each(TaskFile::check)?;
     let mut ceilings = limits.disks(LimitKind::DiskSync, &iods);
-    ceilings.extend(limits.waits(LimitKind::Force, count, &iods));
+    ceilings.extend(limits.sync_limits(LimitKind::Force, count, &iods));
     Ok(Measured { unit: Unit::PerSecond, tasks: count, sample, ceilings })
 }
 
@@ -50,7 +50,7 @@ fn transactions(rank: u64, file: &TaskFile) -> Step<impl FnMut() -> Result<u64> 
         let at = random.below(file.bytes / PAGE_BYTES as u64) * PAGE_BYTES as u64;
         let offset = |block: usize| at + (block * BLOCK_BYTES_MAX) as u64;
         file.file.read_at(&mut page, at)?;
-        if let Some(wrong) = file.content.wrong_stamp(&page, offset) {
+        if let Some(wrong) = file.content.find_wrong_stamp(&page, offset) {
             return Err(file.wrong(wrong));
         }
         // The change keeps the content: another task may use the same page.

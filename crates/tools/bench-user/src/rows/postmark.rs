@@ -4,10 +4,10 @@
 
 use braid_client::{IodId, OpenOptions};
 
-use super::{Kind, Measured, Random, Spec};
+use super::{RowKind, Measured, Random, RowSpec};
 use crate::{
     bench::Bench,
-    bound::{Calls, Limits},
+    bottleneck::{Calls, Limits},
     content::{BLOCK_BYTES_MAX, Content},
     error::{BenchError, Result},
     report::{LimitKind, Unit},
@@ -33,14 +33,14 @@ pub(crate) struct Sizes {
 /// The paper's sizes, with the directory's own stripe size.
 pub(crate) const PAPER: Sizes = Sizes { least: 1000, most: 500_000, stripe: None };
 
-pub(crate) fn row() -> Spec {
-    Spec {
+pub(crate) fn row() -> RowSpec {
+    RowSpec {
         name: "postmark".into(),
         what: "transactions on about 100 files of 1 to 500 KB in 10 directories a task: \
                create or delete one, read or append 512 \
                bytes of one, synced before it is closed"
             .into(),
-        kind: Kind::Postmark(PAPER),
+        kind: RowKind::Postmark(PAPER),
         quick: false,
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
     let count = bench.options.tasks();
     // Half of the transactions create a file, and half append: on average one sync in each.
     let mut ceilings = limits.disks(LimitKind::DiskSync, &iods);
-    ceilings.extend(limits.waits(LimitKind::Force, count, &iods));
+    ceilings.extend(limits.sync_limits(LimitKind::Force, count, &iods));
     ceilings.extend(limits.calls(count, Calls { looks: 1, changes: 1, iod: 1 }, &iods));
     // Each opens one existing file.
     let parts =

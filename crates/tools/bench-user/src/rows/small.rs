@@ -3,10 +3,10 @@
 
 use braid_client::{IodId, OpenOptions};
 
-use super::{Kind, Measured, Random, Spec};
+use super::{RowKind, Measured, Random, RowSpec};
 use crate::{
     bench::Bench,
-    bound::{Calls, Limits},
+    bottleneck::{Calls, Limits},
     content::Content,
     error::{BenchError, Result},
     report::{LimitKind, Unit},
@@ -29,11 +29,11 @@ pub(crate) enum Phase {
     Unlink,
 }
 
-pub(super) fn rows() -> Vec<Spec> {
-    let row = |name: &str, what: &str, phase| Spec {
+pub(super) fn rows() -> Vec<RowSpec> {
+    let row = |name: &str, what: &str, phase| RowSpec {
         name: name.into(),
         what: what.into(),
-        kind: Kind::Small(phase),
+        kind: RowKind::Small(phase),
         quick: true,
     };
     vec![
@@ -127,7 +127,7 @@ impl SmallTask<'_> {
         let file = self.bench.client.open(&path, &OpenOptions::new().read(true))?;
         let mut buffer = vec![0; FILE_BYTES];
         let bytes = file.read_at(&mut buffer, 0)?;
-        let wrong = self.content.wrong_block(&buffer, |_| number * FILE_BYTES as u64);
+        let wrong = self.content.find_wrong_block(&buffer, |_| number * FILE_BYTES as u64);
         if bytes < FILE_BYTES || wrong.is_some() {
             return Err(BenchError::WrongData { file: path, offset: 0 });
         }

@@ -1,9 +1,9 @@
 //! Names only: all tasks in one directory, and trees as in mdtest.
 
-use super::{Kind, Measured, Spec};
+use super::{RowKind, Measured, RowSpec};
 use crate::{
     bench::Bench,
-    bound::{Calls, Limits},
+    bottleneck::{Calls, Limits},
     error::Result,
     report::Unit,
     sample::{Step, rate},
@@ -12,22 +12,22 @@ use crate::{
 /// Files in each directory of a tree.
 const TREE_FILES: u64 = 8;
 
-pub(super) fn storm() -> Spec {
-    Spec {
+pub(super) fn storm() -> RowSpec {
+    RowSpec {
         name: "metadata-storm".into(),
         what: "all tasks in one directory: create, look up, rename, look up, remove; each counts"
             .into(),
-        kind: Kind::Storm,
+        kind: RowKind::Storm,
         quick: true,
     }
 }
 
-pub(super) fn mdtest() -> Spec {
-    Spec {
+pub(super) fn mdtest() -> RowSpec {
+    RowSpec {
         name: "mdtest".into(),
         what: "as mdtest: a directory with 8 empty files: create, look up, remove; each counts"
             .into(),
-        kind: Kind::Tree,
+        kind: RowKind::Tree,
         quick: false,
     }
 }

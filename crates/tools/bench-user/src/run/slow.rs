@@ -15,22 +15,22 @@ use braid_client::{
 };
 
 use super::*;
-use crate::{iods::Iod, options::OPTIONS_DEFAULT, subject::Opened};
+use crate::{iods::Iod, options::OPTIONS_DEFAULT, subject::OpenedFile};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Advances with each call of the file system, and a little whenever it is read.
 #[derive(Default)]
-struct Ticking(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Ticking {
+impl ManualClock {
     fn go_on(&self, time: Duration) -> Duration {
         let time = time.as_nanos() as u64;
         Duration::from_nanos(self.0.fetch_add(time, Ordering::Relaxed) + time)
     }
 }
 
-impl Clock for Ticking {
+impl Clock for ManualClock {
     fn now(&self) -> Duration {
         self.go_on(Duration::from_millis(1))
     }
@@ -39,14 +39,14 @@ impl Clock for Ticking {
 type Files = BTreeMap<String, Arc<Mutex<Vec<u8>>>>;
 
 /// One daemon that does one thing at a time, for all callers.
-struct Slow {
-    clock: Arc<Ticking>,
+struct SlowSystem {
+    clock: Arc<ManualClock>,
     call: Duration,
     files: Mutex<Files>,
     directories: Mutex<BTreeSet<String>>,
 }
 
-impl Slow {
+impl SlowSystem {
     fn new(call: Duration) -> Self {
         let directories = Mutex::new(BTreeSet::from(["/".to_owned()]));
         Self { clock: Arc::default(), call, files: Mutex::default(), directories }
@@ -65,7 +65,7 @@ fn not_found() -> BenchError {
     Error::new(Status::NotFound, "there is no such name").into()
 }
 
-impl Subject for Slow {
+impl Subject for SlowSystem {
     fn iods(&self) -> Result<Vec<Iod>> {
         self.takes();
         Ok(vec![Iod {
@@ -94,7 +94,7 @@ impl Subject for Slow {
         })
     }
 
-    fn open(&self, path: &str, _: &OpenOptions) -> Result<Box<dyn Opened>> {
+    fn open(&self, path: &str, _: &OpenOptions) -> Result<Box<dyn OpenedFile>> {
         self.takes();
         Ok(Box::new(SlowFile {
             clock: Arc::clone(&self.clock),
@@ -162,7 +162,7 @@ impl Subject for Slow {
     }
 }
 
-impl Slow {
+impl SlowSystem {
     fn names(&self, path: &str) -> Vec<(String, bool)> {
         let path = format!("{}/", path.trim_end_matches('/'));
         let below = |name: &String| {
@@ -177,7 +177,7 @@ impl Slow {
 }
 
 struct SlowFile {
-    clock: Arc<Ticking>,
+    clock: Arc<ManualClock>,
     call: Duration,
     bytes: Arc<Mutex<Vec<u8>>>,
     view: View,
@@ -193,7 +193,7 @@ impl SlowFile {
     }
 }
 
-impl Opened for SlowFile {
+impl OpenedFile for SlowFile {
     fn write_at(&self, mut bytes: &[u8], at: u64) -> Result<usize> {
         self.clock.go_on(self.call);
         let (whole, mut file) = (bytes.len(), self.bytes.lock().unwrap());
@@ -237,7 +237,7 @@ impl Opened for SlowFile {
         Ok(self.bytes.lock().unwrap().len() as u64)
     }
 
-    fn with_view(&self, view: View) -> Result<Box<dyn Opened>> {
+    fn with_view(&self, view: View) -> Result<Box<dyn OpenedFile>> {
         Ok(Box::new(Self {
             clock: Arc::clone(&self.clock),
             call: self.call,
@@ -258,7 +258,7 @@ impl Opened for SlowFile {
 
 /// A quick run, which must leave no files. Returns its time and its results.
 fn quick(call: Duration, change: impl Fn(&mut Options)) -> (Duration, Report) {
-    let slow = Slow::new(call);
+    let slow = SlowSystem::new(call);
     let mut options = Options { quick: true, samples: 4, bytes_max: 8 << 20, ..OPTIONS_DEFAULT };
     change(&mut options);
     let clock: Arc<dyn Clock> = Arc::clone(&slow.clock) as Arc<dyn Clock>;

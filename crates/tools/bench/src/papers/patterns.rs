@@ -92,7 +92,7 @@ mod tests {
             tasks: 8,
             summary: braid_bench_user::stats::Summary::of(&samples).unwrap(),
             samples,
-            bound: Some(braid_bench_user::report::Bound {
+            bound: Some(braid_bench_user::report::Bottleneck {
                 limit: String::new(),
                 ceiling: 4e6,
                 percent: 50.0,

@@ -12,7 +12,7 @@ use std::{
 
 use braid_bench_user::{
     BenchError, OPTIONS_DEFAULT, Options, PRESETS, preset_names,
-    report::{Report, Told, compare, html, limit_cells, row_cells},
+    report::{Report, Progress, compare, html, limit_cells, row_cells},
     row_names, run,
 };
 
@@ -48,10 +48,10 @@ fn measure(args: &BenchArgs, settings: &Settings, out: Printer) -> Result<(), Fa
     let client = connect::client(settings)?;
     let stop = stop_flag()?;
     let shows = out.hints() && std::io::stderr().is_terminal();
-    let tell = |told: Told<'_>| match told {
+    let tell = |told: Progress<'_>| match told {
         _ if !shows => {}
-        Told::Now(what) => eprintln!("measuring {what}"),
-        Told::Row(row) => eprintln!("  {}", row_cells(row)[1..].join("  ")),
+        Progress::Now(what) => eprintln!("measuring {what}"),
+        Progress::Row(row) => eprintln!("  {}", row_cells(row)[1..].join("  ")),
     };
     let report = run(&client, &options, &connect::host(), &stop, &tell)
         .map_err(|error| fault(error, &options))?;

@@ -116,7 +116,7 @@ impl DataTask {
         let content = &self.file.content;
         let offset = |at: usize| self.offset(position + (at * content.block()) as u64);
         let short = (bytes < self.buffer.len()).then(|| self.offset(position + bytes as u64));
-        match short.or_else(|| content.wrong_stamp(&self.buffer, offset)) {
+        match short.or_else(|| content.find_wrong_stamp(&self.buffer, offset)) {
             Some(wrong) => Err(self.file.wrong(wrong)),
             None => Ok(()),
         }

@@ -10,21 +10,21 @@ pub(crate) use calls::Calls;
 
 use crate::{
     iods::{Iod, on_one_device},
-    report::{Bound, Limit, LimitKind},
+    report::{Bottleneck, Limit, LimitKind},
 };
 
 /// A limit's ceiling for a row, in the row's unit.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Ceiling {
+pub(crate) struct RowLimit {
     pub(crate) limit: String,
     pub(crate) rate: f64,
 }
 
 /// The lowest ceiling, and what part of it `rate` is.
-pub(crate) fn bind(rate: f64, ceilings: &[Ceiling]) -> Option<Bound> {
+pub(crate) fn find_bottleneck(rate: f64, ceilings: &[RowLimit]) -> Option<Bottleneck> {
     let sound = ceilings.iter().filter(|ceiling| ceiling.rate.is_finite() && ceiling.rate > 0.0);
     let least = sound.min_by(|a, b| a.rate.total_cmp(&b.rate))?;
-    Some(Bound {
+    Some(Bottleneck {
         limit: least.limit.clone(),
         ceiling: least.rate,
         percent: 100.0 * rate / least.rate,
@@ -33,7 +33,7 @@ pub(crate) fn bind(rate: f64, ceilings: &[Ceiling]) -> Option<Bound> {
 
 /// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum TransferDirection {
     /// From the client to daemons.
     Send,
     /// From daemons to the client.
@@ -82,15 +82,15 @@ impl Limits {
 
     /// Ceilings of transfers between the client and these daemons, with the same number of bytes
     /// for each.
-    pub(crate) fn network(&self, way: Way, iods: &[IodId]) -> Vec<Ceiling> {
+    pub(crate) fn network(&self, way: TransferDirection, iods: &[IodId]) -> Vec<RowLimit> {
         let (one, all) = match way {
-            Way::Send => (LimitKind::Send, LimitKind::SendAll),
-            Way::Receive => (LimitKind::Receive, LimitKind::ReceiveAll),
+            TransferDirection::Send => (LimitKind::Send, LimitKind::SendAll),
+            TransferDirection::Receive => (LimitKind::Receive, LimitKind::ReceiveAll),
         };
         let each = iods.iter().filter_map(|iod| self.rate(one, Some(*iod)));
-        let mut ceilings: Vec<Ceiling> = each.map(|limit| times(limit, iods.len())).collect();
+        let mut ceilings: Vec<RowLimit> = each.map(|limit| times(limit, iods.len())).collect();
         if iods.len() == self.iods.len() {
-            ceilings.extend(self.together(one, all));
+            ceilings.extend(self.combined(one, all));
         }
         ceilings.extend(self.rate(LimitKind::Memory, None).map(|limit| times(limit, 1)));
         ceilings
@@ -99,14 +99,14 @@ impl Limits {
     /// The ceiling of transfers with all daemons together: the highest rate seen on the client's
     /// link, with all daemons or with one alone. Many senders may overflow the queue of the
     /// receiver's port (incast), which is no limit of the link.
-    fn together(&self, one: LimitKind, all: LimitKind) -> Option<Ceiling> {
+    fn combined(&self, one: LimitKind, all: LimitKind) -> Option<RowLimit> {
         let together = self.rate(all, None)?;
         let alone = self.all.iter().filter(|limit| limit.kind == one);
         let alone = alone.max_by(|a, b| a.median().total_cmp(&b.median()));
         match alone.filter(|alone| alone.median() > together.median()) {
             Some(alone) => {
                 let limit = format!("{}, which alone was faster than all together", alone.name);
-                Some(Ceiling { limit, rate: alone.median() })
+                Some(RowLimit { limit, rate: alone.median() })
             }
             None => Some(times(together, 1)),
         }
@@ -114,7 +114,7 @@ impl Limits {
 
     /// Ceilings of these daemons' disks, with the same load for each daemon: bytes in order
     /// ([`LimitKind::DiskWrite`]) or syncs ([`LimitKind::DiskSync`]). Daemons on one disk share it.
-    pub(crate) fn disks(&self, kind: LimitKind, iods: &[IodId]) -> Vec<Ceiling> {
+    pub(crate) fn disks(&self, kind: LimitKind, iods: &[IodId]) -> Vec<RowLimit> {
         let ceiling = |(first, _): (&Iod, usize)| {
             let on_it = self
                 .iods
@@ -122,7 +122,7 @@ impl Limits {
                 .filter(|iod| iod.device == first.device && iods.contains(&iod.id))
                 .count();
             let limit = self.rate(kind, Some(first.id)).filter(|_| on_it > 0)?;
-            Some(Ceiling {
+            Some(RowLimit {
                 limit: limit.name.clone(),
                 rate: limit.median() * iods.len() as f64 / on_it as f64,
             })
@@ -131,8 +131,8 @@ impl Limits {
     }
 }
 
-fn times(limit: &Limit, count: usize) -> Ceiling {
-    Ceiling { limit: limit.name.clone(), rate: limit.median() * count as f64 }
+fn times(limit: &Limit, count: usize) -> RowLimit {
+    RowLimit { limit: limit.name.clone(), rate: limit.median() * count as f64 }
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn the_slowest_network_binds_a_stripe_and_is_named() {
         let both = [IodId(1), IodId(2)];
-        let bound = bind(174.0, &limits().network(Way::Send, &both)).unwrap();
+        let bound = find_bottleneck(174.0, &limits().network(TransferDirection::Send, &both)).unwrap();
         assert_eq!(
             (bound.limit.as_str(), bound.ceiling, bound.percent),
             ("Send of 2", 200.0, 87.0)
@@ -191,9 +191,9 @@ mod tests {
     #[test]
     fn all_at_once_binds_where_it_is_less_than_all_by_themselves() {
         let limits = sending([100.0, 90.0], 150.0);
-        let bound = bind(150.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
+        let bound = find_bottleneck(150.0, &limits.network(TransferDirection::Send, &[IodId(1), IodId(2)])).unwrap();
         assert_eq!((bound.limit.as_str(), bound.percent), ("SendAll", 100.0));
-        let alone = bind(50.0, &limits.network(Way::Send, &[IodId(1)])).unwrap();
+        let alone = find_bottleneck(50.0, &limits.network(TransferDirection::Send, &[IodId(1)])).unwrap();
         assert_eq!(alone.limit, "Send of 1", "it says nothing about one of them");
     }
 
@@ -201,7 +201,7 @@ mod tests {
     fn what_one_daemon_gets_alone_the_line_carries_for_all() {
         // Incast: a link of 117 on which all daemons together reach 20.
         let limits = sending([110.0, 117.0], 20.0);
-        let bound = bind(117.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
+        let bound = find_bottleneck(117.0, &limits.network(TransferDirection::Send, &[IodId(1), IodId(2)])).unwrap();
         let says = "Send of 2, which alone was faster than all together";
         assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), (says, 117.0, 100.0));
     }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn daemons_on_one_disk_share_it() {
         let both = [IodId(1), IodId(2)];
-        let bound = bind(30.0, &limits().disks(LimitKind::DiskWrite, &both)).unwrap();
+        let bound = find_bottleneck(30.0, &limits().disks(LimitKind::DiskWrite, &both)).unwrap();
         assert_eq!(
             (bound.ceiling, bound.percent),
             (60.0, 50.0),
@@ -231,13 +231,13 @@ mod tests {
         let mut apart = limits();
         apart.iods[1].device = 8;
         apart.all.push(limit(LimitKind::DiskWrite, Some(2), 20.0));
-        let bound = bind(10.0, &apart.disks(LimitKind::DiskWrite, &both)).unwrap();
+        let bound = find_bottleneck(10.0, &apart.disks(LimitKind::DiskWrite, &both)).unwrap();
         assert_eq!(
             (bound.limit.as_str(), bound.ceiling),
             ("DiskWrite of 2", 40.0),
             "the slower of two disks"
         );
-        let alone = bind(10.0, &apart.disks(LimitKind::DiskWrite, &[IodId(1)])).unwrap();
+        let alone = find_bottleneck(10.0, &apart.disks(LimitKind::DiskWrite, &[IodId(1)])).unwrap();
         assert_eq!((alone.limit.as_str(), alone.ceiling), ("DiskWrite of 1", 60.0));
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let mut limits = limits();
         limits.iods.push(Iod { id: IodId(3), device: 8, ..limits.iods[0].clone() });
         limits.all.push(limit(LimitKind::DiskWrite, Some(3), 60.0));
-        let bound = bind(45.0, &limits.disks(LimitKind::DiskWrite, &[1, 2, 3].map(IodId))).unwrap();
+        let bound = find_bottleneck(45.0, &limits.disks(LimitKind::DiskWrite, &[1, 2, 3].map(IodId))).unwrap();
         assert_eq!(
             (bound.limit.as_str(), bound.ceiling, bound.percent),
             ("DiskWrite of 1", 90.0, 50.0)
@@ -255,8 +255,8 @@ mod tests {
 
     #[test]
     fn nothing_measured_binds_nothing() {
-        assert_eq!(bind(1.0, &[]), None);
-        let broken = Ceiling { limit: String::new(), rate: f64::NAN };
-        assert_eq!(bind(1.0, &[broken, Ceiling { limit: String::new(), rate: 0.0 }]), None);
+        assert_eq!(find_bottleneck(1.0, &[]), None);
+        let broken = RowLimit { limit: String::new(), rate: f64::NAN };
+        assert_eq!(find_bottleneck(1.0, &[broken, RowLimit { limit: String::new(), rate: 0.0 }]), None);
     }
 }

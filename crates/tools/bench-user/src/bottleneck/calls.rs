@@ -3,7 +3,7 @@
 
 use braid_client::IodId;
 
-use super::{Ceiling, Limits};
+use super::{RowLimit, Limits};
 use crate::{
     iods::Iod,
     report::{Limit, LimitKind},
@@ -24,11 +24,11 @@ impl Limits {
     /// Ceilings of operations of these calls by this many tasks at a time. Each task waits for its
     /// round trips. The servers and the client's processors handle no more calls than without other
     /// work.
-    pub(crate) fn calls(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Vec<Ceiling> {
+    pub(crate) fn calls(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Vec<RowLimit> {
         let most = |kind, count: u32| {
             let limit = self.rate(kind, None).filter(|_| count > 0)?;
             let times = if count > 1 { format!(", {count} for each") } else { String::new() };
-            Some(Ceiling {
+            Some(RowLimit {
                 limit: format!("{}{times}", limit.name),
                 rate: limit.median() / f64::from(count),
             })
@@ -40,7 +40,7 @@ impl Limits {
         [waited, looks, changes, iod].into_iter().flatten().collect()
     }
 
-    fn round_trips(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Option<Ceiling> {
+    fn round_trips(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Option<RowLimit> {
         let mds = self.rate(LimitKind::MdsRoundTrip, None).map_or(0.0, Limit::median);
         let iod = self.mean(LimitKind::RoundTrip, iods);
         let to_mds = calls.looks + calls.changes;
@@ -54,23 +54,23 @@ impl Limits {
         }
         let limit = format!("the round trips ({})", parts.join(", "));
         (time > 0.0)
-            .then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
+            .then(|| RowLimit { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
     }
 
     /// Ceilings of operations on files that are created or opened; each has these parts, `(kind,
     /// how often on average)`.
-    pub(crate) fn files(&self, parts: &[(LimitKind, f64)]) -> Vec<Ceiling> {
+    pub(crate) fn files(&self, parts: &[(LimitKind, f64)]) -> Vec<RowLimit> {
         let ceiling = |(kind, each): &(LimitKind, f64)| {
             let limit = self.rate(*kind, None)?;
             let times = if *each == 1.0 { String::new() } else { format!(", {each} for each") };
-            Some(Ceiling { limit: format!("{}{times}", limit.name), rate: limit.median() / each })
+            Some(RowLimit { limit: format!("{}{times}", limit.name), rate: limit.median() / each })
         };
         parts.iter().filter_map(ceiling).collect()
     }
 
     /// Ceilings of operations by this many tasks at a time that each wait once for a call of this
     /// kind.
-    pub(crate) fn waits(&self, kind: LimitKind, tasks: u32, iods: &[IodId]) -> Option<Ceiling> {
+    pub(crate) fn sync_limits(&self, kind: LimitKind, tasks: u32, iods: &[IodId]) -> Option<RowLimit> {
         let (time, name) = match kind {
             LimitKind::MdsForce | LimitKind::MdsRoundTrip => {
                 let limit = self.rate(kind, None)?;
@@ -78,7 +78,7 @@ impl Limits {
             }
             _ => (self.mean(kind, iods), format!("{} {}", kind.of_one(), self.named(kind, iods))),
         };
-        (time > 0.0).then(|| Ceiling { limit: at_once(name, tasks), rate: f64::from(tasks) / time })
+        (time > 0.0).then(|| RowLimit { limit: at_once(name, tasks), rate: f64::from(tasks) / time })
     }
 
     fn mean(&self, kind: LimitKind, iods: &[IodId]) -> f64 {
@@ -105,8 +105,8 @@ fn at_once(name: String, tasks: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bound::{
-        bind,
+    use crate::bottleneck::{
+        find_bottleneck,
         tests::{limit, limits},
     };
 
@@ -127,12 +127,12 @@ mod tests {
         let mut limits = limits();
         limits.all.push(limit(LimitKind::MdsChanges, None, 300.0));
         let calls = Calls { looks: 0, changes: 3, iod: 1 };
-        let bound = bind(50.0, &limits.calls(4, calls, &[IodId(1)])).unwrap();
+        let bound = find_bottleneck(50.0, &limits.calls(4, calls, &[IodId(1)])).unwrap();
         assert_eq!(
             (bound.limit.as_str(), bound.ceiling, bound.percent),
             ("MdsChanges, 3 for each", 100.0, 50.0)
         );
-        let few = bind(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
+        let few = find_bottleneck(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
         assert!(few.limit.starts_with("the round trips (1 to I/O daemon 1"), "{}", few.limit);
     }
 
@@ -146,18 +146,18 @@ mod tests {
             (LimitKind::IodObjects, 1.0),
             (LimitKind::MdsOpens, 1.0),
         ];
-        let bound = bind(90.0, &limits.files(&parts)).unwrap();
+        let bound = find_bottleneck(90.0, &limits.files(&parts)).unwrap();
         assert_eq!(
             (bound.limit.as_str(), bound.ceiling, bound.percent),
             ("IodObjects", 100.0, 90.0)
         );
-        let bound = bind(90.0, &limits.files(&[(LimitKind::IodObjects, 0.5)])).unwrap();
+        let bound = find_bottleneck(90.0, &limits.files(&[(LimitKind::IodObjects, 0.5)])).unwrap();
         assert_eq!((bound.limit.as_str(), bound.ceiling), ("IodObjects, 0.5 for each", 200.0));
     }
 
     #[test]
     fn a_wait_is_named_with_its_daemon() {
-        let ceiling = limits().waits(LimitKind::Force, 1, &[IodId(2)]).unwrap();
+        let ceiling = limits().sync_limits(LimitKind::Force, 1, &[IodId(2)]).unwrap();
         assert_eq!(
             (ceiling.rate, ceiling.limit.as_str()),
             (100.0, "a 4 KiB write and sync at I/O daemon 2 (h2:1)")
