@@ -19,7 +19,7 @@ mod commands;
 mod context;
 mod libtest;
 mod metadata;
-mod others;
+mod external_suites;
 mod process;
 mod progress;
 mod report;

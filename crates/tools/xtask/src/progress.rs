@@ -10,23 +10,23 @@ const INTERVAL: Duration = Duration::from_secs(60);
 static RUNNING: Mutex<Vec<(String, Instant)>> = Mutex::new(Vec::new());
 
 /// A running step; it ends when this is dropped.
-pub struct Step(String, Instant);
+pub struct ProgressStep(String, Instant);
 
 /// Starts a step.
-pub fn step(name: impl Into<String>) -> Step {
-    let step = Step(name.into(), Instant::now());
+pub fn step(name: impl Into<String>) -> ProgressStep {
+    let step = ProgressStep(name.into(), Instant::now());
     running().push((step.0.clone(), step.1));
     step
 }
 
-impl Step {
+impl ProgressStep {
     /// How long it has run.
     pub fn seconds(&self) -> f64 {
         self.1.elapsed().as_secs_f64()
     }
 }
 
-impl Drop for Step {
+impl Drop for ProgressStep {
     fn drop(&mut self) {
         running().retain(|(name, since)| (name, since) != (&self.0, &self.1));
     }

@@ -34,7 +34,7 @@ impl SuiteResult {
     }
 
     /// One word for a suite of one case.
-    pub fn word(&self) -> &'static str {
+    pub fn status(&self) -> &'static str {
         match (self.failed.is_empty(), self.passed) {
             (false, _) => "not ok",
             (true, 0) => "skipped",
@@ -43,7 +43,7 @@ impl SuiteResult {
     }
 
     /// Adds another result's cases.
-    pub fn absorb(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed.extend(other.failed);
         self.skipped.extend(other.skipped);
@@ -80,7 +80,7 @@ impl Totals {
     }
 
     /// Prints the table and the closing line; true when nothing failed and something ran.
-    pub fn close(self) -> bool {
+    pub fn print_and_judge(self) -> bool {
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
         println!(
             "\n{:<14} {:>8} {:>8} {:>8} {:>9}",
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn a_run_in_which_nothing_passed_is_not_a_success() {
-        assert!(!Totals::default().close());
+        assert!(!Totals::default().print_and_judge());
         let mut totals = Totals::default();
         totals.add("one", Duration::ZERO, SuiteResult { passed: 1, ..SuiteResult::default() });
-        assert!(totals.close());
+        assert!(totals.print_and_judge());
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         let mut totals = Totals::default();
         totals.add("good", Duration::ZERO, SuiteResult { passed: 9, ..SuiteResult::default() });
         totals.add("bad", Duration::ZERO, SuiteResult::fail("case", "why"));
-        assert!(!totals.close());
+        assert!(!totals.print_and_judge());
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! 4. `cmd: cargo xtask bench NAME ROWS…`: `docs/NAME.json` has these rows, and they reach all
 //!    their targets.
 
-mod kept;
+mod stored_results;
 
 use crate::checks;
 use crate::commands::COMMANDS;
@@ -134,11 +134,11 @@ fn command_problem(context: &Context, command: &str) -> Option<String> {
     let known = match words.as_slice() {
         ["cargo", "xtask", "test", "--only", suite, ..] => {
             return suites::by_name(suite)
-                .and_then(|suite| suite.subject(context))
+                .and_then(|suite| suite.check_available(context))
                 .err()
                 .map(|error| error.to_string());
         }
-        ["cargo", "xtask", "bench", words @ ..] => return kept::problem(context, words),
+        ["cargo", "xtask", "bench", words @ ..] => return stored_results::problem(context, words),
         ["cargo", "xtask", "ci", check] => checks::exists(check),
         ["cargo", "xtask", name, ..] => COMMANDS.iter().any(|command| command.name == *name),
         _ => false,

@@ -1,6 +1,6 @@
 //! The checks of `cargo xtask ci`: each passes or returns an error with its findings.
 
-mod arrows;
+mod dependency_arrows;
 mod cargo_steps;
 mod deny;
 mod header;
@@ -21,7 +21,7 @@ struct Check {
 /// Fast checks first, so that a failure shows early.
 const CHECKS: &[Check] = &[
     Check { name: "fmt", run: cargo_steps::fmt },
-    Check { name: "arrows", run: arrows::check },
+    Check { name: "arrows", run: dependency_arrows::check },
     Check { name: "words", run: words::check },
     Check { name: "header", run: header::check },
     Check { name: "clippy", run: cargo_steps::clippy },
@@ -56,7 +56,7 @@ pub fn run_into(context: &Context, sink: &Mutex<Totals>) {
 fn run_chosen(context: &Context, chosen: impl Fn(&Check) -> bool) -> (Duration, SuiteResult) {
     let (started, mut result) = (Instant::now(), SuiteResult::default());
     for check in CHECKS.iter().filter(|check| chosen(check)) {
-        result.absorb(run_one(check, context));
+        result.merge(run_one(check, context));
     }
     (started.elapsed(), result)
 }

@@ -25,9 +25,9 @@ pub fn run(args: &[String]) -> Result<bool> {
     progress::print_every_minute();
     let totals = Totals::default();
     if !names.is_empty() {
-        return Ok(checks::run(&context, &names, totals).close());
+        return Ok(checks::run(&context, &names, totals).print_and_judge());
     }
-    let before = |sink: &suites::Sink| checks::run_into(&context, sink);
+    let before = |sink: &suites::SharedTotals| checks::run_into(&context, sink);
     let all = SUITES.iter().collect::<Vec<_>>();
-    Ok(suites::run(&context, &all, false, totals, before).close())
+    Ok(suites::run(&context, &all, false, totals, before).print_and_judge())
 }

@@ -5,7 +5,7 @@
 //! `target/suite/NAME`; docs/conformance.md explains them.
 
 use crate::context::Context;
-use crate::others::{self, Options};
+use crate::external_suites::{self, Options};
 use crate::progress;
 use crate::report::Totals;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -19,7 +19,7 @@ pub fn run(args: &[String]) -> Result<bool> {
         bail!("suite: no name was given; try: {USAGE}")
     };
     let suite =
-        others::by_name(name).with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
+        external_suites::by_name(name).with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
     let options = parse(suite.wants_checkout, rest)?;
     ensure!(crate::tools::is_root(), "suite: mounting and the suites need root; try: sudo {USAGE}");
     let context = Context::new(false)?;
@@ -29,7 +29,7 @@ pub fn run(args: &[String]) -> Result<bool> {
     let started = std::time::Instant::now();
     let result = (suite.run)(&context, &options)?;
     totals.add(suite.name, started.elapsed(), result);
-    Ok(totals.close())
+    Ok(totals.print_and_judge())
 }
 
 fn parse(wants_checkout: bool, args: &[String]) -> Result<Options> {

@@ -16,7 +16,7 @@ pub fn run(args: &[String]) -> Result<bool> {
     progress::print_every_minute();
     let totals =
         suites::run(&context, &chosen(&only)?, !only.is_empty(), Totals::default(), |_| ());
-    Ok(totals.close())
+    Ok(totals.print_and_judge())
 }
 
 #[derive(Default)]

@@ -27,7 +27,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// Size of the large file without `--size`.
 const SIZE_DEFAULT: u64 = 3 << 30;
 /// The disk holds the data three times (source, cluster, copy), and some space must stay free.
-const ROOM_FACTOR: u64 = 4;
+const SPACE_FACTOR: u64 = 4;
 /// Trees of a Debian machine; the first one that exists is stored.
 const TREES: [&str; 3] = ["/usr/include", "/usr/share/doc", "/usr/share/zoneinfo"];
 
@@ -96,7 +96,7 @@ fn build(context: &Context, options: &Options) -> Result<PathBuf> {
     if let Some(built) = std::env::var_os(BRAID_BIN) {
         return Ok(built.into());
     }
-    say(options, "building braid (the first time takes a few minutes)");
+    print_progress(options, "building braid (the first time takes a few minutes)");
     let profile: &[&str] = if options.release { &["--release"] } else { &[] };
     context
         .cargo(["build", "--locked", "--quiet", "--package", "braid-cli"])
@@ -158,7 +158,7 @@ impl Home {
 
     /// Runs `braid ARGS` on this cluster.
     fn braid(&self, braid: &Path, args: &[&str], options: &Options) -> Result<Finished> {
-        say(options, &format!("$ braid {}", args.join(" ")));
+        print_progress(options, &format!("$ braid {}", args.join(" ")));
         let finished = Process::new(braid)
             .env("BRAID_CONFIG", self.cluster.join("braid.toml"))
             .env_remove("BRAID_MDS")
@@ -169,7 +169,7 @@ impl Home {
             .run()?;
         let shown = finished.output();
         if !shown.trim().is_empty() {
-            say(options, shown.trim_end());
+            print_progress(options, shown.trim_end());
         }
         Ok(finished)
     }
@@ -177,21 +177,21 @@ impl Home {
 
 /// Runs all steps; returns a summary.
 fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
-    let bytes = check_room(home, options)?;
+    let bytes = check_space(home, options)?;
     let started = Instant::now();
     let cluster = home.cluster.to_string_lossy().into_owned();
-    say(options, &format!("$ braid up {cluster} --iods 4 --port 0 --detach"));
+    print_progress(options, &format!("$ braid up {cluster} --iods 4 --port 0 --detach"));
     let up = Process::new(braid)
         .args(["up", &cluster, "--iods", "4", "--port", "0", "--detach"])
         .limit(STEP_LIMIT)
         .run()?;
-    say(options, up.output().trim_end());
+    print_progress(options, up.output().trim_end());
     let ready_seconds = started.elapsed().as_secs_f64();
 
     let tree = TREES.iter().map(Path::new).find(|tree| tree.is_dir());
     let tree = tree.with_context(|| format!("find a tree to store: none of {TREES:?} exists"))?;
     let big = home.root.join("big.bin");
-    say(options, &format!("writing a file of {} MiB of random bytes", bytes >> 20));
+    print_progress(options, &format!("writing a file of {} MiB of random bytes", bytes >> 20));
     write_random(&big, bytes)?;
 
     let back = home.root.join("back");
@@ -212,7 +212,7 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
 
     let compared = compare_trees(tree, &back.join(&name))?;
     compare_files(&big, &back.join("big.bin"))?;
-    say(
+    print_progress(
         options,
         &format!(
             "every byte is the same: {} files, {} directories, {} MiB",
@@ -245,7 +245,7 @@ fn through_mount(
     big: &Path,
 ) -> Result<Value> {
     if !home.mounted() {
-        say(
+        print_progress(
             options,
             "not mounted (that needs root or fusermount3): the steps through a mount are left out",
         );
@@ -257,7 +257,7 @@ fn through_mount(
     compare_files(big, &mount.join("big.bin"))?;
     let read = read.elapsed().as_secs_f64();
     let copy = mount.join("copied");
-    say(options, &format!("$ cp -a {} {}", tree.display(), copy.display()));
+    print_progress(options, &format!("$ cp -a {} {}", tree.display(), copy.display()));
     let copied = timed(|| {
         Process::new("cp")
             .args(["-a".as_ref(), tree.as_os_str(), copy.as_os_str()])
@@ -265,7 +265,7 @@ fn through_mount(
             .run()
     })?;
     let compared = compare_trees(tree, &copy)?;
-    say(
+    print_progress(
         options,
         &format!("every byte is the same through the mount: {} files", compared.files + 1),
     );
@@ -282,13 +282,13 @@ fn path_text(path: &Path) -> Result<&str> {
 }
 
 /// The size of the large file; prints a notice when the disk is too small for the full size.
-fn check_room(home: &Home, options: &Options) -> Result<u64> {
+fn check_space(home: &Home, options: &Options) -> Result<u64> {
     let df = Process::new("df")
         .args(["--output=avail".as_ref(), "-B1".as_ref(), home.root.as_os_str()])
         .run()?;
     let free: u64 =
         df.stdout.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("reading df")?;
-    let fits = free / ROOM_FACTOR;
+    let fits = free / SPACE_FACTOR;
     if fits < options.bytes {
         ensure!(
             fits >= 64 << 20,
@@ -415,7 +415,7 @@ fn compare_files(a: &Path, b: &Path) -> Result<()> {
     }
 }
 
-fn say(options: &Options, text: &str) {
+fn print_progress(options: &Options, text: &str) {
     if !options.json && !text.is_empty() {
         println!("{text}");
     }

@@ -39,7 +39,7 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     tools::need("c++", "g++")?;
     let mut result = SuiteResult::default();
     for target in build(context)? {
-        result.absorb(fuzz(context, &target)?);
+        result.merge(fuzz(context, &target)?);
     }
     Ok(result)
 }

@@ -31,7 +31,7 @@ pub use sim::BINARY as SIM_BINARY;
 pub struct Suite {
     /// Its name for `--only`.
     pub name: &'static str,
-    lane: Lane,
+    lane: TestLane,
     about: &'static str,
     subject: fn(&Context) -> Result<()>,
     run: fn(&Context) -> Result<SuiteResult>,
@@ -40,7 +40,7 @@ pub struct Suite {
 /// Suites of one lane run one after another, and lanes run in parallel: suites that wait for time
 /// bounds and disks leave the processors to those that compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lane {
+pub enum TestLane {
     /// The test binaries.
     Tests,
     /// What compiles or computes; the checks of `ci` run first here.
@@ -49,97 +49,97 @@ pub enum Lane {
     Clusters,
 }
 
-const LANES: [Lane; 3] = [Lane::Tests, Lane::Compute, Lane::Clusters];
+const LANES: [TestLane; 3] = [TestLane::Tests, TestLane::Compute, TestLane::Clusters];
 
 /// Every suite, in the order of a whole run.
 pub const SUITES: &[Suite] = &[
     Suite {
         name: "unit",
-        lane: Lane::Tests,
+        lane: TestLane::Tests,
         about: unit::ABOUT,
         subject: unit::subject,
         run: unit::run,
     },
     Suite {
         name: "doc",
-        lane: Lane::Compute,
+        lane: TestLane::Compute,
         about: doc::ABOUT,
         subject: doc::subject,
         run: doc::run,
     },
     Suite {
         name: "nonroot",
-        lane: Lane::Tests,
+        lane: TestLane::Tests,
         about: nonroot::ABOUT,
         subject: nonroot::subject,
         run: nonroot::run,
     },
     Suite {
         name: "fuzz",
-        lane: Lane::Compute,
+        lane: TestLane::Compute,
         about: fuzz::ABOUT,
         subject: fuzz::subject,
         run: fuzz::run,
     },
     Suite {
         name: "model",
-        lane: Lane::Compute,
+        lane: TestLane::Compute,
         about: model::ABOUT,
         subject: model::subject,
         run: model::run,
     },
     Suite {
         name: "sim",
-        lane: Lane::Compute,
+        lane: TestLane::Compute,
         about: sim::ABOUT,
         subject: sim::subject,
         run: sim::run,
     },
     Suite {
         name: "crash",
-        lane: Lane::Clusters,
+        lane: TestLane::Clusters,
         about: crash::ABOUT,
         subject: crash::subject,
         run: crash::run,
     },
     Suite {
         name: "powerloss",
-        lane: Lane::Clusters,
+        lane: TestLane::Clusters,
         about: powerloss::ABOUT,
         subject: powerloss::subject,
         run: powerloss::run,
     },
     Suite {
         name: "mount",
-        lane: Lane::Clusters,
+        lane: TestLane::Clusters,
         about: mount::ABOUT,
         subject: mount::subject,
         run: mount::run,
     },
     Suite {
         name: "bounds",
-        lane: Lane::Clusters,
+        lane: TestLane::Clusters,
         about: bounds::ABOUT,
         subject: bounds::subject,
         run: bounds::run,
     },
     Suite {
         name: "mpi",
-        lane: Lane::Clusters,
+        lane: TestLane::Clusters,
         about: mpi::ABOUT,
         subject: mpi::subject,
         run: mpi::run,
     },
     Suite {
         name: "python",
-        lane: Lane::Clusters,
+        lane: TestLane::Clusters,
         about: python::ABOUT,
         subject: python::subject,
         run: python::run,
     },
     Suite {
         name: "smoke",
-        lane: Lane::Clusters,
+        lane: TestLane::Clusters,
         about: smoke::ABOUT,
         subject: smoke::subject,
         run: smoke::run,
@@ -157,7 +157,7 @@ pub fn by_name(name: &str) -> Result<&'static Suite> {
 
 impl Suite {
     /// Checks that there is something to test; the error names what is missing.
-    pub fn subject(&self, context: &Context) -> Result<()> {
+    pub fn check_available(&self, context: &Context) -> Result<()> {
         (self.subject)(context)
             .with_context(|| format!("suite `{}` has nothing to test", self.name))
     }
@@ -170,7 +170,7 @@ pub fn run(
     suites: &[&Suite],
     by_name: bool,
     totals: Totals,
-    before: impl FnOnce(&Sink) + Send,
+    before: impl FnOnce(&SharedTotals) + Send,
 ) -> Totals {
     let sink = Mutex::new(totals);
     // Once, before the lanes: a build failure fails every suite that needs the build, with the
@@ -178,7 +178,7 @@ pub fn run(
     if let Err(error) = context.build() {
         println!("FAILED build: {error:#}");
     }
-    let lane = |lane: Lane| {
+    let lane = |lane: TestLane| {
         suites
             .iter()
             .filter(|suite| suite.lane == lane)
@@ -188,24 +188,24 @@ pub fn run(
     std::thread::scope(|scope| {
         scope.spawn(move || {
             before(shared);
-            lane(Lane::Compute);
+            lane(TestLane::Compute);
         });
         LANES
             .iter()
-            .filter(|one| **one != Lane::Compute)
+            .filter(|one| **one != TestLane::Compute)
             .for_each(|one| drop(scope.spawn(move || lane(*one))));
     });
     sink.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where lanes put their results.
-pub type Sink = Mutex<Totals>;
+pub type SharedTotals = Mutex<Totals>;
 
-fn ask(context: &Context, suite: &Suite, by_name: bool, sink: &Sink) {
+fn ask(context: &Context, suite: &Suite, by_name: bool, sink: &SharedTotals) {
     let add = |took, result| {
         sink.lock().unwrap_or_else(PoisonError::into_inner).add(suite.name, took, result)
     };
-    match suite.subject(context) {
+    match suite.check_available(context) {
         Err(missing) if !by_name => println!("absent {:<14} {missing:#}", suite.name),
         Err(missing) => add(Duration::ZERO, SuiteResult::fail("subject", format!("{missing:#}"))),
         Ok(()) => {
@@ -232,7 +232,7 @@ fn run_one(context: &Context, suite: &Suite) -> SuiteResult {
 /// Prints each suite, and whether it has a test subject.
 pub fn list(context: &Context) {
     for suite in SUITES {
-        let state = suite.subject(context).map_or_else(
+        let state = suite.check_available(context).map_or_else(
             |missing| format!("absent: {}", missing.root_cause()),
             |()| "ready".into(),
         );

@@ -81,7 +81,7 @@ pub fn run_binaries(
             let failed = outcome.iter().flat_map(|result| &result.failed);
             failed.for_each(|(case, _)| println!("       FAILED {case}"));
             match (&mut done.1, outcome) {
-                (Ok(all), Ok(result)) => all.absorb(result),
+                (Ok(all), Ok(result)) => all.merge(result),
                 (all @ Ok(_), Err(error)) => *all = Err(error),
                 (Err(_), _) => {}
             }

@@ -37,14 +37,14 @@ impl Cluster {
     }
 
     /// A new directory on the mount for one case; `None` without a mount.
-    pub fn place(&self, case: &str) -> Result<Option<Place>> {
+    pub fn place(&self, case: &str) -> Result<Option<TestFile>> {
         let mount = self.home().join("mnt");
         if !is_mounted(&mount) {
             return Ok(None);
         }
         let place = mount.join(case.replace("::", "-"));
         fs::create_dir(&place).with_context(|| place.display().to_string())?;
-        Ok(Some(Place(place)))
+        Ok(Some(TestFile(place)))
     }
 
     /// Words in front of a command that let it see another mount of the cluster in place of the
@@ -103,9 +103,9 @@ impl Drop for Cluster {
 }
 
 /// A directory that is removed with its contents: some programs leave files.
-pub struct Place(pub PathBuf);
+pub struct TestFile(pub PathBuf);
 
-impl Drop for Place {
+impl Drop for TestFile {
     fn drop(&mut self) {
         if let Err(why) = fs::remove_dir_all(&self.0) {
             eprintln!("mpi: {}: {why}", self.0.display());

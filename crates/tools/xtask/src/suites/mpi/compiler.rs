@@ -2,7 +2,7 @@
 //! change, are compiled once.
 
 use super::Mpi;
-use super::programs::{From, Program};
+use super::programs::{ProgramSource, Program};
 use crate::context::Context;
 use crate::process::Process;
 use anyhow::{Context as _, Result};
@@ -76,18 +76,18 @@ impl Compiler {
     /// Compiles a program, which does not link the shim.
     pub fn compile(&self, program: &Program) -> Result<PathBuf> {
         let compiled = self.out.join(format!("{}-{}", program.suite(), program.name));
-        if compiled.is_file() && program.from != From::Own {
+        if compiled.is_file() && program.from != ProgramSource::Own {
             return Ok(compiled);
         }
         let partial = compiled.with_extension("partial");
         let folder = match program.from {
-            From::Io => self.source.join("test/mpi/io"),
-            From::RomioFname | From::RomioArgument => self.source.join("src/mpi/romio/test"),
-            From::Own => self.own.clone(),
+            ProgramSource::Io => self.source.join("test/mpi/io"),
+            ProgramSource::RomioFname | ProgramSource::RomioArgument => self.source.join("src/mpi/romio/test"),
+            ProgramSource::Own => self.own.clone(),
         };
         let mut cc =
             self.cc().args(["-o"]).args([&partial, &folder.join(format!("{}.c", program.name))]);
-        if program.from == From::Io {
+        if program.from == ProgramSource::Io {
             cc = cc.args(SHARED.iter().map(|name| self.out.join(format!("{name}.o"))));
         }
         cc.args(["-pthread", "-lm"]).run()?;

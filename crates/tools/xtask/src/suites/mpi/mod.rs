@@ -96,8 +96,8 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
             tools::need(program, package).err().map(|why| format!("{why:#}"))
         });
         match missing {
-            Some(why) => result.absorb(SuiteResult::skip(mpi.name, why)),
-            None => result.absorb(of_mpi(
+            Some(why) => result.merge(SuiteResult::skip(mpi.name, why)),
+            None => result.merge(of_mpi(
                 context,
                 mpi,
                 &Compiler::new(context, mpi, &source, &home, &prefix)?,
@@ -117,36 +117,36 @@ fn of_mpi(
     let mut result = SuiteResult::default();
     let ways = if context.full { &WAYS[..] } else { &WAYS[..1] };
     for program in PROGRAMS.iter().filter(|program| context.full || program.in_sample) {
-        if let Some(why) = program.cannot(mpi.name) {
-            result.absorb(SuiteResult::skip(&program.case(mpi.name, "all"), why));
+        if let Some(why) = program.reason_to_skip(mpi.name) {
+            result.merge(SuiteResult::skip(&program.case(mpi.name, "all"), why));
             continue;
         }
         let compiled = compiler.compile(program)?;
         for way in ways {
             let case = program.case(mpi.name, way);
             match cluster.place(&case)? {
-                Some(place) => result.absorb(judge(
+                Some(place) => result.merge(judge(
                     &case,
                     through_shim(mpi, compiler, cluster, (program, way), &compiled, &place.0)?,
                 )),
-                None => result.absorb(SuiteResult::skip(&case, cluster::NOT_MOUNTED)),
+                None => result.merge(SuiteResult::skip(&case, cluster::NOT_MOUNTED)),
             }
         }
         if program.on_two_mounts && mpi.name == "mpich" {
-            result.absorb(on_two_mounts(mpi, cluster, program, &compiled)?);
+            result.merge(on_two_mounts(mpi, cluster, program, &compiled)?);
         }
     }
     Ok(result)
 }
 
 /// The output and exit code of one run.
-struct Said {
+struct ProgramOutput {
     success: bool,
     text: String,
 }
 
 /// A run passes if it exits with 0 and prints "No Errors", as every program does.
-fn judge(case: &str, said: Said) -> SuiteResult {
+fn judge(case: &str, said: ProgramOutput) -> SuiteResult {
     let good =
         said.success && said.text.contains("No Errors") && !said.text.contains("Error at line");
     if good {
@@ -171,7 +171,7 @@ fn through_shim(
     (program, way): (&Program, &str),
     compiled: &Path,
     place: &Path,
-) -> Result<Said> {
+) -> Result<ProgramOutput> {
     let run = mpirun(mpi, cluster, place).env("BRAID_MPIIO_COLLECTIVE", way);
     let run = run.args(["-n", &program.ranks.to_string(), "env"]).args(compiler.preload());
     let finished = run
@@ -181,7 +181,7 @@ fn through_shim(
                 .args(&format!("braid:/{}/file", place.file_name().unwrap_or_default().display())),
         )
         .finish()?;
-    Ok(Said { success: finished.status.success(), text: finished.output() })
+    Ok(ProgramOutput { success: finished.status.success(), text: finished.output() })
 }
 
 /// The ranks see the same path, and one of them on another mount of the cluster; without the shim.
@@ -204,5 +204,5 @@ fn on_two_mounts(
     let run = mpirun(mpi, cluster, &cluster.root).args(["-n", "1"]).args([compiled]).args(&args);
     let run = run.args([":", "-n", "1"]).args(second).args([compiled]).args(&args);
     let finished = run.finish()?;
-    Ok(judge(&case, Said { success: finished.status.success(), text: finished.output() }))
+    Ok(judge(&case, ProgramOutput { success: finished.status.success(), text: finished.output() }))
 }

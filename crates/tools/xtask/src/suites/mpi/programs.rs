@@ -2,7 +2,7 @@
 
 /// The origin of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum ProgramSource {
     /// MPICH's `test/mpi/io`: creates its files in the current directory, which is on the mount.
     Io,
     /// ROMIO's `test`: takes a file's name, after `-fname` or as its only argument.
@@ -15,7 +15,7 @@ pub enum From {
 /// One program.
 pub struct Program {
     pub name: &'static str,
-    pub from: From,
+    pub from: ProgramSource,
     pub ranks: u32,
     /// Whether it is in the sample that CI runs: short, and with 2 ranks or 1.
     pub in_sample: bool,
@@ -27,15 +27,15 @@ pub struct Program {
 const NEEDS_LB: &[&str] = &["i_noncontig", "noncontig", "noncontig_coll", "noncontig_coll2"];
 
 const fn io(name: &'static str, ranks: u32, in_sample: bool) -> Program {
-    Program { name, from: From::Io, ranks, in_sample, on_two_mounts: false }
+    Program { name, from: ProgramSource::Io, ranks, in_sample, on_two_mounts: false }
 }
 
-const fn romio(name: &'static str, from: From, ranks: u32, in_sample: bool) -> Program {
+const fn romio(name: &'static str, from: ProgramSource, ranks: u32, in_sample: bool) -> Program {
     Program { name, from, ranks, in_sample, on_two_mounts: false }
 }
 
 const fn two_mounts(name: &'static str) -> Program {
-    Program { name, from: From::RomioFname, ranks: 2, in_sample: true, on_two_mounts: true }
+    Program { name, from: ProgramSource::RomioFname, ranks: 2, in_sample: true, on_two_mounts: true }
 }
 
 /// Left out: of MPICH's programs `bigtype` and `i_bigtype` need 6.5 GiB of memory, and
@@ -45,7 +45,7 @@ const fn two_mounts(name: &'static str) -> Program {
 /// need 4 GiB. docs/conformance.md has their results by hand.
 pub const PROGRAMS: &[Program] = &[
     // Without it the others would not prove that the shim is used.
-    Program { name: "taken", from: From::Own, ranks: 2, in_sample: true, on_two_mounts: false },
+    Program { name: "taken", from: ProgramSource::Own, ranks: 2, in_sample: true, on_two_mounts: false },
     io("async", 2, true),
     io("async_any", 2, false),
     io("external32_derived_dtype", 1, false),
@@ -76,22 +76,22 @@ pub const PROGRAMS: &[Program] = &[
     two_mounts("noncontig"),
     two_mounts("ordered_fp"),
     two_mounts("shared_fp"),
-    romio("aggregation2", From::RomioArgument, 2, false),
-    romio("async-multiple", From::RomioFname, 2, false),
-    romio("coll_test", From::RomioFname, 4, false),
-    romio("creat_excl", From::RomioFname, 2, true),
-    romio("darray_read", From::RomioArgument, 4, false),
-    romio("error", From::RomioFname, 1, true),
-    romio("excl", From::RomioFname, 2, false),
-    romio("hindexed", From::RomioArgument, 4, false),
-    romio("i_noncontig", From::RomioFname, 2, false),
-    romio("noncontig_coll", From::RomioFname, 2, true),
-    romio("noncontig_coll2", From::RomioFname, 4, false),
-    romio("psimple", From::RomioFname, 2, false),
-    romio("simple", From::RomioFname, 2, true),
-    romio("split_coll", From::RomioFname, 2, true),
-    romio("status", From::RomioFname, 1, true),
-    romio("types_with_zeros", From::RomioArgument, 2, false),
+    romio("aggregation2", ProgramSource::RomioArgument, 2, false),
+    romio("async-multiple", ProgramSource::RomioFname, 2, false),
+    romio("coll_test", ProgramSource::RomioFname, 4, false),
+    romio("creat_excl", ProgramSource::RomioFname, 2, true),
+    romio("darray_read", ProgramSource::RomioArgument, 4, false),
+    romio("error", ProgramSource::RomioFname, 1, true),
+    romio("excl", ProgramSource::RomioFname, 2, false),
+    romio("hindexed", ProgramSource::RomioArgument, 4, false),
+    romio("i_noncontig", ProgramSource::RomioFname, 2, false),
+    romio("noncontig_coll", ProgramSource::RomioFname, 2, true),
+    romio("noncontig_coll2", ProgramSource::RomioFname, 4, false),
+    romio("psimple", ProgramSource::RomioFname, 2, false),
+    romio("simple", ProgramSource::RomioFname, 2, true),
+    romio("split_coll", ProgramSource::RomioFname, 2, true),
+    romio("status", ProgramSource::RomioFname, 1, true),
+    romio("types_with_zeros", ProgramSource::RomioArgument, 2, false),
 ];
 
 impl Program {
@@ -102,14 +102,14 @@ impl Program {
 
     pub fn suite(&self) -> &'static str {
         match self.from {
-            From::Io => "io",
-            From::RomioFname | From::RomioArgument => "romio",
-            From::Own => "shim",
+            ProgramSource::Io => "io",
+            ProgramSource::RomioFname | ProgramSource::RomioArgument => "romio",
+            ProgramSource::Own => "shim",
         }
     }
 
     /// Why it cannot run on an MPI, if so.
-    pub fn cannot(&self, mpi: &str) -> Option<&'static str> {
+    pub fn reason_to_skip(&self, mpi: &str) -> Option<&'static str> {
         let lacks = mpi == "openmpi" && self.suite() == "romio" && NEEDS_LB.contains(&self.name);
         lacks.then_some("it uses MPI_LB, which Open MPI does not have")
     }
@@ -117,9 +117,9 @@ impl Program {
     /// The arguments that name a file.
     pub fn args(&self, file: &str) -> Vec<String> {
         match self.from {
-            From::Io | From::Own => vec![],
-            From::RomioFname => vec!["-fname".to_owned(), file.to_owned()],
-            From::RomioArgument => vec![file.to_owned()],
+            ProgramSource::Io | ProgramSource::Own => vec![],
+            ProgramSource::RomioFname => vec!["-fname".to_owned(), file.to_owned()],
+            ProgramSource::RomioArgument => vec![file.to_owned()],
         }
     }
 }

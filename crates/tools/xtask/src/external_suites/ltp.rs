@@ -187,8 +187,8 @@ fn run_in(
         let finished = run.finish()?;
         let output = finished.output();
         let one = judge(name, finished.status.code(), &output);
-        println!("       {:<7} {name}", one.word());
-        result.absorb(one);
+        println!("       {:<7} {name}", one.status());
+        result.merge(one);
     }
     Ok(result)
 }

@@ -63,8 +63,8 @@ fn run_in(dir: &Path, limit: Duration, cases: &[String]) -> Result<SuiteResult> 
         let finished = run.finish()?;
         let output = finished.output();
         let one = judge(case, finished.status.code(), &output);
-        println!("       {:<7} {case}", one.word());
-        result.absorb(one);
+        println!("       {:<7} {case}", one.status());
+        result.merge(one);
     }
     Ok(result)
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The file: rows by name.
-type Kept = BTreeMap<String, Row>;
+type StoredResults = BTreeMap<String, Row>;
 
 #[derive(Deserialize)]
 struct Row {
@@ -37,14 +37,14 @@ pub fn problem(context: &Context, words: &[&str]) -> Option<String> {
     }
 }
 
-fn load(context: &Context, name: &str) -> Result<Kept> {
+fn load(context: &Context, name: &str) -> Result<StoredResults> {
     let file = format!("docs/{name}.json");
     let text = std::fs::read_to_string(context.root.join(&file))
         .with_context(|| format!("no results stored in {file}"))?;
     serde_json::from_str(&text).context(file)
 }
 
-fn problem_in(kept: &Kept, name: &str, words: &[&str]) -> Option<String> {
+fn problem_in(kept: &StoredResults, name: &str, words: &[&str]) -> Option<String> {
     let (flags, rows): (Vec<&str>, Vec<&str>) =
         words.iter().partition(|word| word.starts_with("--"));
     let file = format!("docs/{name}.json");

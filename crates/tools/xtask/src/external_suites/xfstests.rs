@@ -56,7 +56,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     for case in &cases {
         let (one, in_time) = run_case(options, &config, case)?;
-        result.absorb(one);
+        result.merge(one);
         if !in_time {
             unmount(&[&test, &scratch]);
         }
@@ -144,7 +144,7 @@ fn run_case(options: &Options, config: &Path, case: &str) -> Result<(SuiteResult
             format!("not done in {} s\n{}", options.limit.as_secs(), finished.stdout),
         ),
     };
-    println!("       {:<7} {case}", result.word());
+    println!("       {:<7} {case}", result.status());
     Ok((result, in_time))
 }
 

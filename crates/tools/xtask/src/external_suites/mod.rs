@@ -37,7 +37,7 @@ impl Default for Options {
 }
 
 /// A third-party suite.
-pub struct Other {
+pub struct ExternalSuite {
     /// Its name on the command line.
     pub name: &'static str,
     /// Whether the caller must name its directory.
@@ -46,13 +46,13 @@ pub struct Other {
     pub run: fn(&Context, &Options) -> Result<SuiteResult>,
 }
 
-const OTHERS: [Other; 3] = [
-    Other { name: "xfstests", wants_checkout: true, run: xfstests::run },
-    Other { name: "ltp", wants_checkout: true, run: ltp::run },
-    Other { name: "stress-ng", wants_checkout: false, run: stress::run },
+const EXTERNAL_SUITES: [ExternalSuite; 3] = [
+    ExternalSuite { name: "xfstests", wants_checkout: true, run: xfstests::run },
+    ExternalSuite { name: "ltp", wants_checkout: true, run: ltp::run },
+    ExternalSuite { name: "stress-ng", wants_checkout: false, run: stress::run },
 ];
 
 /// The suite of this name.
-pub fn by_name(name: &str) -> Option<&'static Other> {
-    OTHERS.iter().find(|other| other.name == name)
+pub fn by_name(name: &str) -> Option<&'static ExternalSuite> {
+    EXTERNAL_SUITES.iter().find(|other| other.name == name)
 }
