@@ -69,8 +69,11 @@ pub unsafe extern "C" fn braid_connect(
 ) -> c_int {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`.
-        let mut wanted =
-            if options.is_null() { ProgramSettings::default() } else { unsafe { wanted(options) }? };
+        let mut wanted = if options.is_null() {
+            ProgramSettings::default()
+        } else {
+            unsafe { wanted(options) }?
+        };
         // SAFETY: as above.
         wanted.location = unsafe { optional_text(r#where) }
             .map(|bytes| ClusterLocation::parse(&String::from_utf8_lossy(bytes)));

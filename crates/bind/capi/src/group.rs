@@ -129,7 +129,8 @@ pub unsafe extern "C" fn braid_group_gather(
 ) -> c_int {
     call(|| {
         // SAFETY: as above.
-        let (group, mine) = unsafe { (group_ref(group)?, array::<u8>(mine.cast(), bytes, "mine")?) };
+        let (group, mine) =
+            unsafe { (group_ref(group)?, array::<u8>(mine.cast(), bytes, "mine")?) };
         let total = bytes.saturating_mul(group.size() as usize);
         // SAFETY: as above.
         let all = unsafe { memory(all.cast(), total, "all") }?;
@@ -206,7 +207,7 @@ struct Context(*mut c_void);
 // SAFETY: libbraid only passes it on. It does so on the thread that makes the call of the group.
 // For a started call it does so on a thread of its own, as `braid_pread_all_start` documents.
 unsafe impl Send for Context {}
-// SAFETY: as above; `Calling::meeting` lets only one thread use it at a time.
+// SAFETY: as above; `CallbackGroup::meeting` lets only one thread use it at a time.
 unsafe impl Sync for Context {}
 
 impl CallbackGroup {

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int};
 
 use braid_client::{
-    Distribution, Layout, LayoutHint, Placement, DistributionHint,
+    Distribution, DistributionHint, Layout, LayoutHint, Placement,
     message::types::{ClusterMap, IodState},
 };
 

@@ -14,7 +14,7 @@
 //! 3. A descriptor is never a pointer: a closed descriptor, or one of the kernel, gives EBADF and
 //!    not a crash.
 //! 4. After `fork` the child has none of its parent's descriptors. It never takes a lock that
-//!    another thread of the parent may have held (`border/process.rs`).
+//!    another thread of the parent may have held (`ffi/process.rs`).
 //!
 //! Invariants 1, 2 and 4 concern C callers and forks, which no assertion here can see; the C tests
 //! check them. Invariant 3 follows from the type of the table.
@@ -24,26 +24,24 @@
 // them in terms of C.
 #![allow(clippy::missing_safety_doc)]
 
-mod nonblocking;
-mod ffi;
 mod cluster;
 mod collective;
-mod nonblocking_collective;
 mod fcntl;
+mod ffi;
 mod file;
 mod group;
 mod layout;
 mod list;
 mod names;
+mod nonblocking;
+mod nonblocking_collective;
 mod settings;
 mod view;
 
-pub use nonblocking::*;
-pub use ffi::message::*;
 pub use cluster::*;
 pub use collective::*;
-pub use nonblocking_collective::*;
 pub use fcntl::*;
+pub use ffi::message::*;
 pub use file::{
     close::*, copy::*, lock::*, open::*, read::*, seek::*, size::*, sync::*, view::*, write::*,
 };
@@ -51,4 +49,6 @@ pub use group::*;
 pub use layout::*;
 pub use list::*;
 pub use names::{change::*, directory::*, link::*, make::*, stat::*, xattr::*};
+pub use nonblocking::*;
+pub use nonblocking_collective::*;
 pub use view::*;

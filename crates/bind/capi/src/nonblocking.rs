@@ -15,7 +15,7 @@ use libc::{iovec, ssize_t};
 use crate::{
     ffi::{
         Failure, Outcome, call,
-        pointers::{array, memory, io_slices, io_slices_mut, position, value},
+        pointers::{array, io_slices, io_slices_mut, memory, position, value},
         process, table,
     },
     file::{OpenFile, readable, seek, writable},
@@ -210,5 +210,8 @@ fn start(
 }
 
 pub(crate) fn into_raw_request(started: PendingOperation<Outcome<ssize_t>>) -> *mut braid_request {
-    ptr::from_mut(Box::leak(Box::new(braid_request { operation: started, process: process::fork_generation() })))
+    ptr::from_mut(Box::leak(Box::new(braid_request {
+        operation: started,
+        process: process::fork_generation(),
+    })))
 }

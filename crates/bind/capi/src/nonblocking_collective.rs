@@ -11,14 +11,14 @@ use braid_client::{File, Group, PendingOperation};
 use libc::ssize_t;
 
 use crate::{
-    nonblocking::{braid_request, into_raw_request},
+    collective::{options, refuse},
     ffi::{
         Outcome, call,
         pointers::{array, memory, position},
     },
-    collective::{options, refuse},
     file::{readable, writable},
     group::{braid_group, group_arc},
+    nonblocking::{braid_request, into_raw_request},
 };
 
 /// Starts braid_pread_all; otherwise as braid_pread_start. If the group was made from a function of

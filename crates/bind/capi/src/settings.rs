@@ -176,7 +176,9 @@ mod tests {
 
     #[test]
     fn a_place_is_a_file_or_addresses() {
-        assert!(matches!(ClusterLocation::parse("./x"), ClusterLocation::File(path) if path == Path::new("./x")));
+        assert!(
+            matches!(ClusterLocation::parse("./x"), ClusterLocation::File(path) if path == Path::new("./x"))
+        );
         assert!(matches!(ClusterLocation::parse("my.toml"), ClusterLocation::File(_)));
         assert!(
             matches!(ClusterLocation::parse("a:1, b:2"), ClusterLocation::Addresses(list) if list == ["a:1", "b:2"])

@@ -286,7 +286,10 @@ unsafe fn of_pattern<'a>(pattern: *const braid_pattern) -> Outcome<&'a Pattern> 
 
 /// # Safety
 /// As [`array`].
-pub(crate) unsafe fn extents_from_c(extents: *const braid_extent, count: usize) -> Outcome<Vec<Extent>> {
+pub(crate) unsafe fn extents_from_c(
+    extents: *const braid_extent,
+    count: usize,
+) -> Outcome<Vec<Extent>> {
     // SAFETY: the caller's promise.
     let extents = unsafe { array(extents, count, "extents") }?;
     let extent = |extent: &braid_extent| {

@@ -70,7 +70,7 @@ impl Memory {
 /// A new `bytes` object that Python code has not seen yet, so that it may still be changed.
 ///
 /// Its bytes are uninitialized at first. Its user fills as many as it passes to
-/// [`FreshBytes::finish`]; the others never become visible. Zeroing them first would cost 2 to 3 ms
+/// [`UninitBytes::finish`]; the others never become visible. Zeroing them first would cost 2 to 3 ms
 /// for 10,000 pieces of 4 KiB.
 pub(crate) struct UninitBytes<'py>(Bound<'py, PyBytes>);
 

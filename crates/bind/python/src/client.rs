@@ -10,8 +10,8 @@ use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     connect,
-    drop_without_gil::DropWithoutGil,
     directory::Scan,
+    drop_without_gil::DropWithoutGil,
     error::{IntoPyResult, closed},
     handle::Handle,
     options,

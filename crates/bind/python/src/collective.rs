@@ -14,7 +14,7 @@ use braid_client::{CollectiveMode, CollectiveOptions, Error, File, Overlap, Stat
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
-    buffer::{UninitBytes, Memory},
+    buffer::{Memory, UninitBytes},
     drop_without_gil::DropWithoutGil,
     error::invalid,
     group::Group,
@@ -38,7 +38,10 @@ impl Handle {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let group = group.group()?;
         let ready = || {
-            Ok((TaskCall::of(self, position, mode)?, UninitBytes::new(py, size.extract::<usize>()?)?))
+            Ok((
+                TaskCall::of(self, position, mode)?,
+                UninitBytes::new(py, size.extract::<usize>()?)?,
+            ))
         };
         let (part, mut bytes) = prepared(py, &*group, ready())?;
         let got = part.read(py, &*group, bytes.bytes_mut())?;
@@ -76,7 +79,11 @@ impl Handle {
     ) -> PyResult<usize> {
         let group = group.group()?;
         let ready = || {
-            Ok((TaskCall::of(self, position, mode)?, overlap_of(overlap)?, Memory::readable(buffer)?))
+            Ok((
+                TaskCall::of(self, position, mode)?,
+                overlap_of(overlap)?,
+                Memory::readable(buffer)?,
+            ))
         };
         let (part, overlap, memory) = prepared(py, &*group, ready())?;
         let (options, buffers) =

@@ -13,7 +13,7 @@ use pyo3::{
 
 use crate::{
     attributes::Stat,
-    buffer::{UninitBytes, Memory},
+    buffer::{Memory, UninitBytes},
     drop_without_gil::DropWithoutGil,
     error::{IntoPyResult, closed, invalid},
     slices,
@@ -42,7 +42,13 @@ impl Handle {
     }
 
     fn sharing(file: File, view: Option<braid_client::View>, sharers: Arc<()>) -> Self {
-        Self { held: Mutex::new(Some(OpenState { file: Arc::new(DropWithoutGil::new(file)), open_count: sharers })), view }
+        Self {
+            held: Mutex::new(Some(OpenState {
+                file: Arc::new(DropWithoutGil::new(file)),
+                open_count: sharers,
+            })),
+            view,
+        }
     }
 
     fn held(&self) -> PyResult<OpenState> {
@@ -345,7 +351,7 @@ impl Handle {
     /// writes are known to be lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(OpenState { file, open_count }) = lock(&self.held).take() else { return Ok(()) };
-        let is_last = Arc::into_inner(sharers).is_some();
+        let is_last = Arc::into_inner(open_count).is_some();
         let file = match Arc::try_unwrap(file) {
             Ok(file) if is_last => file.into_inner(),
             // Another handle, or a call of another thread, still uses the file.

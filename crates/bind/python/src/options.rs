@@ -1,6 +1,6 @@
 //! Options of opens, and layouts of new files.
 
-use braid_client::{LayoutHint, OpenOptions, Placement, DistributionHint};
+use braid_client::{DistributionHint, LayoutHint, OpenOptions, Placement};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyString},

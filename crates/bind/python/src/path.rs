@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use braid_client::{PathRef, ToAt};
+use braid_client::{PathRef, ToPathRef};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyString},
@@ -20,8 +20,8 @@ impl Default for PathArg {
     }
 }
 
-impl ToAt for PathArg {
-    fn to_at(&self) -> PathRef {
+impl ToPathRef for PathArg {
+    fn to_path_ref(&self) -> PathRef {
         self.0.clone()
     }
 }
@@ -30,7 +30,7 @@ impl<'py> FromPyObject<'_, 'py> for PathArg {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bytes_of(&object).map(|bytes| Self(bytes.as_slice().to_at()))
+        bytes_of(&object).map(|bytes| Self(bytes.as_slice().to_path_ref()))
     }
 }
 

@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use crate::error::invalid;
 
 /// The settings in a file: addresses, TLS, key, agent, and time-out in seconds.
-type FileSettings = (Vec<String>, Option<&'static str>, Option<PathBuf>, Option<PathBuf>, Option<f64>);
+type FileSettings =
+    (Vec<String>, Option<&'static str>, Option<PathBuf>, Option<PathBuf>, Option<f64>);
 
 /// Reads a whole file. An unknown setting is an error.
 #[pyfunction]

@@ -4,7 +4,7 @@
 use braid_client::{BlockCyclicDimension, Error, Extent, Pattern as Shape};
 use pyo3::prelude::*;
 
-use crate::error::{IntoPyResult, invalid, argument_error};
+use crate::error::{IntoPyResult, argument_error, invalid};
 
 /// A pattern of bytes, nested at most 16 levels deep. Offsets in it are relative to its start.
 #[pyclass(frozen, module = "braid")]

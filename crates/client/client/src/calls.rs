@@ -17,7 +17,7 @@ macro_rules! namespace_calls {
             fn mkdir[at](mode: u32) -> Attributes;
             /// Makes a directory. If this client holds leases, the reply also contains the
             /// attributes of the parent directory.
-            fn mkdir_told[at](mode: u32) -> Made;
+            fn mkdir_with_parent[at](mode: u32) -> MakeReply;
             /// Makes a pipe, a socket or a device.
             fn mknod[at](kind: FileKind, mode: u32, device: u64) -> Attributes;
             /// Makes a symbolic link to `target`.
@@ -30,12 +30,12 @@ macro_rules! namespace_calls {
             fn unlink[at]() -> ();
             /// Removes a name of anything but a directory. If this client holds leases, the reply
             /// also contains the attributes of the parent directory.
-            fn unlink_told[at]() -> Removed;
+            fn unlink_with_parent[at]() -> RemoveReply;
             /// Removes an empty directory.
             fn rmdir[at]() -> ();
             /// Removes an empty directory. If this client holds leases, the reply also contains the
             /// attributes of the parent directory.
-            fn rmdir_told[at]() -> Removed;
+            fn rmdir_with_parent[at]() -> RemoveReply;
             /// Renames. Every observer sees the rename as one atomic step.
             fn rename[from, to](mode: RenameMode) -> ();
             /// Changes several attributes in one step. If `follow` is not set, a symbolic link
@@ -54,7 +54,7 @@ macro_rules! namespace_calls {
             fn truncate[at](bytes: u64) -> Attributes;
             /// Makes a file without opening it. Unless `exclusive` is set, an existing file is left
             /// unchanged.
-            fn touch[at](mode: u32, exclusive: bool, wish: LayoutWish) -> CreateReply;
+            fn touch[at](mode: u32, exclusive: bool, wish: LayoutHint) -> CreateReply;
             /// A batch of directory entries: those after `cookie` (0: from the start), about
             /// `bytes_max` bytes.
             fn read_directory[at](
@@ -106,12 +106,12 @@ macro_rules! namespace_calls {
             fn layout[at]() -> LayoutShowReply;
             /// Sets the default layout of a directory, or the layout of a file that was never
             /// written.
-            fn set_layout[at](wish: LayoutWish) -> ();
+            fn set_layout[at](wish: LayoutHint) -> ();
             /// Fails with [`crate::Status::Invalid`] if a layout has more parts than the cluster
             /// has I/O daemons. The servers accept such a layout and give each daemon several
             /// parts, but a program that counts daemons does not want it. Queries the metadata
             /// server only if the number of parts is given.
-            fn check_iod_count[](wish: &LayoutWish) -> ();
+            fn check_iod_count[](wish: &LayoutHint) -> ();
             /// The identity that the metadata server assigns to this program.
             fn whoami[]() -> Identity;
             /// Whether this client may act as other identities: true for the holder of a client

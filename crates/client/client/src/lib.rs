@@ -18,7 +18,9 @@ pub mod plan;
 pub mod settings;
 
 pub use blocking::{Client, File, Leases, Listing, PendingOperation, refuse_all};
-pub use braid_layout::{BlockCyclicDimension, Distribution, Extent, Extents, Layout, Pattern, View};
+pub use braid_layout::{
+    BlockCyclicDimension, Distribution, Extent, Extents, Layout, Pattern, View,
+};
 pub use braid_net::{CallDeadline, CallDeadlineHandle, Pipe, TlsPolicy};
 pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};
 pub use braid_wire::{
@@ -28,17 +30,17 @@ pub use braid_wire::{
         lock::{LockHolder, LockRange, LockRequest, LockSpace},
         mds::{AttributeChanges, RenameMode, SetTime, XattrMode},
         types::{
-            PathRef, Attributes, DirectoryEntry, Identity, LayoutHint, Placement, DistributionHint,
+            Attributes, DirectoryEntry, DistributionHint, Identity, LayoutHint, PathRef, Placement,
         },
     },
 };
-pub use config::{Config, Credential, Proof, CredentialSource, SharedCredentialSource};
+pub use config::{Config, Credential, CredentialSource, Proof, SharedCredentialSource};
 pub use engine::{
-    CollectiveMode, CollectiveOptions, FileView, Reservation, LockCancelHandle, OpenOptions, Overlap,
-    ReadPiece, WritePiece,
+    CollectiveMode, CollectiveOptions, FileView, LockCancelHandle, OpenOptions, Overlap, ReadPiece,
+    Reservation, WritePiece,
 };
 pub use error::{Error, Result};
 pub use group::{Group, TcpGroup, ThreadGroup};
 pub use keyfile::KeyFile;
 pub use lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket};
-pub use path_ref::ToAt;
+pub use path_ref::ToPathRef;

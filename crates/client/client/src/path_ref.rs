@@ -13,13 +13,13 @@ use braid_wire::message::types::PathRef;
 /// index, or a path from a directory.
 ///
 /// ```
-/// use braid_client::{At, FileIndex, ToAt};
-/// assert_eq!("/a/b".to_at(), At::root(b"a/b"));
-/// assert_eq!((FileIndex(7), "c").to_at(), At { dir: FileIndex(7), path: b"c".to_vec() });
+/// use braid_client::{At, FileIndex, ToPathRef};
+/// assert_eq!("/a/b".to_path_ref(), At::root(b"a/b"));
+/// assert_eq!((FileIndex(7), "c").to_path_ref(), At { dir: FileIndex(7), path: b"c".to_vec() });
 /// ```
-pub trait ToAt {
+pub trait ToPathRef {
     /// The path reference as it is sent.
-    fn to_at(&self) -> PathRef;
+    fn to_path_ref(&self) -> PathRef;
 }
 
 /// Paths are bytes. On Windows a backslash separates names, too.
@@ -36,8 +36,8 @@ fn from_root(path: &OsStr) -> PathRef {
 
 macro_rules! paths {
     ($($path:ty),*) => {$(
-        impl ToAt for $path {
-            fn to_at(&self) -> At {
+        impl ToPathRef for $path {
+            fn to_path_ref(&self) -> PathRef {
                 from_root(self.as_ref())
             }
         }
@@ -45,33 +45,33 @@ macro_rules! paths {
 }
 paths!(str, String, Path, PathBuf, OsStr, OsString);
 
-impl ToAt for [u8] {
-    fn to_at(&self) -> PathRef {
+impl ToPathRef for [u8] {
+    fn to_path_ref(&self) -> PathRef {
         let leading = self.iter().take_while(|byte| **byte == b'/').count();
         PathRef::root(&self[leading..])
     }
 }
 
-impl ToAt for PathRef {
-    fn to_at(&self) -> PathRef {
+impl ToPathRef for PathRef {
+    fn to_path_ref(&self) -> PathRef {
         self.clone()
     }
 }
 
-impl ToAt for FileIndex {
-    fn to_at(&self) -> PathRef {
+impl ToPathRef for FileIndex {
+    fn to_path_ref(&self) -> PathRef {
         PathRef::file(*self)
     }
 }
 
-impl<N: AsRef<[u8]>> ToAt for (FileIndex, N) {
-    fn to_at(&self) -> PathRef {
+impl<N: AsRef<[u8]>> ToPathRef for (FileIndex, N) {
+    fn to_path_ref(&self) -> PathRef {
         PathRef { dir: self.0, path: self.1.as_ref().to_vec() }
     }
 }
 
-impl<T: ToAt + ?Sized> ToAt for &T {
-    fn to_at(&self) -> PathRef {
-        (**self).to_at()
+impl<T: ToPathRef + ?Sized> ToPathRef for &T {
+    fn to_path_ref(&self) -> PathRef {
+        (**self).to_path_ref()
     }
 }

@@ -47,7 +47,7 @@ pub use data::{
 };
 pub use error::{Error, Result};
 pub use mount_caches::CacheInvalidator;
-pub use names::cached_attributes::{CachingLeases, Cacheable, CachedAttributes, LookupResult};
+pub use names::cached_attributes::{Cacheable, CachedAttributes, CachingLeases, LookupResult};
 pub use open::handles::{DirectoryHandle, FileHandle};
 pub use ops::{
     allocate::Allocation,

@@ -13,10 +13,13 @@ use braid_client::{Client, FileIndex, LeaseHolder, LeaseMode, Leases, lease::Lea
 
 use crate::{
     consistency::Consistency,
-    data::{FileData, FileDataTable, server_clock::ServerClock, throughput::SlowRates, write_coalescing::WriteBuffers},
+    data::{
+        FileData, FileDataTable, server_clock::ServerClock, throughput::SlowRates,
+        write_coalescing::WriteBuffers,
+    },
     error::Result,
     names::{
-        cached_attributes::{CachingLeases, Cacheable},
+        cached_attributes::{Cacheable, CachingLeases},
         name_cache::NameCache,
         names_lease::NamesLease,
     },
@@ -143,7 +146,9 @@ impl MountCaches {
 
     /// As [`MountCaches::forget_directory`], of several directories together.
     pub(crate) fn forget_directories(&self, directories: Vec<FileIndex>) {
-        let taken = |directory| (directory, self.names.take_directory(directory, |lease| self.is_valid(lease)));
+        let taken = |directory| {
+            (directory, self.names.take_directory(directory, |lease| self.is_valid(lease)))
+        };
         let taken: Vec<_> = directories.into_iter().map(taken).collect();
         self.wait_for_replies();
         if let Some(keeper) = self.invalidator.get() {
@@ -225,8 +230,9 @@ impl Vfs {
             return give(Cacheable { name: false, attributes: false });
         }
         let _order = self.caches.reply_order.read().unwrap_or_else(PoisonError::into_inner);
-        let is_valid =
-            |lease: &Option<Arc<NamesLease>>| lease.as_ref().is_some_and(|one| self.caches.is_valid(one));
+        let is_valid = |lease: &Option<Arc<NamesLease>>| {
+            lease.as_ref().is_some_and(|one| self.caches.is_valid(one))
+        };
         give(Cacheable { name: is_valid(&keep.name), attributes: is_valid(&keep.attributes) })
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     mount_caches::MountCaches,
     names::{
-        cached_attributes::{CachingLeases, CachedAttributes},
+        cached_attributes::{CachedAttributes, CachingLeases},
         change_marks::ChangeMark,
         names_lease::NamesLease,
         pending_changes::ChangeGuard,
@@ -196,7 +196,8 @@ impl Vfs {
         BeforeChange { lease, mark, changing: _until_cached }: BeforeChange<'_>,
         after: Option<Attributes>,
     ) -> Result<CachedAttributes> {
-        let (cache, is_valid) = (&self.caches.names, |lease: &NamesLease| self.caches.is_valid(lease));
+        let (cache, is_valid) =
+            (&self.caches.names, |lease: &NamesLease| self.caches.is_valid(lease));
         let keep = match (&made, lease) {
             (Ok(found), Some(lease)) => cache.cache_found(&lease, mark, name, found, is_valid),
             _ => CachingLeases::default(),

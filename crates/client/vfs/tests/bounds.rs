@@ -77,7 +77,9 @@ fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHan
             let LookupResult::Found(found) = reader.look_up(ROOT, name).unwrap() else {
                 panic!("it is there")
             };
-            match opened.may_cache_pages && reader.reply_cacheable(&found.leases, |kept| kept.attributes) {
+            match opened.may_cache_pages
+                && reader.reply_cacheable(&found.leases, |kept| kept.attributes)
+            {
                 true => handle = Some(opened.handle),
                 false => reader.release(opened.handle, None).unwrap(),
             }

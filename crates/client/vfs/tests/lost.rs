@@ -14,7 +14,7 @@ use std::{
 };
 
 use braid_client::{Client, Config, LeaseHolder, LeaseMode};
-use braid_vfs::{Access, FileHandle, FileIndex, CacheInvalidator, Page, Vfs, WriteAs};
+use braid_vfs::{Access, CacheInvalidator, FileHandle, FileIndex, Page, Vfs, WriteAs};
 use support::{Cluster, create, wait_for, write};
 
 const FILES: usize = 40;

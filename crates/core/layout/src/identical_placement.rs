@@ -17,11 +17,11 @@ impl Layout {
     /// let layout = |iods: [u32; 2]| {
     ///     Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, iods.map(IodId))
     /// };
-    /// assert!(layout([1, 2]).lies_as(0, &layout([1, 2]), 8192));
+    /// assert!(layout([1, 2]).has_identical_placement(0, &layout([1, 2]), 8192));
     /// // The second strip of the other layout is on daemon 1.
-    /// assert!(layout([1, 2]).lies_as(0, &layout([2, 1]), 4096));
-    /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 4096));
-    /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 100));
+    /// assert!(layout([1, 2]).has_identical_placement(0, &layout([2, 1]), 4096));
+    /// assert!(!layout([1, 2]).has_identical_placement(0, &layout([1, 2]), 4096));
+    /// assert!(!layout([1, 2]).has_identical_placement(0, &layout([1, 2]), 100));
     /// ```
     pub fn has_identical_placement(&self, from: u64, other: &Self, to: u64) -> bool {
         match (&self.components[..], &other.components[..]) {

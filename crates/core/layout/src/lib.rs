@@ -26,13 +26,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod identical_placement;
-mod modular_search;
 mod distribution;
 mod error;
 mod extents;
+mod identical_placement;
 mod layout;
 mod map;
+mod modular_search;
 mod part_set;
 mod payload;
 mod request_union;
@@ -41,13 +41,13 @@ mod validate;
 mod view;
 mod windows;
 
-pub use distribution::{Aggregation, Cover, ColumnLocation};
+pub use distribution::{Aggregation, ColumnLocation, Cover};
 pub use error::LayoutError;
 pub use extents::Extents;
 pub use layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip};
 pub use map::{LayoutMap, Location};
 pub use part_set::PartSet;
-pub use request_union::{ObjectExtent, RequestUnion, NextExtent};
+pub use request_union::{NextExtent, ObjectExtent, RequestUnion};
 pub use unfold::{Access, Unfold, Unfolded, unfold};
 pub use view::{BlockCyclicDimension, Extent, Pattern, Request, View, ViewMap};
 pub use windows::{Window, Windows};

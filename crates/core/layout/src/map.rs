@@ -71,7 +71,12 @@ impl Layout {
         }
     }
 
-    fn component_map(&self, ordinal: usize, start: u64, base: u16) -> Result<ComponentMap, LayoutError> {
+    fn component_map(
+        &self,
+        ordinal: usize,
+        start: u64,
+        base: u16,
+    ) -> Result<ComponentMap, LayoutError> {
         let component = &self.components[ordinal];
         let parts = component.parts.len();
         if component.start.0 != start || component.end.0 <= start {
@@ -85,7 +90,14 @@ impl Layout {
             return Err(LayoutError::FirstPart { component: ordinal, first_part, parts });
         }
         let mapping = Mapping::new(component)?;
-        Ok(ComponentMap { start, end: component.end.0, first_part, parts: parts as u16, base, mapping })
+        Ok(ComponentMap {
+            start,
+            end: component.end.0,
+            first_part,
+            parts: parts as u16,
+            base,
+            mapping,
+        })
     }
 
     /// [`LayoutMap::locate`] of this layout. For frequent calls, make a [`LayoutMap`].
@@ -143,7 +155,8 @@ impl LayoutMap {
     /// # Errors
     /// [`LayoutError::Overflow`] for offset 2^64-1, which no component holds.
     pub fn locate(&self, offset: FileOffset) -> Result<Location, LayoutError> {
-        let slice = self.components.get(self.component_at(offset.0)).ok_or(LayoutError::Overflow)?;
+        let slice =
+            self.components.get(self.component_at(offset.0)).ok_or(LayoutError::Overflow)?;
         Ok(slice.locate(offset.0))
     }
 

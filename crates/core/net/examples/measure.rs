@@ -17,7 +17,7 @@ use std::{
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, AdmittedPeer, Peer, Responder,
+        AdmittedPeer, Authorizer, CallHandler, CallService, Handler, Listener, Peer, Responder,
         ServerConfig, ServerConnection,
     },
 };

@@ -18,7 +18,9 @@ mod tls;
 mod transport;
 
 pub use asynchronous::{Tokio, TokioConnection, TokioSharedConnection};
-pub use blocking::{Blocking, CallDeadline, CallDeadlineHandle, Connection, SharedConnection, block_on};
+pub use blocking::{
+    Blocking, CallDeadline, CallDeadlineHandle, Connection, SharedConnection, block_on,
+};
 pub use driver::{Answer, CallTimeLimit, Driver, Endpoint, Exchange, NetError, TlsPolicy};
 pub use pipe::Pipe;
 pub use random::random_bytes;

@@ -13,7 +13,7 @@ use braid_wire::{Credential, FRAME_HEADER_BYTES, FrameHeader, NodeKind, Role, Se
 
 use crate::{
     Blocking, Driver, Endpoint, NetError, TlsPolicy, block_on,
-    server::{Authorizer, Handler, Listener, AdmittedPeer, ServerConfig},
+    server::{AdmittedPeer, Authorizer, Handler, Listener, ServerConfig},
     tls,
     transport::{Transport, Wait},
 };

@@ -88,7 +88,11 @@ impl ReceiveWindow {
     pub(crate) fn for_connection(transport: &Transport) -> Option<Self> {
         let peer = transport.socket().peer_addr().ok().filter(|peer| !is_loopback(peer))?;
         let seen = sys::seen(transport.socket())?;
-        Some(Self { share_min: 2 * seen.segment, out_of_order: seen.out_of_order, ..Self::new(peer) })
+        Some(Self {
+            share_min: 2 * seen.segment,
+            out_of_order: seen.out_of_order,
+            ..Self::new(peer)
+        })
     }
 
     /// The window of a connection on loopback, for tests.
@@ -99,13 +103,21 @@ impl ReceiveWindow {
     }
 
     fn new(peer: SocketAddr) -> Self {
-        Self { peer, buffer: SYSTEM_MANAGED, shrink_after: None, is_new: true, share_min: 0, out_of_order: 0 }
+        Self {
+            peer,
+            buffer: SYSTEM_MANAGED,
+            shrink_after: None,
+            is_new: true,
+            share_min: 0,
+            out_of_order: 0,
+        }
     }
 
     /// Call before the connection receives.
     pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
-        let share =
-            share.map(|bytes| bytes.max(self.share_min)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
+        let share = share
+            .map(|bytes| bytes.max(self.share_min))
+            .filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
         // If the options cannot be set, the system keeps managing the window.
         let _ = match share {
             Some(bytes) => self.set(socket, bytes),

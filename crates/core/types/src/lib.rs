@@ -18,7 +18,7 @@ pub use id::{
     ClusterUuid, ConnectionId, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch,
     ObjectGeneration, ObjectId, PartIndex, SessionId, ShardId, SizeGeneration, WriteVerifier,
 };
-pub use id_hash::{IdHasher, IdHashBuilder};
+pub use id_hash::{IdHashBuilder, IdHasher};
 pub use offset::{ByteCount, FileOffset, ObjectOffset};
 pub use poison::poisoned;
 pub use random::Random;

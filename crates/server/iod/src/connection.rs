@@ -11,8 +11,8 @@ use braid_types::{
 use braid_wire::{Credential, Role, Secret};
 
 use crate::{
-    connections::{ConnectionEntry, ConnectionTable},
     collective::Participation,
+    connections::{ConnectionEntry, ConnectionTable},
     verified_capability::VerifiedCapability,
 };
 

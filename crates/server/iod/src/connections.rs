@@ -21,13 +21,13 @@ use std::{
 
 use braid_types::{ConnectionId, Failure, SessionId, Status};
 
-/// One connection, as its slices present it to the admission check ([`Gate`](crate::gate::Gate)).
+/// One connection, as its slices present it to the admission check ([`SliceAdmission`](crate::gate::Gate)).
 #[derive(Debug)]
 pub(crate) struct ConnectionEntry {
     id: ConnectionId,
     /// `None` for the metadata server and for peers that may not touch data.
     session: Option<SessionId>,
-    /// See [`Gate::abandon`](crate::gate::Gate::abandon).
+    /// See [`SliceAdmission::abandon`](crate::gate::SliceAdmission::abandon).
     abandoned: AtomicBool,
     /// Slices that run for it.
     running_slices: AtomicU32,
@@ -123,7 +123,11 @@ impl ConnectionEntry {
 
 impl Drop for ConnectionEntry {
     fn drop(&mut self) {
-        debug_assert_eq!(*self.running_slices.get_mut(), 0, "1: a running slice holds its connection");
+        debug_assert_eq!(
+            *self.running_slices.get_mut(),
+            0,
+            "1: a running slice holds its connection"
+        );
         lock(&self.table).remove(&self.id);
     }
 }

@@ -37,11 +37,11 @@ use crate::{
     connection::{ConnectionState, Peer},
     counters::Counters,
     flush_all::FlushAll,
-    verified_capability::{VerifiedCapability, LocalPart},
     measurement_interval::MeasurementInterval,
     registration::HeartbeatInfo,
     request_admission::RequestAdmission,
-    reservation::{WriteCharge, WriteCost, Reservations},
+    reservation::{Reservations, WriteCharge, WriteCost},
+    verified_capability::{LocalPart, VerifiedCapability},
 };
 
 /// The daemon's state that all connections share.
@@ -270,7 +270,11 @@ impl<S: ObjectStore> IodCore<S> {
     ///
     /// # Errors
     /// [`Status::NoSpace`] when the rest of the disk is reserved.
-    pub(crate) fn charge_space(&self, cost: WriteCost, now: Duration) -> Result<WriteCharge<'_>, Failure> {
+    pub(crate) fn charge_space(
+        &self,
+        cost: WriteCost,
+        now: Duration,
+    ) -> Result<WriteCharge<'_>, Failure> {
         self.reservations.charge(cost, false, now, || self.free_space(), || false)
     }
 

@@ -10,14 +10,13 @@
 //! it directly. The daemon knows striping; it never sees file names or the views of users.
 #![forbid(unsafe_code)]
 
-mod connections;
 mod collective;
 mod connection;
+mod connections;
 mod counters;
 mod daemon;
 mod flush_all;
-mod slice_admission;
-mod verified_capability;
+mod frame_sink;
 mod iod_core;
 mod measurement_interval;
 mod ops;
@@ -26,15 +25,16 @@ pub mod registration;
 mod request_admission;
 mod requests;
 mod reservation;
-mod frame_sink;
+mod slice_admission;
+mod verified_capability;
 
-pub use collective::{MemorySource, ConnectionLost, JoinJob, PayloadSource, JoinStep};
+pub use collective::{ConnectionLost, JoinJob, JoinStep, MemorySource, PayloadSource};
 pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
 pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};
-pub use slice_admission::FENCED_RANGES_MAX;
+pub use frame_sink::{Answer, FrameSink, MemorySink, SinkError};
 pub use iod_core::IodCore;
-pub use ops::{ReadProgress, ReadJob, BlockingWork, WriteJob};
+pub use ops::{BlockingWork, ReadJob, ReadProgress, WriteJob};
 pub use payload::{Payload, Piece};
 pub use requests::StartedRequest;
-pub use frame_sink::{Answer, FrameSink, MemorySink, SinkError};
+pub use slice_admission::FENCED_RANGES_MAX;

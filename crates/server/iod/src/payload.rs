@@ -144,7 +144,9 @@ impl<'a> Payload<'a> {
     /// A disk error, or an object that was truncated since the read began: the zeros in its place
     /// were never in the file. `out` then ends in the middle.
     pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
-        self.pieces().try_for_each(|piece| if piece.read_into(out)? { Ok(()) } else { Err(truncated_while_read()) })
+        self.pieces().try_for_each(|piece| {
+            if piece.read_into(out)? { Ok(()) } else { Err(truncated_while_read()) }
+        })
     }
 }
 

@@ -9,7 +9,7 @@
 //!    └──────────────────────────── confirm immediately ─┘
 //! ```
 //!
-//! It is a state machine: time and replies in, messages and [`Orders`] out.
+//! It is a state machine: time and replies in, messages and [`HeartbeatActions`] out.
 //!
 //! Invariants:
 //! 1. A heartbeat reports a fence as applied only after [`Registration::confirm`] was called for it
@@ -110,7 +110,11 @@ impl Registration {
     }
 
     /// What to do at `now`. A message is counted as sent at `now`.
-    pub fn next(&mut self, now: Duration, vitals: impl FnOnce() -> HeartbeatInfo) -> RegistrationStep {
+    pub fn next(
+        &mut self,
+        now: Duration,
+        vitals: impl FnOnce() -> HeartbeatInfo,
+    ) -> RegistrationStep {
         if now < self.next_at {
             return RegistrationStep::Wait(self.next_at);
         }
@@ -236,7 +240,10 @@ mod tests {
     fn registers_first_then_sends_a_heartbeat_every_interval() {
         let mut registration = joined_at(at(0));
         assert_eq!(registration.next(at(1), vitals), RegistrationStep::Wait(at(HEARTBEAT_MS)));
-        assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), RegistrationStep::Heartbeat(_)));
+        assert!(matches!(
+            registration.next(at(HEARTBEAT_MS), vitals),
+            RegistrationStep::Heartbeat(_)
+        ));
         assert_eq!(registration.id(), IodId(4));
     }
 
@@ -250,7 +257,10 @@ mod tests {
             };
             assert_eq!((message.id, message.object_bytes_max), (IodId(0), ByteCount(1 << 44)));
             registration.failed();
-            assert!(matches!(registration.next(now, vitals), RegistrationStep::Wait(_)), "not in a busy loop");
+            assert!(
+                matches!(registration.next(now, vitals), RegistrationStep::Wait(_)),
+                "not in a busy loop"
+            );
         }
     }
 
@@ -258,7 +268,10 @@ mod tests {
     fn registers_again_with_its_id_after_a_lost_connection() {
         let mut registration = joined_at(at(0));
         registration.failed();
-        let RegistrationStep::Register(message) = registration.next(at(HEARTBEAT_MS), vitals) else { panic!() };
+        let RegistrationStep::Register(message) = registration.next(at(HEARTBEAT_MS), vitals)
+        else {
+            panic!()
+        };
         assert_eq!(message.id, IodId(4));
     }
 
@@ -270,7 +283,8 @@ mod tests {
         assert_eq!(orders.fenced, [SessionRange { first: SessionId(3), last: SessionId(3) }]);
         assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), RegistrationStep::Wait(_)));
         registration.confirm_fence(orders.fence);
-        let RegistrationStep::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals) else {
+        let RegistrationStep::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals)
+        else {
             panic!()
         };
         assert_eq!(message.fence_applied, 7);
@@ -288,14 +302,18 @@ mod tests {
             registration.next(at(1), vitals),
             RegistrationStep::Heartbeat(message) if message.fence_applied == 7
         ));
-        assert_eq!(registration.heartbeat_answered(answer(8, &[5])).serve_until, Some(at(1) + SERVE));
+        assert_eq!(
+            registration.heartbeat_answered(answer(8, &[5])).serve_until,
+            Some(at(1) + SERVE)
+        );
     }
 
     #[test]
     fn service_stops_at_a_time_after_the_last_answered_message() {
         let gate = SliceAdmission::not_serving(ConnectionTable::default());
-        let caller =
-            |session| ConnectionTable::default().add(ConnectionId::default(), Some(SessionId(session)));
+        let caller = |session| {
+            ConnectionTable::default().add(ConnectionId::default(), Some(SessionId(session)))
+        };
         let serves = |now| gate.begin_slice(&caller(1), MdsEpoch(1), now).is_ok();
         let mut registration = new();
         let _ = registration.next(at(500), vitals);

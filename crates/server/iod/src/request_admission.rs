@@ -10,7 +10,7 @@
 //!    server's own key (I4).
 //! 2. Each slice of a request is checked once, when it starts and before it touches an object. A
 //!    fence, a new epoch, or a lost metadata server therefore stops a request between two slices.
-//!    See [`Gate`] for what the check guarantees.
+//!    See [`SliceAdmission`] for what the check guarantees.
 //! 3. A slice that changes objects holds a guard ([`Pass`]), for which its fence waits. A slice
 //!    that only reads holds none.
 //!
@@ -32,9 +32,9 @@ use braid_wire::{
 };
 
 use crate::{
-    connections::{ConnectionEntry, ConnectionTable},
     connection::{ConnectionState, Peer},
-    slice_admission::{SliceAdmission, AdmissionGuard},
+    connections::{ConnectionEntry, ConnectionTable},
+    slice_admission::{AdmissionGuard, SliceAdmission},
     verified_capability::VerifiedCapability,
 };
 
@@ -140,7 +140,7 @@ impl RequestAdmission {
     /// Checks a slice that changes nothing, which no fence waits for.
     ///
     /// # Errors
-    /// As [`Gate::check`].
+    /// As [`SliceAdmission::check`].
     pub(crate) fn check(
         &self,
         capability: &VerifiedCapability,
@@ -154,7 +154,7 @@ impl RequestAdmission {
     /// wait.
     ///
     /// # Errors
-    /// As [`Gate::pass`].
+    /// As [`SliceAdmission::pass`].
     pub(crate) fn begin_slice(
         &self,
         capability: &VerifiedCapability,
@@ -167,14 +167,16 @@ impl RequestAdmission {
     /// The same for one slice of several callers, each with its capability.
     ///
     /// # Errors
-    /// As [`Gate::pass_together`].
+    /// As [`SliceAdmission::begin_shared_slice`].
     pub(crate) fn begin_shared_slice(
         &self,
         of: &[(Arc<VerifiedCapability>, Arc<ConnectionEntry>)],
         now: Duration,
     ) -> Result<AdmissionGuard<'_>, Failure> {
-        self.gate
-            .begin_shared_slice(of.iter().map(|(capability, caller)| (caller, capability.epoch)), now)
+        self.gate.begin_shared_slice(
+            of.iter().map(|(capability, caller)| (caller, capability.epoch)),
+            now,
+        )
     }
 
     /// Checks a request that carries no capability.
@@ -240,7 +242,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{StartedRequest, MemorySink, IodCore, ReadProgress};
+    use crate::{IodCore, MemorySink, ReadProgress, StartedRequest};
 
     const NOW: Duration = Duration::from_secs(100);
     const SESSION: SessionId = SessionId(5);
@@ -300,7 +302,8 @@ mod tests {
         for fenced in [false, true] {
             let core = serving();
             let mut connection = connection(&core);
-            let StartedRequest::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0)
+            let StartedRequest::Read(mut job) =
+                core.begin(&mut connection, NOW, Read::OP, &read(), 0)
             else {
                 panic!("a job")
             };
@@ -317,7 +320,8 @@ mod tests {
     fn a_read_is_refused_when_service_ends_between_its_request_and_its_slice() {
         let core = serving();
         let mut connection = connection(&core);
-        let StartedRequest::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0) else {
+        let StartedRequest::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0)
+        else {
             panic!("a job")
         };
         let mut out = MemorySink::default();

@@ -30,10 +30,10 @@ use braid_wire::{
 use crate::{
     collective::{self, JoinJob},
     connection::{ConnectionState, PeerRights},
-    iod_core::IodCore,
-    ops::{self, ReadProgress, ReadJob, BlockingWork, WriteJob},
-    payload::Payload,
     frame_sink::{Answer, FrameSink, SinkError},
+    iod_core::IodCore,
+    ops::{self, BlockingWork, ReadJob, ReadProgress, WriteJob},
+    payload::Payload,
 };
 
 /// What a request has become.
@@ -62,7 +62,8 @@ impl<S: ObjectStore> IodCore<S> {
         payload_bytes: u32,
     ) -> StartedRequest<S> {
         let begun = begin(self, connection, now, op, body, payload_bytes);
-        let begun = begun.unwrap_or_else(|failure| StartedRequest::Answer(Answer::failure(&failure)));
+        let begun =
+            begun.unwrap_or_else(|failure| StartedRequest::Answer(Answer::failure(&failure)));
         if let StartedRequest::Answer(answer) = &begun {
             self.counters().answered(answer.status);
         }
@@ -89,7 +90,9 @@ impl<S: ObjectStore> IodCore<S> {
                 while job.step(self, now, out)? == ReadProgress::Again {}
                 return Ok(());
             }
-            StartedRequest::Join(mut job) => return job.run_without_waiting(self, now, payload, out),
+            StartedRequest::Join(mut job) => {
+                return job.run_without_waiting(self, now, payload, out);
+            }
             StartedRequest::Answer(answer) => answer,
             StartedRequest::Work(work) => work.run(self, now),
             StartedRequest::Write(mut job) => {
@@ -147,12 +150,15 @@ fn dispatch<S: ObjectStore>(
     payload_bytes: u32,
 ) -> Result<StartedRequest<S>, Failure> {
     match request {
-        IodRequest::Read(read) => ops::read::begin(core, connection, &read).map(StartedRequest::Read),
+        IodRequest::Read(read) => {
+            ops::read::begin(core, connection, &read).map(StartedRequest::Read)
+        }
         IodRequest::Write(write) => {
             ops::write::begin(core, connection, &write, payload_bytes).map(StartedRequest::Write)
         }
         IodRequest::WriteWithReservation(write) => {
-            ops::reservation::write(core, connection, now, &write, payload_bytes).map(StartedRequest::Write)
+            ops::reservation::write(core, connection, now, &write, payload_bytes)
+                .map(StartedRequest::Write)
         }
         IodRequest::BeginCollective(collect) => {
             answer(collective::create(core, connection, now, &collect))
@@ -161,9 +167,12 @@ fn dispatch<S: ObjectStore>(
             collective::join_read(core, connection, now, &join).map(StartedRequest::Join)
         }
         IodRequest::JoinWrite(join) => {
-            collective::join_write(core, connection, now, &join, payload_bytes).map(StartedRequest::Join)
+            collective::join_write(core, connection, now, &join, payload_bytes)
+                .map(StartedRequest::Join)
         }
-        IodRequest::ReturnReservation(back) => answer(ops::reservation::release(core, connection, now, &back)),
+        IodRequest::ReturnReservation(back) => {
+            answer(ops::reservation::release(core, connection, now, &back))
+        }
         IodRequest::Flush(flush) => {
             ops::flush::begin(core, connection, now, &flush).map(StartedRequest::Work)
         }
@@ -181,13 +190,17 @@ fn dispatch<S: ObjectStore>(
             answer(Ok(()))
         }
         IodRequest::Seek(seek) => answer(ops::seek::seek(core, connection, now, &seek)),
-        IodRequest::Truncate(truncate) => ops::truncate::begin(core, truncate).map(StartedRequest::Work),
+        IodRequest::Truncate(truncate) => {
+            ops::truncate::begin(core, truncate).map(StartedRequest::Work)
+        }
         IodRequest::Punch(punch) => ops::punch::begin(core, punch).map(StartedRequest::Work),
         IodRequest::Delete(delete) => Ok(StartedRequest::Work(ops::delete::begin(delete))),
         IodRequest::CollectSizes(collect) if collect.flush => {
             Ok(StartedRequest::Work(ops::collect_sizes::begin(collect)))
         }
-        IodRequest::CollectSizes(collect) => answer(ops::collect_sizes::collect_sizes(core, &collect)),
+        IodRequest::CollectSizes(collect) => {
+            answer(ops::collect_sizes::collect_sizes(core, &collect))
+        }
         IodRequest::Abandon(gone) => answer(ops::abandon::abandon(core, connection, &gone)),
         IodRequest::Fence(fence) => answer(ops::fence::fence(core, &fence)),
         IodRequest::ListObjects(list) => ops::list::begin(list).map(StartedRequest::Work),

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. When [`Gate::fence`] returns, no slice of a fenced session runs and none will start (I4).
-//! 2. No slice of a client starts at or after the moment that [`Gate::serve_until`] last set. That
+//! 1. When [`SliceAdmission::fence`] returns, no slice of a fenced session runs and none will start (I4).
+//! 2. No slice of a client starts at or after the moment that [`SliceAdmission::serve_until`] last set. That
 //!    moment counts from when the answered heartbeat was *sent*, so that the daemon stops before
 //!    the metadata server relies on it.
 //! 3. The lowest accepted epoch never falls.
-//! 4. When [`Gate::abandon`] returns, no slice of those connections runs and none will start. What
+//! 4. When [`SliceAdmission::abandon`] returns, no slice of those connections runs and none will start. What
 //!    a client retries over another connection is therefore not overwritten by its first attempt. A
 //!    slice reads only its own connection's mark, which costs neither a lock nor a search.
 //! 5. A slice that blocks on the disk holds no lock. It delays its own fence and nothing else: no
@@ -98,7 +98,7 @@ impl Drop for AdmissionGuard<'_> {
 }
 
 impl SliceAdmission {
-    /// Admits no client before the first [`Gate::serve_until`]. It need not remember the fences of
+    /// Admits no client before the first [`SliceAdmission::serve_until`]. It need not remember the fences of
     /// an earlier process: the reply to a registration brings all of them before service begins.
     /// Fences wait for slices of `callers` only.
     pub(crate) fn not_serving(callers: ConnectionTable) -> Self {
@@ -131,7 +131,7 @@ impl SliceAdmission {
     /// Admits one slice that belongs to all these callers.
     ///
     /// # Errors
-    /// As [`Gate::pass`], of the first caller that is refused.
+    /// As [`SliceAdmission::pass`], of the first caller that is refused.
     pub(crate) fn begin_shared_slice<'c>(
         &self,
         callers: impl Iterator<Item = (&'c Arc<ConnectionEntry>, MdsEpoch)> + Clone,
@@ -149,7 +149,7 @@ impl SliceAdmission {
     /// Checks a slice that changes nothing, so that no fence need wait for it.
     ///
     /// # Errors
-    /// As [`Gate::pass`].
+    /// As [`SliceAdmission::pass`].
     pub(crate) fn check(
         &self,
         caller: &ConnectionEntry,
@@ -177,7 +177,7 @@ impl SliceAdmission {
         self.fence_ranges(sessions.iter().map(|session| (*session, *session)), epoch_min);
     }
 
-    /// As [`Gate::fence`], for ranges of sessions, each given by its first and last.
+    /// As [`SliceAdmission::fence`], for ranges of sessions, each given by its first and last.
     pub fn fence_ranges(
         &self,
         ranges: impl Iterator<Item = (SessionId, SessionId)>,
@@ -187,7 +187,7 @@ impl SliceAdmission {
         self.wait_until(|draining| draining.is_empty());
     }
 
-    /// As [`Gate::fence_ranges`], without waiting. Returns whether no slice of a refused session
+    /// As [`SliceAdmission::fence_ranges`], without waiting. Returns whether no slice of a refused session
     /// runs any more. If one still runs, call again to learn whether it has ended.
     pub fn try_fence_ranges(
         &self,
@@ -253,8 +253,12 @@ impl SliceAdmission {
     /// Checks a request that carries no capability: its caller is not fenced and not abandoned.
     ///
     /// # Errors
-    /// As [`Gate::pass`].
-    pub fn check_without_capability(&self, caller: &ConnectionEntry, now: Duration) -> Result<(), Failure> {
+    /// As [`SliceAdmission::pass`].
+    pub fn check_without_capability(
+        &self,
+        caller: &ConnectionEntry,
+        now: Duration,
+    ) -> Result<(), Failure> {
         if caller.is_abandoned() {
             return Err(abandoned());
         }
@@ -349,7 +353,9 @@ mod tests {
     }
 
     fn refusal(gate: &SliceAdmission, session: u64, epoch: u64, now: Duration) -> Option<Status> {
-        gate.begin_slice(&caller(Some(session)), MdsEpoch(epoch), now).err().map(|failure| failure.status)
+        gate.begin_slice(&caller(Some(session)), MdsEpoch(epoch), now)
+            .err()
+            .map(|failure| failure.status)
     }
 
     #[test]
@@ -410,8 +416,9 @@ mod tests {
     fn a_call_without_a_capability_is_refused_to_fenced_and_abandoned_callers() {
         let gate = open();
         gate.fence(&[SessionId(7)], MdsEpoch(1));
-        let refused =
-            |caller: &ConnectionEntry, now| gate.check_without_capability(caller, now).err().map(|failure| failure.status);
+        let refused = |caller: &ConnectionEntry, now| {
+            gate.check_without_capability(caller, now).err().map(|failure| failure.status)
+        };
         assert_eq!(refused(&caller(Some(7)), NOW), Some(Status::Fenced));
         assert_eq!(refused(&caller(Some(8)), NOW), None);
         assert_eq!(

@@ -20,7 +20,7 @@ use braid_wire::{
             Close, Create, CreateReply, Envelope, Heartbeat, KeyAdd, KeyRights, MakeDirectory,
             OpenSession, RegisterIod,
         },
-        types::{PathRef, LayoutHint, Space},
+        types::{LayoutHint, PathRef, Space},
     },
 };
 
@@ -49,7 +49,8 @@ impl Line {
     }
 
     fn call<M: Call>(&self, slot: u32, sequence: u64, message: &M) -> M::Reply {
-        let mut body = Envelope { slot, sequence, identity: 0, size_reports: Vec::new() }.to_bytes();
+        let mut body =
+            Envelope { slot, sequence, identity: 0, size_reports: Vec::new() }.to_bytes();
         message.encode(&mut body);
         let answer =
             block_on(self.0.call(&self.1, M::OP, &body, self.0.now() + BOUND)).expect("answered");
@@ -140,8 +141,10 @@ fn main() {
                     }
                     let line = line.as_ref().unwrap_or(first);
                     for n in 0..each {
-                        let at =
-                            PathRef { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
+                        let at = PathRef {
+                            dir: directory_file,
+                            path: format!("f{worker}-{n}").into_bytes(),
+                        };
                         let (rights, wish) = (open.then_some(Rights::WRITE), LayoutHint::none());
                         let lease = LeaseMode::None;
                         let create = Create {

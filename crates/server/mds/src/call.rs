@@ -16,7 +16,7 @@ use braid_wire::{Wire, encode_success, message::mds::Envelope};
 
 use crate::{
     connection::Connection,
-    lease::{LeaseWait, ClaimGuard},
+    lease::{ClaimGuard, LeaseWait},
 };
 
 /// A call that was admitted.

@@ -434,9 +434,9 @@ impl Cluster {
     /// that it has stopped serving by itself.
     pub fn fence_holds(&self, id: IodId, fence: u64, now: Duration) -> bool {
         let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);
-        self.iods
-            .get(&id)
-            .is_none_or(|iod| iod.fence_applied >= fence || now.saturating_sub(iod.last_heard) > limit)
+        self.iods.get(&id).is_none_or(|iod| {
+            iod.fence_applied >= fence || now.saturating_sub(iod.last_heard) > limit
+        })
     }
 
     fn bump_epoch(&mut self) {

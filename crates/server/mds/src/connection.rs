@@ -38,7 +38,7 @@ pub struct Connection {
     pub(crate) root: FileIndex,
     own_identity: Arc<Identity>,
     vouches: bool,
-    /// Shared with [`Standing`].
+    /// Shared with [`RegisteredConnection`].
     revoked: Arc<AtomicBool>,
     session: OnceLock<Arc<SessionActivity>>,
     state: Mutex<ConnectionState>,
@@ -113,8 +113,12 @@ impl Connection {
         let (owner, user) = match &peer.credential {
             Credential::Client(key) => (Owner { key: *key, user: None }, None),
             Credential::Ticket(t) => {
-                let user =
-                    Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone(), permissions_checked: false };
+                let user = Identity {
+                    uid: t.uid,
+                    gid: t.gid,
+                    groups: t.groups.clone(),
+                    permissions_checked: false,
+                };
                 (Owner { key: t.key, user: Some(t.uid) }, Some(user))
             }
             _ => (Owner { key: KeyId(0), user: None }, None),

@@ -11,7 +11,7 @@ use braid_wire::{
     message::{
         FileKind,
         lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
-        types::{Attributes, Identity, LayoutHint, Placement, DistributionHint},
+        types::{Attributes, DistributionHint, Identity, LayoutHint, Placement},
     },
 };
 

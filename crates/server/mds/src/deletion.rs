@@ -2,7 +2,7 @@
 //! asked once a batch.
 //!
 //! ```text
-//!   queued ─> log synced ─> deleted: the space is free ─SETTLE_MS─> deleted durably ─> dequeued
+//!   queued ─> log synced ─> deleted: the space is free ─RECORD_SIZE_MS─> deleted durably ─> dequeued
 //!     ^                         | a daemon is down                      | a daemon is or was down
 //!     `─────── next pass ───────┴───────────────────────────────────────┘
 //! ```
@@ -99,8 +99,8 @@ impl UncertainDeletions {
 
     /// Takes those that the daemons are to be asked for now.
     fn next(&mut self, now: Duration) -> Vec<Deletion> {
-        let due =
-            now.saturating_sub(self.since) >= Duration::from_millis(RECORD_SIZE_MS) || self.is_full();
+        let due = now.saturating_sub(self.since) >= Duration::from_millis(RECORD_SIZE_MS)
+            || self.is_full();
         if !due || !self.asked.is_empty() {
             return Vec::new();
         }
@@ -146,10 +146,11 @@ impl MdsCore {
     /// The next batch of the queue after `after`, and the last file that was looked at.
     fn next_deletions(&self, mut after: Option<FileIndex>) -> Option<(Vec<Deletion>, FileIndex)> {
         loop {
-            let page = self.namespace.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
-                report("reading the deletion queue", &failure);
-                Vec::new()
-            });
+            let page =
+                self.namespace.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
+                    report("reading the deletion queue", &failure);
+                    Vec::new()
+                });
             let last = page.last()?.file;
             let MdsState { deletions: deleter, sizes, .. } = &mut *self.state();
             if deleter.uncertain.is_full() {

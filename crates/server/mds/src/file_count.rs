@@ -39,10 +39,12 @@ impl MdsCore {
             }
             (census.shard, census.after)
         };
-        let page = self.namespace.files(ShardId(shard), after, INODES_PER_TICK).unwrap_or_else(|failure| {
-            report("counting files", &failure);
-            Vec::new()
-        });
+        let page = self.namespace.files(ShardId(shard), after, INODES_PER_TICK).unwrap_or_else(
+            |failure| {
+                report("counting files", &failure);
+                Vec::new()
+            },
+        );
         let census = &mut self.state().file_count;
         census.counted += page.len() as u64;
         census.after = page.last().map(|(file, _)| *file);
@@ -50,7 +52,11 @@ impl MdsCore {
             census.shard += 1;
         }
         if census.shard >= self.namespace.shards() {
-            *census = FileCount { files: census.counted, next: now + RECOUNT_INTERVAL, ..FileCount::default() };
+            *census = FileCount {
+                files: census.counted,
+                next: now + RECOUNT_INTERVAL,
+                ..FileCount::default()
+            };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Queries of several I/O daemons: sends all of them, and continues when each daemon has answered
 //! or was waited for long enough.
 //!
-//! Invariant: each query of [`MdsCore::ask_within`] is in [`Asked`] until it is answered or given
+//! Invariant: each query of [`MdsCore::query_iods_within`] is in [`Asked`] until it is answered or given
 //! up. Whoever removes it from there calls its continuation, so that happens once.
 
 use std::{
@@ -56,7 +56,7 @@ impl MdsCore {
         self.query_each(calls, None, done);
     }
 
-    /// As [`MdsCore::ask_all`], for queries that may be carried out after they were given up. A
+    /// As [`MdsCore::query_iods`], for queries that may be carried out after they were given up. A
     /// daemon that goes down in the meantime is not waited for, nor any daemon for longer than
     /// `patience`, whatever its link does (I8).
     pub(crate) fn query_iods_within<M>(
@@ -84,8 +84,11 @@ impl MdsCore {
             return done(self, Vec::new());
         }
         let replies = calls.iter().map(|(iod, _)| (*iod, None)).collect();
-        let gather =
-            Arc::new(Mutex::new(QueryGroup { left: calls.len(), replies, done: Some(Box::new(done)) }));
+        let gather = Arc::new(Mutex::new(QueryGroup {
+            left: calls.len(),
+            replies,
+            done: Some(Box::new(done)),
+        }));
         for (at, (iod, message)) in calls.into_iter().enumerate() {
             let (me, gather) = (self.clone(), gather.clone());
             if let Some(down) = self.unreachable_reason(iod) {
@@ -139,9 +142,12 @@ impl MdsCore {
     pub(crate) fn expire_queries(self: &Arc<Self>, now: Duration) {
         let asked: Vec<IodId> =
             self.queries().waiting.values().map(|question| question.iod).collect();
-        let down: HashMap<IodId, Failure> =
-            asked.into_iter().filter_map(|iod| Some((iod, self.unreachable_reason(iod)?))).collect();
-        let late = |question: &mut IodQuery| now.saturating_sub(question.asked_at) > question.patience;
+        let down: HashMap<IodId, Failure> = asked
+            .into_iter()
+            .filter_map(|iod| Some((iod, self.unreachable_reason(iod)?)))
+            .collect();
+        let late =
+            |question: &mut IodQuery| now.saturating_sub(question.asked_at) > question.patience;
         let is_given_up =
             |_: &u64, question: &mut IodQuery| down.contains_key(&question.iod) || late(question);
         let given_up: Vec<IodQuery> =

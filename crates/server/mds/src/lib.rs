@@ -8,7 +8,6 @@
 
 mod authorize;
 mod call;
-mod file_count;
 pub mod cluster;
 mod connection;
 mod convert;
@@ -16,14 +15,16 @@ mod core;
 mod daemon;
 mod deletion;
 mod environment;
+mod file_count;
 mod iod_queries;
-mod log_sync;
 mod lease;
 mod lock;
+mod log_sync;
 mod metrics;
 mod objects;
 mod ops;
 mod path_ref;
+mod periodic;
 pub mod placement;
 mod service;
 pub mod session;
@@ -31,11 +32,10 @@ mod size;
 mod start;
 #[cfg(test)]
 mod tests;
-mod periodic;
 
 pub use connection::Connection;
 pub use core::MdsCore;
 pub use daemon::{Mds, MdsConfig, StartError};
 pub use environment::{Clock, Environment, IodLink, LinkDone, Spawner};
-pub use start::CoreConfig;
 pub use periodic::TICK_MS;
+pub use start::CoreConfig;

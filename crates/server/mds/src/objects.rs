@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use braid_layout::Layout;
-use braid_meta::{ObjectSummary, Inode, Parts};
+use braid_meta::{Inode, ObjectSummary, Parts};
 use braid_types::{
     Failure, FileIndex, IodId, ObjectId, PartIndex, Status, Timestamp, WriteVerifier,
 };
@@ -124,7 +124,8 @@ pub(crate) fn file_state(
     if lost {
         size = size.max(inode.size);
     }
-    let fetch = ObjectSummary { generation: inode.size_generation, size, parts: there, mtime, change };
+    let fetch =
+        ObjectSummary { generation: inode.size_generation, size, parts: there, mtime, change };
     Ok(CollectedSize { fetch, allocated_bytes: bytes_used, verifiers, empty, is_part_lost: lost })
 }
 

@@ -31,7 +31,12 @@ impl MdsCore {
     }
 
     /// The directory and name of a path reference, whether the name exists or not.
-    pub(crate) fn slot_at(&self, call: &Call, at: &PathRef, follow: bool) -> Result<NameSlot, Failure> {
+    pub(crate) fn slot_at(
+        &self,
+        call: &Call,
+        at: &PathRef,
+        follow: bool,
+    ) -> Result<NameSlot, Failure> {
         let (from, path) = split_path(call, at)?;
         self.check_start(call, from)?;
         let slot = self.namespace.resolve_slot(&call.who, from, path, follow)?;
@@ -64,7 +69,10 @@ impl MdsCore {
     /// directory above it, as with a path, or have it open. For a mount that vouches for its users,
     /// the kernel has checked that.
     fn check_reach(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
-        if !must_search_directories(call) || self.is_searchable(call, inode) || self.is_open_or_reached(call, inode) {
+        if !must_search_directories(call)
+            || self.is_searchable(call, inode)
+            || self.is_open_or_reached(call, inode)
+        {
             return Ok(());
         }
         Err(Failure::new(
@@ -107,7 +115,10 @@ impl MdsCore {
         inode: &Inode,
         so: impl Fn(&OpenFile) -> bool,
     ) -> bool {
-        self.namespace.opens_of(inode.file).iter().any(|open| open.session == call.caller_session() && so(open))
+        self.namespace
+            .opens_of(inode.file)
+            .iter()
+            .any(|open| open.session == call.caller_session() && so(open))
     }
 
     /// Checks that the file is below the subtree of the key, however a path or an index led to it.

@@ -54,7 +54,9 @@ impl MdsCore {
     /// Reserves file indexes before they are needed, on a thread where waiting for the disk delays
     /// no call.
     fn reserve_indexes(self: &Arc<Self>) {
-        if !self.namespace.is_low_on_indexes() || self.reserving_indexes.swap(true, Ordering::AcqRel) {
+        if !self.namespace.is_low_on_indexes()
+            || self.reserving_indexes.swap(true, Ordering::AcqRel)
+        {
             return;
         }
         let me = self.clone();

@@ -14,7 +14,7 @@ use braid_types::{
     Failure, FileOffset, IodId, LayoutVersion, ObjectGeneration, Status,
     limits::{PARTS_MAX, STRIPE_BYTES_DEFAULT, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN},
 };
-use braid_wire::message::types::{IodState, LayoutHint, Placement, DistributionHint};
+use braid_wire::message::types::{DistributionHint, IodState, LayoutHint, Placement};
 
 /// Parts of a new file when no number is asked for. With more parts one client gains nothing, and
 /// each `stat` of a file that is being written asks every daemon of the layout.
@@ -333,7 +333,9 @@ pub fn check_default(wish: &LayoutHint) -> Result<(), Failure> {
             nearly_full: false,
         })
         .collect();
-    PlacementInput { wish, inherited: &LayoutHint::none(), iods: &iods, round_robin: 0, uid: 0 }.layout().map(drop)
+    PlacementInput { wish, inherited: &LayoutHint::none(), iods: &iods, round_robin: 0, uid: 0 }
+        .layout()
+        .map(drop)
 }
 
 fn invalid(detail: String) -> Failure {

@@ -12,14 +12,14 @@ use braid_wire::Secret;
 
 use crate::{
     authorize::KeyTable,
-    file_count::FileCount,
     cluster::Cluster,
     core::{MdsCore, MdsState},
     deletion::DeletionQueue,
     environment::Environment,
-    log_sync::LogSync,
+    file_count::FileCount,
     lease::Leases,
     lock::LockTable,
+    log_sync::LogSync,
     session::{Owner, SessionTable},
     size::SizeTable,
 };

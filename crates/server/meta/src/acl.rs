@@ -215,7 +215,9 @@ pub(crate) fn check_kind(inode: &Inode, which: AclKind, removes: bool) -> Result
     match which {
         // Linux: a symbolic link has no list, and only a directory has a default list.
         _ if inode.kind == crate::record::FileKind::Symlink => Err(Status::Unsupported.into()),
-        AclKind::Default if !inode.is_directory() && !removes => Err(Status::PermissionDenied.into()),
+        AclKind::Default if !inode.is_directory() && !removes => {
+            Err(Status::PermissionDenied.into())
+        }
         _ => Ok(()),
     }
 }

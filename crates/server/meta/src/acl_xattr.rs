@@ -91,7 +91,11 @@ fn read(entries: &[u8]) -> Option<AclList> {
     sort(&mut list.users)?;
     sort(&mut list.groups)?;
     let unmasked = list.mask.is_none() && !(list.users.is_empty() && list.groups.is_empty());
-    if unmasked { None } else { Some(AclList { user: user?, group: group?, other: other?, ..list }) }
+    if unmasked {
+        None
+    } else {
+        Some(AclList { user: user?, group: group?, other: other?, ..list })
+    }
 }
 
 fn once(slot: &mut Option<u8>, bits: u8) -> Option<()> {

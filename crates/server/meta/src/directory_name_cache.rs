@@ -51,7 +51,13 @@ impl DirectoryNameCache {
     }
 
     /// For a reader: the name leads to the directory `target`.
-    pub(crate) fn add(&self, directory: FileIndex, name: &[u8], target: FileIndex, missed: MissToken) {
+    pub(crate) fn add(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+        target: FileIndex,
+        missed: MissToken,
+    ) {
         let mut slice = self.slice(directory);
         if slice.removals != missed.0 {
             return;

@@ -130,8 +130,10 @@ pub(crate) fn permit_sticky(
     directory: &Inode,
     target: &Inode,
 ) -> Result<(), Failure> {
-    let free =
-        directory.mode & 0o1000 == 0 || who.bypasses_permissions() || who.owns(directory) || who.owns(target);
+    let free = directory.mode & 0o1000 == 0
+        || who.bypasses_permissions()
+        || who.owns(directory)
+        || who.owns(target);
     // POSIX unlink(): EPERM or EACCES; Linux returns EPERM.
     if free { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }

@@ -31,13 +31,13 @@ mod acl_xattr;
 mod cache;
 mod change_counter;
 mod codec;
+mod directory_name_cache;
 #[doc(hidden)]
 pub mod fuzzing;
 mod identity;
 mod key;
 mod layout_table;
 pub mod lease;
-mod directory_name_cache;
 mod namespace;
 mod opens;
 mod ops;
@@ -55,16 +55,17 @@ pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    CAPABILITY_XATTR, AttributeChanges, CreateArgs, Created, DirectoryPage, ObjectSummary, ListedEntry, NameSlot,
-    NodeArgs, OpenArgs, QuotaState, RenameMode, SetTime, QuotaWalkPage, UsageDifference, XattrMode,
+    AttributeChanges, CAPABILITY_XATTR, CreateArgs, Created, DirectoryPage, ListedEntry, NameSlot,
+    NodeArgs, ObjectSummary, OpenArgs, QuotaState, QuotaWalkPage, RenameMode, SetTime,
+    UsageDifference, XattrMode,
 };
-pub use quota::{GROWTH_GRANT_MAX, GROWTH_GRANT_FIRST};
+pub use quota::{GROWTH_GRANT_FIRST, GROWTH_GRANT_MAX};
 pub use record::{
-    QuotaLimit, ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry,
-    FileKind, Inode, Intent, IntentKind, IodRecord, IodState, KeyRights, Parts, Placement,
-    Principal, PrincipalKind, Quota, QuotaOwner, RecordError, SessionRecord, Usage,
+    ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry, FileKind,
+    Inode, Intent, IntentKind, IodRecord, IodState, KeyRights, Parts, Placement, Principal,
+    PrincipalKind, Quota, QuotaLimit, QuotaOwner, RecordError, SessionRecord, Usage,
 };
 pub use store::{
-    Batch, Change, TornTail, DumpSummary, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore,
-    MetaStore, Sequence, StoreError, SalvagedRecords, Snapshot, Visit, dump,
+    Batch, Change, DumpSummary, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore,
+    MetaStore, SalvagedRecords, Sequence, Snapshot, StoreError, TornTail, Visit, dump,
 };

@@ -16,17 +16,17 @@ use braid_types::{
 
 use crate::cache::InodeCache;
 use crate::change_counter::ChangeCounter;
+use crate::directory_name_cache::DirectoryNameCache;
 use crate::identity::{Call, Replay};
 use crate::key::{self, Kind};
 use crate::layout_table::LayoutTable;
-use crate::directory_name_cache::DirectoryNameCache;
 use crate::opens::{OpenFile, OpenTable};
-use crate::quota::{self, UsageTable, Recount};
+use crate::quota::{self, Recount, UsageTable};
 use crate::record::{
     ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, RecordError, ReplayRecord,
     decode_modes,
 };
-use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot};
+use crate::store::{Batch, Fence, MetaStore, Sequence, Snapshot, StoreError};
 use crate::tx::{Op, Tx, encode_counter};
 
 /// Limits and settings of the namespace.
@@ -57,7 +57,7 @@ pub struct Namespace {
     pub(crate) shards: u16,
     /// Whether any owner has a quota. If not, opens pass without the writer's lock.
     pub(crate) has_quotas: AtomicBool,
-    /// As [`Opens::denying`]. If it is 0, calls pass without the writer's lock.
+    /// As [`OpenTable::denying`]. If it is 0, calls pass without the writer's lock.
     pub(crate) denying: AtomicUsize,
     /// Files whose objects wait for deletion.
     pub(crate) deletions: AtomicU64,

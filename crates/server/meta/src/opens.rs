@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use braid_types::{FileIndex, IdHashBuilder, SessionId, Status};
 
-use crate::lease::modes::{self, ModeCounts, Deny, OpenMode};
+use crate::lease::modes::{self, Deny, ModeCounts, OpenMode};
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -46,7 +46,14 @@ pub struct OpenFile {
 impl OpenFile {
     /// No opens.
     pub fn none(file: FileIndex, session: SessionId) -> Self {
-        Self { file, session, readers: 0, writers: 0, write_only: 0, denying: ModeCounts::default() }
+        Self {
+            file,
+            session,
+            readers: 0,
+            writers: 0,
+            write_only: 0,
+            denying: ModeCounts::default(),
+        }
     }
 
     /// Adds one open.

@@ -133,7 +133,12 @@ pub fn salvage(
     std::fs::rename(&building, directory.join(BUILT)).map_err(fail("name the salvaged store"))?;
     engine::sync_directory(directory)?;
     let kept = install(directory)?;
-    Ok(SalvageOutcome::Done(Box::new(Salvaged { damage, salvaged: taken, repaired, damaged_directory: kept })))
+    Ok(SalvageOutcome::Done(Box::new(Salvaged {
+        damage,
+        salvaged: taken,
+        repaired,
+        damaged_directory: kept,
+    })))
 }
 
 /// Builds a complete store in `building` from what is readable in `directory`.

@@ -23,7 +23,7 @@ use crate::key;
 use crate::lease::modes::{self, IgnoredOpens, OpenMode};
 use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
 use crate::opens::OpenFile;
-use crate::quota::{UsageDelta, GrantChange, add_usage_deltas};
+use crate::quota::{GrantChange, UsageDelta, add_usage_deltas};
 use crate::record::{
     self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, ReplayRecord, Usage,
     decode_entry, write_cookie, write_entry,
@@ -73,7 +73,7 @@ impl Op {
     /// records what has happened at the daemons or at clients.
     pub(crate) fn may_use_reserve(self) -> bool {
         use Op::{
-            BeginIntent, Close, Cluster, RecordSize, FinishIntent, Mend, Reap, RemoveXattr, Rmdir,
+            BeginIntent, Close, Cluster, FinishIntent, Mend, Reap, RecordSize, RemoveXattr, Rmdir,
             Sessions, Unlink,
         };
         matches!(
@@ -492,7 +492,8 @@ impl Tx<'_> {
         let mut shards: Vec<(ShardId, Vec<UsageDelta>)> = Vec::new();
         let mut all = Vec::new();
         for (file, new) in &self.dirty {
-            let old = if self.new_files.contains(file) { None } else { self.ns.find_inode(*file)? };
+            let old =
+                if self.new_files.contains(file) { None } else { self.ns.find_inode(*file)? };
             let mut deltas = Vec::new();
             add_usage_deltas(&mut deltas, old.as_ref(), new.as_ref());
             if !deltas.is_empty() {
@@ -552,10 +553,14 @@ impl Tx<'_> {
             }
             if let Some(inode) = new {
                 let of_inode = |mark: &&GrantChange| {
-                    let (GrantChange::SizeChangeBegun { file, .. } | GrantChange::SizeChangeDone { file, .. }) = mark;
+                    let (GrantChange::SizeChangeBegun { file, .. }
+                    | GrantChange::SizeChangeDone { file, .. }) = mark;
                     *file == inode.file
                 };
-                self.grant_changes.iter().filter(of_inode).for_each(|mark| ledger.apply_grant_change(inode, *mark));
+                self.grant_changes
+                    .iter()
+                    .filter(of_inode)
+                    .for_each(|mark| ledger.apply_grant_change(inode, *mark));
             }
             ledger.update_file(*file, new.as_deref());
         }

@@ -181,7 +181,8 @@ mod tests {
     #[test]
     fn the_slowest_network_binds_a_stripe_and_is_named() {
         let both = [IodId(1), IodId(2)];
-        let bound = find_bottleneck(174.0, &limits().network(TransferDirection::Send, &both)).unwrap();
+        let bound =
+            find_bottleneck(174.0, &limits().network(TransferDirection::Send, &both)).unwrap();
         assert_eq!(
             (bound.limit.as_str(), bound.ceiling, bound.percent),
             ("Send of 2", 200.0, 87.0)
@@ -191,9 +192,12 @@ mod tests {
     #[test]
     fn all_at_once_binds_where_it_is_less_than_all_by_themselves() {
         let limits = sending([100.0, 90.0], 150.0);
-        let bound = find_bottleneck(150.0, &limits.network(TransferDirection::Send, &[IodId(1), IodId(2)])).unwrap();
+        let bound =
+            find_bottleneck(150.0, &limits.network(TransferDirection::Send, &[IodId(1), IodId(2)]))
+                .unwrap();
         assert_eq!((bound.limit.as_str(), bound.percent), ("SendAll", 100.0));
-        let alone = find_bottleneck(50.0, &limits.network(TransferDirection::Send, &[IodId(1)])).unwrap();
+        let alone =
+            find_bottleneck(50.0, &limits.network(TransferDirection::Send, &[IodId(1)])).unwrap();
         assert_eq!(alone.limit, "Send of 1", "it says nothing about one of them");
     }
 
@@ -201,7 +205,9 @@ mod tests {
     fn what_one_daemon_gets_alone_the_line_carries_for_all() {
         // Incast: a link of 117 on which all daemons together reach 20.
         let limits = sending([110.0, 117.0], 20.0);
-        let bound = find_bottleneck(117.0, &limits.network(TransferDirection::Send, &[IodId(1), IodId(2)])).unwrap();
+        let bound =
+            find_bottleneck(117.0, &limits.network(TransferDirection::Send, &[IodId(1), IodId(2)]))
+                .unwrap();
         let says = "Send of 2, which alone was faster than all together";
         assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), (says, 117.0, 100.0));
     }
@@ -246,7 +252,9 @@ mod tests {
         let mut limits = limits();
         limits.iods.push(Iod { id: IodId(3), device: 8, ..limits.iods[0].clone() });
         limits.all.push(limit(LimitKind::DiskWrite, Some(3), 60.0));
-        let bound = find_bottleneck(45.0, &limits.disks(LimitKind::DiskWrite, &[1, 2, 3].map(IodId))).unwrap();
+        let bound =
+            find_bottleneck(45.0, &limits.disks(LimitKind::DiskWrite, &[1, 2, 3].map(IodId)))
+                .unwrap();
         assert_eq!(
             (bound.limit.as_str(), bound.ceiling, bound.percent),
             ("DiskWrite of 1", 90.0, 50.0)
@@ -257,6 +265,9 @@ mod tests {
     fn nothing_measured_binds_nothing() {
         assert_eq!(find_bottleneck(1.0, &[]), None);
         let broken = RowLimit { limit: String::new(), rate: f64::NAN };
-        assert_eq!(find_bottleneck(1.0, &[broken, RowLimit { limit: String::new(), rate: 0.0 }]), None);
+        assert_eq!(
+            find_bottleneck(1.0, &[broken, RowLimit { limit: String::new(), rate: 0.0 }]),
+            None
+        );
     }
 }

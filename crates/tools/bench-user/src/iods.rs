@@ -1,7 +1,7 @@
 //! The daemons of a run, and files on one of them alone.
 
 use braid_client::{
-    Client, IodId, OpenOptions, DistributionHint,
+    Client, DistributionHint, IodId, OpenOptions,
     message::types::{IodInfo, IodState},
 };
 

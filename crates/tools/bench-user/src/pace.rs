@@ -324,7 +324,11 @@ pub(crate) struct PacedFile {
 }
 
 impl PacedFile {
-    fn call<T>(&self, kind: CallKind, call: impl FnOnce(&dyn OpenedFile) -> Result<T>) -> Result<T> {
+    fn call<T>(
+        &self,
+        kind: CallKind,
+        call: impl FnOnce(&dyn OpenedFile) -> Result<T>,
+    ) -> Result<T> {
         self.pacer.call(kind, || call(&*self.file))
     }
 

@@ -4,7 +4,7 @@
 
 use crate::{
     error::{BenchError, Result},
-    rows::{Data, RowKind, PLAIN, RowSpec, mixed, oltp, postmark},
+    rows::{Data, PLAIN, RowKind, RowSpec, mixed, oltp, postmark},
 };
 
 const KIB: usize = 1 << 10;

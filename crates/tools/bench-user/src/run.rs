@@ -15,7 +15,7 @@ use crate::{
     iods, limits,
     options::{MIN_BYTES, Options},
     pace::{Clock, Paced, Pacer, SystemClock},
-    report::{RequestedOptions, REPORT_FORMAT, Report, Row},
+    report::{REPORT_FORMAT, Report, RequestedOptions, Row},
     rows::{self, RowSpec},
     scratch::{Scratch, stale_directories},
     subject::Subject,

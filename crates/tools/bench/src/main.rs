@@ -26,6 +26,7 @@ mod bench;
 mod cleanup;
 mod cpu;
 mod daemons;
+mod free_memory;
 mod growth;
 mod machine;
 mod measure;
@@ -39,7 +40,6 @@ mod report;
 mod rows;
 mod stats;
 mod steal;
-mod free_memory;
 mod workers;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use std::path::Path;
 use braid_client::{Client, Config, Credential, Error};
 use braid_net::TlsPolicy;
 use braid_types::Status;
-use braid_wire::message::types::{IodInfo, IodState, LayoutHint, Placement, DistributionHint};
+use braid_wire::message::types::{DistributionHint, IodInfo, IodState, LayoutHint, Placement};
 
 use crate::{
     args::{DistributionArg, LayoutArgs, PlacementArg, TlsArg},

@@ -51,7 +51,9 @@ pub fn start(place: LogTarget<'_>, level: &str) -> Result<(), Fault> {
             Err(_) => log.with_writer(std::io::sink).init(),
         },
         #[cfg(target_os = "linux")]
-        LogTarget::System => log.with_writer(system::writer()).with_ansi(false).without_time().init(),
+        LogTarget::System => {
+            log.with_writer(system::writer()).with_ansi(false).without_time().init()
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use braid_client::{
-    Client, Config, Credential, Distribution, Layout, LayoutHint, OpenOptions, DistributionHint,
+    Client, Config, Credential, Distribution, DistributionHint, Layout, LayoutHint, OpenOptions,
     asynchronous,
 };
 use harness::Cluster;

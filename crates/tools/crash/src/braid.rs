@@ -73,7 +73,10 @@ impl Braid {
     }
 
     /// Runs it and requires success.
-    pub fn run_successfully<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<()> {
+    pub fn run_successfully<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<()> {
         let output = self.run(arguments)?;
         ensure!(output.status.success(), "{}", output_summary(&output));
         Ok(())

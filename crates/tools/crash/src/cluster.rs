@@ -84,7 +84,12 @@ impl Cluster {
             prepared: None,
         };
         let meta = cluster.places.meta.as_os_str();
-        braid.run_successfully(["init".as_ref(), meta, "--listen".as_ref(), mds_address.as_ref()])?;
+        braid.run_successfully([
+            "init".as_ref(),
+            meta,
+            "--listen".as_ref(),
+            mds_address.as_ref(),
+        ])?;
         cluster.restart(Victim::Mds)?;
         (0..iods).try_for_each(|iod| cluster.restart(Victim::Iod(iod)))?;
         let add = ["key", "add", "crash", "-o"].map(str::to_owned);

@@ -6,7 +6,7 @@ use braid_crash_tests::{
     arguments::scratch,
     braid::Braid,
     cluster::Victim,
-    disk::{PowerCut, Loss, SurvivingShare},
+    disk::{Loss, PowerCut, SurvivingShare},
     kill::Rounds,
     load::Operation,
     ports::Ports,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use braid_crash_tests::{
-    disk::{Change, PowerCut, Event, History, Loss, SurvivingShare, Tree},
+    disk::{Change, Event, History, Loss, PowerCut, SurvivingShare, Tree},
     trace,
 };
 
@@ -99,7 +99,8 @@ os.write(fd, b" no more")'
     assert_eq!(end.differences(&scratch.root, &[]).unwrap(), Vec::<String>::new());
     let (_dir, copy) = write(&end);
     assert_eq!(fs::read(copy.join("a/named")).unwrap(), b"nameless no more");
-    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "made"), SurvivingShare::Nothing);
+    let (_dir, bare) =
+        image(&scratch.history, mark(&scratch.history, "made"), SurvivingShare::Nothing);
     assert!(!bare.join("a/named").exists());
 }
 
@@ -123,10 +124,12 @@ fn synced_changes_are_in_every_image_and_nothing_else_is_certain() {
     ) else {
         return;
     };
-    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Nothing);
+    let (_dir, bare) =
+        image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Nothing);
     assert_eq!(fs::read(bare.join("a/file")).unwrap(), b"kept\n");
     assert_eq!(fs::read_dir(bare.join("a")).unwrap().count(), 1);
-    let (_dir, full) = image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Everything);
+    let (_dir, full) =
+        image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Everything);
     assert_eq!(fs::read(full.join("a/moved")).unwrap(), b"kept\nlost\n");
     assert!(!full.join("a/file").exists() && full.join("a/other").exists());
 }
@@ -134,7 +137,8 @@ fn synced_changes_are_in_every_image_and_nothing_else_is_certain() {
 #[test]
 fn a_synced_file_without_a_synced_name_may_be_gone() {
     let Some(scratch) = record("echo kept > $D/file; sync $D/file; mark end") else { return };
-    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Nothing);
+    let (_dir, bare) =
+        image(&scratch.history, mark(&scratch.history, "end"), SurvivingShare::Nothing);
     assert_eq!(fs::read_dir(bare).unwrap().count(), 0);
 }
 

@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use braid_client::lease::{LeaseRequest, RequiredAction, LeaseState, LeaseOf, LeaseTicket, Recalled, ServerEpoch};
+use braid_client::lease::{
+    LeaseOf, LeaseRequest, LeaseState, LeaseTicket, Recalled, RequiredAction, ServerEpoch,
+};
 use braid_types::{MdsEpoch, SessionId};
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
@@ -89,7 +91,11 @@ impl Client {
 
     /// Whether it has lost leases whose caches it must drop.
     pub fn must_drop(&self) -> bool {
-        !self.dead && matches!(self.holding.clone().required_action(self.clock), RequiredAction::Invalidate(_))
+        !self.dead
+            && matches!(
+                self.holding.clone().required_action(self.clock),
+                RequiredAction::Invalidate(_)
+            )
     }
 
     /// Whether it has something to do that takes no time: no clock advances before it is done.
@@ -137,7 +143,8 @@ impl World {
         if client.dead || client.awaits {
             return;
         }
-        if let RequiredAction::AwaitRecalls(seen, _) = client.holding.required_action(client.clock) {
+        if let RequiredAction::AwaitRecalls(seen, _) = client.holding.required_action(client.clock)
+        {
             client.awaits = true;
             let (session, epoch, sent) = (client.session, client.epoch, client.clock);
             self.send(Message::Await { client: who, session, epoch, seen, sent });

@@ -6,7 +6,9 @@ use std::{
 };
 
 use braid_client::lease::LeaseOf as Held;
-use braid_meta::lease::{AskOutcome, ClaimId, LeaseMode as Mode, LeaseOf, PendingRecall, LeaseTable};
+use braid_meta::lease::{
+    AskOutcome, ClaimId, LeaseMode as Mode, LeaseOf, LeaseTable, PendingRecall,
+};
 use braid_types::{
     MdsEpoch, SessionId,
     limits::{LEASE_EXPIRES_MS, RECALL_MS},
@@ -202,10 +204,12 @@ impl World {
             }
             Want::Data(mode) => {
                 let wish = (from_wire(mode), false);
-                let asked = self.server.table.request_data(claim, id, LeaseOf::Data(FILE), wish, clock);
+                let asked =
+                    self.server.table.request_data(claim, id, LeaseOf::Data(FILE), wish, clock);
                 if let AskOutcome::Granted(mode, grant) = asked {
                     self.server.pending.remove(&number);
-                    let grant = LeaseGrant { mode: to_wire(mode), number: grant, ..LeaseGrant::NONE };
+                    let grant =
+                        LeaseGrant { mode: to_wire(mode), number: grant, ..LeaseGrant::NONE };
                     self.answer(pending.client, pending.session, number, Answer::Grant(grant));
                 }
             }

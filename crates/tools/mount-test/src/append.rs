@@ -6,7 +6,7 @@ use braid_types::Random;
 
 use crate::{
     actor::handle::Handle,
-    cases::{Case, TestDirs, Outcome},
+    cases::{Case, Outcome, TestDirs},
 };
 
 /// Number of processes that append.

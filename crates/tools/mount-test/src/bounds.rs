@@ -307,7 +307,12 @@ pub fn run(args: &BoundsArgs) -> Result<bool> {
     Ok(counts.failed == 0)
 }
 
-fn measure(dir: &Path, bound: Bound, gone: &[&FaultCase], counts: &mut Counts) -> Result<Vec<Column>> {
+fn measure(
+    dir: &Path,
+    bound: Bound,
+    gone: &[&FaultCase],
+    counts: &mut Counts,
+) -> Result<Vec<Column>> {
     fs::create_dir_all(dir)?;
     let (braid, dir) = (Braid::find()?, dir.canonicalize()?);
     let mut cluster = Cluster::start_at(&braid, &dir, DataDirectories::below(&dir, IODS))?;
@@ -348,7 +353,12 @@ fn below(gone: &FaultCase, number: usize) -> PathBuf {
 }
 
 /// All calls at the same time, started when the server fails.
-fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &FaultCase) -> Result<Column> {
+fn while_gone(
+    cluster: &mut Cluster,
+    mount: &Mount,
+    bound: Bound,
+    gone: &FaultCase,
+) -> Result<Column> {
     let place = |number: usize| -> Result<PreparedDir> {
         let dir = mount.point().join(below(gone, number));
         let late = if CALLS[number].name == LATE_UNLINK { open_late(&dir)? } else { Vec::new() };
@@ -498,7 +508,10 @@ mod tests {
         columns[1][2].1 = Some(io::Error::from_raw_os_error(libc::ETIMEDOUT));
         let table = table(&gone, &columns);
         assert_eq!(table.lines().count(), 2 + CALLS.len());
-        assert!(table.lines().all(|line| line.matches('|').count() == 2 + FAULT_CASES.len()), "{table}");
+        assert!(
+            table.lines().all(|line| line.matches('|').count() == 2 + FAULT_CASES.len()),
+            "{table}"
+        );
         assert!(table.contains("| 0.0 s, ETIMEDOUT |"), "{table}");
     }
 }

@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     append,
-    cases::{Case, TestDirs, Outcome},
+    cases::{Case, Outcome, TestDirs},
 };
 
-/// The mount options for the directories of a [`Ground`] of these cases, in this order.
+/// The mount options for the directories of a [`TestDirs`] of these cases, in this order.
 pub const OPTIONS: [&str; 3] =
     ["consistency=posix", "consistency=close-to-open", "consistency=commit"];
 

@@ -15,8 +15,8 @@ use braid_client::{Client, LayoutHint};
 
 use crate::{
     cases::Outcome,
-    stage::TestCluster,
     scratch_cluster::{ScratchCase, ScratchCluster},
+    stage::TestCluster,
 };
 
 pub const CASES: &[ScratchCase] =

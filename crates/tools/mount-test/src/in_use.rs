@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
-use crate::cases::{Case, TestDirs, Outcome};
+use crate::cases::{Case, Outcome, TestDirs};
 
 /// Number of changes by the other mount.
 const TURNS: u64 = 300;
@@ -102,8 +102,9 @@ fn program(ground: &TestDirs) -> Result<Outcome> {
     let place = SharedDir::new(ground, "in-use-program")?;
     let program = place.here.join("program");
     fs::copy("/bin/sleep", &program).context("copy /bin/sleep")?;
-    let running =
-        RunningProgram(Command::new(&program).arg("600").spawn().context("run a program on the mount")?);
+    let running = RunningProgram(
+        Command::new(&program).arg("600").spawn().context("run a program on the mount")?,
+    );
     let link = PathBuf::from(format!("/proc/{}/exe", running.0.id()));
     for turn in 0..ground.size(TURNS, TURNS_FULL) / 10 {
         place.change(turn)?;

@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use braid_types::Random;
 
 use crate::{
-    cases::{Case, TestDirs, Outcome},
+    cases::{Case, Outcome, TestDirs},
     mapping::{Mapping, PAGE},
-    stage::TestCluster,
     scratch_cluster::{ScratchCase, ScratchCluster},
+    stage::TestCluster,
 };
 
 /// Longer than several stripes of the default size.

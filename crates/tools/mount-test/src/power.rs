@@ -1,7 +1,7 @@
 //! Loss of power under mounts: lost writes are reported, and forced data is there.
 
-mod databases;
 mod all_disks;
+mod databases;
 mod forced;
 mod write_errors;
 

@@ -47,7 +47,12 @@ pub struct ScratchCase {
 }
 
 /// Runs the cases whose names contain one of `only`, or all.
-pub fn run(cases: &[ScratchCase], only: &[String], yard: &ScratchCluster, counts: &mut Counts) -> Result<()> {
+pub fn run(
+    cases: &[ScratchCase],
+    only: &[String],
+    yard: &ScratchCluster,
+    counts: &mut Counts,
+) -> Result<()> {
     let wanted = |case: &&ScratchCase| {
         only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()))
     };

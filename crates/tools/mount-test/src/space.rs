@@ -16,8 +16,8 @@ use rustix::fs::{StatVfs, statvfs};
 
 use crate::{
     cases::Outcome,
-    stage::{TestCluster, until},
     scratch_cluster::{ScratchCase, ScratchCluster},
+    stage::{TestCluster, until},
 };
 
 pub const CASES: &[ScratchCase] = &[

@@ -12,13 +12,14 @@ use clap::Args;
 
 use crate::{
     append,
-    cases::{self, Case, Counts, TestDirs, Outcome},
-    consistency, huge_directory,
+    cases::{self, Case, Counts, Outcome, TestDirs},
+    consistency,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    in_use, locks, mapped, pjdfstest, power, programs, quota, space,
-    stage::{TestCluster, kill, mount::Mount},
+    huge_directory, in_use, locks, mapped, pjdfstest, power, programs, quota,
     scratch_cluster::{self, ScratchCase, ScratchCluster},
+    space,
+    stage::{TestCluster, kill, mount::Mount},
 };
 
 /// Operations of fsx on one mount.
@@ -77,8 +78,12 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     let (braid, dir) = (Braid::find()?, args.dir.clone().unwrap_or_else(scratch));
     let dir = dir.join(format!("braid-mt-{}", std::process::id()));
     on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
-    let yard =
-        ScratchCluster { braid: braid.clone(), dir: dir.join("own"), full: args.full, seed: args.seed };
+    let yard = ScratchCluster {
+        braid: braid.clone(),
+        dir: dir.join("own"),
+        full: args.full,
+        seed: args.seed,
+    };
     OWN.iter().try_for_each(|group| scratch_cluster::run(group, &args.only, &yard, &mut counts))?;
     if args.wants("kill") {
         kills(args, &braid, &dir, &mut counts)?;
@@ -114,7 +119,8 @@ impl SuiteArgs {
 }
 
 fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
-    let mut stage = TestCluster::start(braid, dir, 2).context("start a cluster and mount it twice")?;
+    let mut stage =
+        TestCluster::start(braid, dir, 2).context("start a cluster and mount it twice")?;
     if args.wants("fsx") {
         note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1));
         note(counts, "fsx::two_mounts", || fsx_on(args, &stage, 2));
@@ -168,11 +174,17 @@ fn on_weak_mounts(
     counts: &mut Counts,
 ) -> Result<()> {
     let mounted = consistency::OPTIONS.iter().enumerate();
-    let mounted = mounted.map(|(at, option)| stage.mount_again(braid, &format!("w{at}"), &[option]));
+    let mounted =
+        mounted.map(|(at, option)| stage.mount_again(braid, &format!("w{at}"), &[option]));
     let mut mounts: Vec<Mount> = mounted.collect::<Result<_>>()?;
     let dirs: Vec<PathBuf> = mounts.iter().map(|mount| mount.point().join("consistency")).collect();
     std::fs::create_dir_all(&dirs[0])?;
-    run_group(args, consistency::CASES, &TestDirs { dirs, full: args.full, seed: args.seed }, counts);
+    run_group(
+        args,
+        consistency::CASES,
+        &TestDirs { dirs, full: args.full, seed: args.seed },
+        counts,
+    );
     mounts.iter_mut().try_for_each(|mount| mount.stop().map(drop))
 }
 

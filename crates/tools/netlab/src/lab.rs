@@ -88,7 +88,8 @@ impl Lab {
         }
         let relays = self.spec.delays.iter().map(|delay| {
             let host = self.network.host(&format!("iod{}", delay.iod))?;
-            let [near, far] = [PORT, PORT_BEHIND_RELAY].map(|port| format!("{}:{port}", host.address()));
+            let [near, far] =
+                [PORT, PORT_BEHIND_RELAY].map(|port| format!("{}:{port}", host.address()));
             Relay::start(host, &near, &far, delay.each_way)
         });
         self._relays = relays.collect::<Result<_>>()?;

@@ -22,26 +22,26 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
-mod requirements;
 mod control;
 mod counters;
-mod server_relay;
 mod host;
 mod lab;
 mod lab_cleanup;
 mod process_cleanup;
 mod relay;
+mod requirements;
+mod server_relay;
 mod shell;
 mod spec;
 mod switch;
 
-pub use requirements::{check_requirements, check_program};
 pub use control::{Control, Event, request};
 pub use counters::Counters;
-pub use server_relay::ServerRelay;
 pub use host::Host;
 pub use lab::{ClusterAccess, Lab};
 pub use process_cleanup::ProcessCleanup;
+pub use requirements::{check_program, check_requirements};
+pub use server_relay::ServerRelay;
 pub use shell::sh;
 pub use spec::{Delay, Spec, parse_bytes, parse_duration, parse_rate};
 pub use switch::Network;

@@ -75,7 +75,8 @@ fn accept(listener: &TcpListener, to: &str, each_way: Duration, stop: &AtomicBoo
                 let _ = join(near, to, each_way);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let look = Timespec { tv_sec: 0, tv_nsec: STOP_POLL_INTERVAL.subsec_nanos().into() };
+                let look =
+                    Timespec { tv_sec: 0, tv_nsec: STOP_POLL_INTERVAL.subsec_nanos().into() };
                 let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look));
             }
             Err(_) => return,

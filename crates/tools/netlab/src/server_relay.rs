@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::{requirements::check_program, host::Host, relay::Relay, shell::sh};
+use crate::{host::Host, relay::Relay, requirements::check_program, shell::sh};
 
 /// The port of a relay is the server's port plus this.
 const RELAY_PORTS_FROM: u16 = 20_000;

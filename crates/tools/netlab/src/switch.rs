@@ -8,10 +8,10 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    requirements::{check_requirements, check_congestion_control, check_program},
     host::Host,
     lab_cleanup::{PREFIX, REMOVE, remove_leftovers},
     process_cleanup::ProcessCleanup,
+    requirements::{check_congestion_control, check_program, check_requirements},
     shell::sh,
     spec::Spec,
 };

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_netlab::{ServerRelay, Network, Spec};
+use braid_netlab::{Network, ServerRelay, Spec};
 
 const PORT: u16 = 5000;
 const EACH_WAY: Duration = Duration::from_millis(40);

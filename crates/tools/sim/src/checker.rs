@@ -102,7 +102,11 @@ impl Checker {
 
     /// Adds a tree that has only its root.
     pub fn add_tree(&self, root: &str, mode: u32) {
-        self.state().trees.push(CheckedTree { root: root.into(), names: NamesModel::new(mode), busy: false });
+        self.state().trees.push(CheckedTree {
+            root: root.into(),
+            names: NamesModel::new(mode),
+            busy: false,
+        });
     }
 
     /// A new number.
@@ -219,7 +223,7 @@ impl Checker {
         }
     }
 
-    /// [`Judge::disclaimed`] if `lost`.
+    /// [`Checker::disclaimed`] if `lost`.
     pub fn loss_reported_if(&self, lost: bool, file: u64, by: Handle) {
         if lost {
             self.loss_reported(file, by);
@@ -331,7 +335,10 @@ impl TreeCall {
     }
 
     /// Checks an outcome against the tree's model.
-    pub fn check_names<T>(&self, check: impl FnOnce(&mut NamesModel) -> Result<T, Violation>) -> Option<T> {
+    pub fn check_names<T>(
+        &self,
+        check: impl FnOnce(&mut NamesModel) -> Result<T, Violation>,
+    ) -> Option<T> {
         let outcome = check(&mut self.judge.state().trees[self.tree].names);
         self.judge.check(outcome)
     }
@@ -375,7 +382,9 @@ impl FileCall {
                     for loss in since {
                         match loss {
                             PowerLoss::Iod(iod) => lose(&mut possible, file.layout.as_ref(), *iod),
-                            PowerLoss::Mds if file.not_reclaimed.is_empty() => possible.record_may_be_older(),
+                            PowerLoss::Mds if file.not_reclaimed.is_empty() => {
+                                possible.record_may_be_older()
+                            }
                             PowerLoss::Mds => {}
                         }
                     }

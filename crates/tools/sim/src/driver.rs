@@ -19,9 +19,9 @@ use braid_wire::{
 };
 
 use crate::{
-    network::{ReceiveQueue, ReceivedCall, Direction, Host, Network, Transmission},
+    network::{Direction, Host, Network, ReceiveQueue, ReceivedCall, Transmission},
     random::Random,
-    world::{Sleep, Simulation},
+    world::{Simulation, Sleep},
 };
 
 /// A [`Driver`] on one host of the simulated network.

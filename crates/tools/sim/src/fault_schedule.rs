@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 use braid_store::{DiskOp, Fault};
 
 use crate::{
-    cluster::{Cluster, Node},
     checker::Checker,
+    cluster::{Cluster, Node},
     network::LinkConditions,
     random::Random,
     world::{ProcessLife, Simulation},
@@ -230,7 +230,8 @@ impl FaultSchedule {
         ];
         let fault = if self.random.chance(300_000) { Fault::NoSpace } else { Fault::Eio };
         let (op, nth) = (*self.random.pick(&ops), self.random.within(1..20));
-        self.world.trace_event(format_args!("iod{}: the {nth}th next {op:?} fails: {fault:?}", iod + 1));
+        self.world
+            .trace_event(format_args!("iod{}: the {nth}th next {op:?} fails: {fault:?}", iod + 1));
         self.cluster.iods[iod].store.faults().fail_nth(op, nth, fault);
     }
 

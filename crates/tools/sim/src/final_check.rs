@@ -9,9 +9,9 @@ use braid_types::{FileIndex, ObjectId};
 use braid_wire::message::{mds::FsckFile, types::Attributes};
 
 use crate::{
+    checker::Checker,
     cluster::{Cluster, Node},
     driver::SimDriver,
-    checker::Checker,
     model::Violation,
     workload::seen,
 };

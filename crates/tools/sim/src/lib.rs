@@ -1,11 +1,11 @@
 //! A whole cluster in one process, with a seeded simulated network and failing disks.
 #![forbid(unsafe_code)]
 
-pub mod final_check;
-pub mod fault_schedule;
+pub mod checker;
 pub mod cluster;
 pub mod driver;
-pub mod checker;
+pub mod fault_schedule;
+pub mod final_check;
 pub mod model;
 pub mod network;
 pub mod node;

@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    final_check,
-    fault_schedule::{FaultSchedule, FaultProfile},
-    cluster::{Cluster, Node, ClusterSize},
     checker::Checker,
+    cluster::{Cluster, ClusterSize, Node},
+    fault_schedule::{FaultProfile, FaultSchedule},
+    final_check,
     model::Violation,
     random::Random,
     workload::ClientWorkload,
@@ -42,7 +42,8 @@ pub fn run(seed: u64, trace_all: bool) -> RunOutcome {
 /// notices.
 pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -> RunOutcome {
     let random = Random::new(seed, "shape");
-    let shape = ClusterSize { iods: random.within(2..6) as u32, clients: random.within(2..5) as u32 };
+    let shape =
+        ClusterSize { iods: random.within(2..6) as u32, clients: random.within(2..5) as u32 };
     let profile = FaultProfile::of(seed);
     let cluster = Arc::new(Cluster::start(seed, shape, trace_all));
     let judge = Checker::default();
@@ -80,7 +81,13 @@ fn prepare(cluster: &Cluster, judge: &Checker, trees: u64) {
     }
 }
 
-fn work(cluster: &Arc<Cluster>, judge: &Checker, seed: u64, profile: &FaultProfile, random: &Random) {
+fn work(
+    cluster: &Arc<Cluster>,
+    judge: &Checker,
+    seed: u64,
+    profile: &FaultProfile,
+    random: &Random,
+) {
     let trouble = Duration::from_millis(random.within(2000..40_000));
     let end = cluster.world.now() + trouble;
     let respawn = respawner(cluster, judge, seed, profile.without_faults, end);
@@ -118,8 +125,15 @@ fn respawner(
         cluster.restart(Node::Client(client));
         let (life, api, kept) = cluster.clients[client].start();
         let node = &cluster.clients[client];
-        let actor =
-            ClientWorkload::new(&node.name, &cluster.world, &judge, &randoms[client], api, kept, calm);
+        let actor = ClientWorkload::new(
+            &node.name,
+            &cluster.world,
+            &judge,
+            &randoms[client],
+            api,
+            kept,
+            calm,
+        );
         cluster.world.spawn(&life, actor.run(end));
     })
 }

@@ -15,7 +15,7 @@ use braid_net::{
 };
 use braid_sim::{
     driver::SimDriver,
-    network::{Host, Network, Replies, Service, Session, LinkConditions},
+    network::{Host, LinkConditions, Network, Replies, Service, Session},
     world::{ProcessLife, Simulation},
 };
 use braid_types::{ClusterUuid, Failure};
@@ -37,7 +37,13 @@ impl Authorizer for Toy {
 impl Service for Toy {
     fn identity(&self) -> ServerIdentity {
         let cluster = ClusterUuid([1; 16]);
-        ServerIdentity { node: NodeKind::Mds, node_id: 0, cluster, credits: 4, tls: TlsPolicy::Never }
+        ServerIdentity {
+            node: NodeKind::Mds,
+            node_id: 0,
+            cluster,
+            credits: 4,
+            tls: TlsPolicy::Never,
+        }
     }
 
     fn authorizer(&self) -> &dyn Authorizer {
@@ -145,7 +151,10 @@ fn a_reset_may_come_before_the_request_or_between_processing_and_answer() {
     let (mut unseen, mut seen) = (0, 0);
     for seed in 0..200 {
         let lab = Lab::new(seed);
-        lab.network.set_link_conditions(LinkConditions { resets_per_million: 200_000, ..LinkConditions::default() });
+        lab.network.set_link_conditions(LinkConditions {
+            resets_per_million: 200_000,
+            ..LinkConditions::default()
+        });
         if matches!(lab.call(SECOND), Err(NetError::ConnectionLost { .. })) {
             if lab.seen() == 0 { unseen += 1 } else { seen += 1 }
         }
@@ -157,7 +166,10 @@ fn a_reset_may_come_before_the_request_or_between_processing_and_answer() {
 fn the_same_seed_gives_the_same_trace_and_another_does_not() {
     let run = |seed| {
         let lab = Lab::new(seed);
-        lab.network.set_link_conditions(LinkConditions { resets_per_million: 50_000, ..LinkConditions::default() });
+        lab.network.set_link_conditions(LinkConditions {
+            resets_per_million: 50_000,
+            ..LinkConditions::default()
+        });
         for _ in 0..20 {
             let outcome = lab.call(SECOND);
             lab.world.trace_event(format_args!("{outcome:?}"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid_client::{Error, OpenOptions, Status, message::mds::RenameMode, message::mds::XattrMode};
 use braid_sim::{
-    cluster::{Cluster, Node, ClusterSize},
+    cluster::{Cluster, ClusterSize, Node},
     driver::SimDriver,
     network::LinkConditions,
 };

@@ -14,7 +14,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering},
 };
 
-use super::table::{FIRST_DESCRIPTOR, DescriptorTable};
+use super::table::{DescriptorTable, FIRST_DESCRIPTOR};
 
 static TABLE: AtomicPtr<DescriptorTable> = AtomicPtr::new(ptr::null_mut());
 static FORK_HANDLER_SET: AtomicBool = AtomicBool::new(false);

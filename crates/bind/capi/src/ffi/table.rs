@@ -91,14 +91,14 @@ macro_rules! kinds {
     ($($find:ident, $take:ident, $kind:ident: $type:ty, $words:literal;)*) => {$(
         pub(crate) fn $find(number: c_int) -> Outcome<Arc<$type>> {
             process::table().find(number, $words, |open| match open {
-                Open::$kind(found) => Some(found),
+                DescriptorTarget::$kind(found) => Some(found),
                 _ => None,
             })
         }
 
         pub(crate) fn $take(number: c_int) -> Outcome<Arc<$type>> {
             process::table().take(number, $words, |open| match open {
-                Open::$kind(found) => Some(found),
+                DescriptorTarget::$kind(found) => Some(found),
                 _ => None,
             })
         }

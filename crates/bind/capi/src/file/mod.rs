@@ -20,8 +20,8 @@ use braid_client::{File, View};
 use braid_layout::ViewMap;
 
 use crate::{
-    ffi::{Failure, Outcome, table},
     cluster::Cluster,
+    ffi::{Failure, Outcome, table},
 };
 
 /// The state of a file descriptor.

@@ -84,7 +84,11 @@ fn open(
         OpenOptions::new().read(modes.read).write(modes.write).truncate(has(libc::O_TRUNC));
     let options = options.create(create).create_new(exclusive).mode(mode & 0o7777).layout(wish);
     let file = cluster.client.open(path, &options)?;
-    process::table().add(DescriptorTarget::File(Arc::new(OpenFile::new(Arc::clone(&cluster), modes, file)?)))
+    process::table().add(DescriptorTarget::File(Arc::new(OpenFile::new(
+        Arc::clone(&cluster),
+        modes,
+        file,
+    )?)))
 }
 
 fn check(flags: c_int) -> Outcome<AccessModes> {

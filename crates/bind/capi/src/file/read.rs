@@ -10,7 +10,7 @@ use libc::{iovec, ssize_t};
 use super::readable;
 use crate::ffi::{
     Outcome, call,
-    pointers::{memory, io_slices_mut, position},
+    pointers::{io_slices_mut, memory, position},
 };
 
 /// As read(2), at the cursor of the view. Returns fewer bytes than asked for only at the end of the

@@ -9,7 +9,7 @@ use std::{
 
 use braid_client::{OpenOptions, View};
 
-use super::{OpenFile, DescriptorView, lock};
+use super::{DescriptorView, OpenFile, lock};
 use crate::{
     ffi::{
         Failure, Outcome, call, process,

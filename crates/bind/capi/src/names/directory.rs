@@ -8,13 +8,13 @@ use std::{
 use braid_client::{FileIndex, FileKind, Listing};
 
 use crate::{
+    cluster::Cluster,
     ffi::{
         Failure, call,
         pointers::{put, text},
         process,
         table::{self, DescriptorTarget},
     },
-    cluster::Cluster,
 };
 
 /// One entry of a directory. Listings do not have "." and "..".

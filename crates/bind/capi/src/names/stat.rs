@@ -69,7 +69,9 @@ pub unsafe extern "C" fn braid_fstat(file: c_int, result: *mut stat) -> c_int {
     call(|| {
         let attributes = match crate::ffi::process::table().any(file)? {
             DescriptorTarget::File(open) => open.file().attributes()?,
-            DescriptorTarget::Directory(directory) => directory.cluster.client.stat(directory.index)?,
+            DescriptorTarget::Directory(directory) => {
+                directory.cluster.client.stat(directory.index)?
+            }
             DescriptorTarget::Cluster(cluster) => cluster.client.stat(FileIndex::ROOT)?,
         };
         // SAFETY: as above.

@@ -113,7 +113,8 @@ impl Agent {
             Error::new(status, error.to_string())
                 .with_hint("another --socket, in a directory that exists")
         })?;
-        let vouch = Arc::new(TicketIssuer { secret, mds, cluster, check, busy: AtomicUsize::new(0) });
+        let vouch =
+            Arc::new(TicketIssuer { secret, mds, cluster, check, busy: AtomicUsize::new(0) });
         Ok(Self { listener, socket: socket.to_owned(), issuer: vouch, stopping: Arc::default() })
     }
 

@@ -10,8 +10,9 @@ use braid_wire::message::{
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend,
-        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, MakeReply, MdsStatusReply,
-        ReadDirectoryReply, RemoveReply, RenameMode, SetTime, StatFsReply, XattrMode,
+        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, MakeReply,
+        MdsStatusReply, ReadDirectoryReply, RemoveReply, RenameMode, SetTime, StatFsReply,
+        XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutHint},
@@ -19,7 +20,7 @@ use braid_wire::message::{
 
 use super::{File, Listing};
 use crate::{
-    ToAt,
+    ToPathRef,
     calls::namespace_calls,
     config::Config,
     engine::{Caller, Engine, LockCancelHandle, OpenOptions, TICK},
@@ -121,8 +122,8 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub async fn open(&self, at: impl ToAt + Send, options: &OpenOptions) -> Result<File<D>> {
-        let at = at.to_at();
+    pub async fn open(&self, at: impl ToPathRef + Send, options: &OpenOptions) -> Result<File<D>> {
+        let at = at.to_path_ref();
         File::new(self.caller.open(&at, options).await?)
     }
 
@@ -132,10 +133,10 @@ impl<D: Driver> Client<D> {
     /// With the path, and the server that refused.
     pub async fn create(
         &self,
-        at: impl ToAt + Send,
+        at: impl ToPathRef + Send,
         options: &OpenOptions,
     ) -> Result<(File<D>, bool)> {
-        let at = at.to_at();
+        let at = at.to_path_ref();
         let (file, created) = self.caller.create(&at, options).await?;
         Ok((File::new(file)?, created))
     }
@@ -147,10 +148,10 @@ impl<D: Driver> Client<D> {
     /// With the path, and the server that refused.
     pub async fn create_with_parent(
         &self,
-        at: impl ToAt + Send,
+        at: impl ToPathRef + Send,
         options: &OpenOptions,
     ) -> Result<(File<D>, Option<Attributes>)> {
-        let at = at.to_at();
+        let at = at.to_path_ref();
         let (file, _, directory) = self.caller.create_with_parent(&at, options).await?;
         Ok((File::new(file)?, directory))
     }
@@ -162,10 +163,10 @@ impl<D: Driver> Client<D> {
     /// With the path, and the server that refused.
     pub async fn create_unnamed(
         &self,
-        at: impl ToAt + Send,
+        at: impl ToPathRef + Send,
         options: &OpenOptions,
     ) -> Result<File<D>> {
-        let at = at.to_at();
+        let at = at.to_path_ref();
         File::new(self.caller.create_unnamed(&at, options).await?)
     }
 
@@ -175,10 +176,10 @@ impl<D: Driver> Client<D> {
     /// The directory is not found. Later failures are returned in place of an entry.
     pub async fn read_dir(
         &self,
-        at: impl ToAt + Send,
+        at: impl ToPathRef + Send,
         with_attributes: bool,
     ) -> Result<Listing<D>> {
-        let at = at.to_at();
+        let at = at.to_path_ref();
         self.caller.read_dir(&at, with_attributes).await
     }
 
@@ -212,9 +213,9 @@ macro_rules! asynchronous {
                 /// With the operation that failed, and the server that refused.
                 pub async fn $name(
                     &self,
-                    $($at: impl ToAt + Send,)* $($arg: $ty),*
+                    $($at: impl ToPathRef + Send,)* $($arg: $ty),*
                 ) -> Result<$ret> {
-                    $( let $at = $at.to_at(); )*
+                    $( let $at = $at.to_path_ref(); )*
                     self.caller.$name($(&$at,)* $($arg),*).await
                 }
             )*

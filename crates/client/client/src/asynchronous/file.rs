@@ -14,7 +14,7 @@ use braid_wire::{Deny, Rights, message::types::Attributes};
 use super::Cursor;
 use crate::{
     calls::file_calls,
-    engine::{FileView, Reservation, OpenFile, ReadPiece, WritePiece},
+    engine::{FileView, OpenFile, ReadPiece, Reservation, WritePiece},
     error::Result,
     lease::LeaseTicket,
 };

@@ -210,7 +210,9 @@ async fn carry_out_all(
 
 async fn carry_out(engine: Arc<Engine<Tokio>>, holder: Weak<dyn LeaseHolder>, recalled: Recalled) {
     let keep = if recalled.held {
-        blocking(&holder, move |holder| notify_holder(&*holder, &recalled)).await.unwrap_or(LeaseMode::None)
+        blocking(&holder, move |holder| notify_holder(&*holder, &recalled))
+            .await
+            .unwrap_or(LeaseMode::None)
     } else {
         LeaseMode::None
     };

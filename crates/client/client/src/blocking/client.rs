@@ -10,8 +10,9 @@ use braid_wire::message::{
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend,
-        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, MakeReply, MdsStatusReply,
-        ReadDirectoryReply, RemoveReply, RenameMode, SetTime, StatFsReply, XattrMode,
+        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, MakeReply,
+        MdsStatusReply, ReadDirectoryReply, RemoveReply, RenameMode, SetTime, StatFsReply,
+        XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutHint},
@@ -19,7 +20,7 @@ use braid_wire::message::{
 
 use super::{File, Listing, block_on, service, workers::Workers};
 use crate::{
-    ToAt,
+    ToPathRef,
     calls::namespace_calls,
     config::Config,
     engine::{Caller, Engine, LockCancelHandle, OpenOptions},
@@ -132,8 +133,8 @@ impl Client {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub fn open(&self, at: impl ToAt, options: &OpenOptions) -> Result<File> {
-        let file = block_on(self.caller.open(&at.to_at(), options))?;
+    pub fn open(&self, at: impl ToPathRef, options: &OpenOptions) -> Result<File> {
+        let file = block_on(self.caller.open(&at.to_path_ref(), options))?;
         File::new(file, Arc::clone(&self.session))
     }
 
@@ -141,8 +142,8 @@ impl Client {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub fn create(&self, at: impl ToAt, options: &OpenOptions) -> Result<(File, bool)> {
-        let (file, created) = block_on(self.caller.create(&at.to_at(), options))?;
+    pub fn create(&self, at: impl ToPathRef, options: &OpenOptions) -> Result<(File, bool)> {
+        let (file, created) = block_on(self.caller.create(&at.to_path_ref(), options))?;
         Ok((File::new(file, Arc::clone(&self.session))?, created))
     }
 
@@ -153,10 +154,11 @@ impl Client {
     /// With the path, and the server that refused.
     pub fn create_with_parent(
         &self,
-        at: impl ToAt,
+        at: impl ToPathRef,
         options: &OpenOptions,
     ) -> Result<(File, Option<Attributes>)> {
-        let (file, _, directory) = block_on(self.caller.create_with_parent(&at.to_at(), options))?;
+        let (file, _, directory) =
+            block_on(self.caller.create_with_parent(&at.to_path_ref(), options))?;
         Ok((File::new(file, Arc::clone(&self.session))?, directory))
     }
 
@@ -165,8 +167,8 @@ impl Client {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub fn create_unnamed(&self, at: impl ToAt, options: &OpenOptions) -> Result<File> {
-        let file = block_on(self.caller.create_unnamed(&at.to_at(), options))?;
+    pub fn create_unnamed(&self, at: impl ToPathRef, options: &OpenOptions) -> Result<File> {
+        let file = block_on(self.caller.create_unnamed(&at.to_path_ref(), options))?;
         File::new(file, Arc::clone(&self.session))
     }
 
@@ -174,8 +176,8 @@ impl Client {
     ///
     /// # Errors
     /// The directory is not found. Later failures are returned in place of an entry.
-    pub fn read_dir(&self, at: impl ToAt, with_attributes: bool) -> Result<Listing> {
-        block_on(self.caller.read_dir(&at.to_at(), with_attributes)).map(Listing)
+    pub fn read_dir(&self, at: impl ToPathRef, with_attributes: bool) -> Result<Listing> {
+        block_on(self.caller.read_dir(&at.to_path_ref(), with_attributes)).map(Listing)
     }
 
     /// Lists a directory from the entry after this cookie of an earlier listing; 0 for the
@@ -217,8 +219,8 @@ macro_rules! blocking {
                 $(#[$doc])*
                 /// # Errors
                 /// With the operation that failed, and the server that refused.
-                pub fn $name(&self, $($at: impl ToAt,)* $($arg: $ty),*) -> Result<$ret> {
-                    block_on(self.caller.$name($(&$at.to_at(),)* $($arg),*))
+                pub fn $name(&self, $($at: impl ToPathRef,)* $($arg: $ty),*) -> Result<$ret> {
+                    block_on(self.caller.$name($(&$at.to_path_ref(),)* $($arg),*))
                 }
             )*
         }

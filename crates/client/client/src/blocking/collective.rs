@@ -10,8 +10,8 @@ use braid_net::Blocking;
 use super::{File, block_on};
 use crate::{
     engine::{
-        Collective, CollectiveOptions, Next, announce_part, announce_refusal, parts_overlap,
-        first_refusal,
+        Collective, CollectiveOptions, Next, announce_part, announce_refusal, first_refusal,
+        parts_overlap,
     },
     error::{Error, Result},
     group::Group,

@@ -13,7 +13,7 @@ use braid_wire::{Deny, Rights, message::types::Attributes};
 use super::{block_on, client::SessionGuard};
 use crate::{
     calls::file_calls,
-    engine::{FileView, Reservation, OpenFile, ReadPiece, WritePiece, semaphore::lock},
+    engine::{FileView, OpenFile, ReadPiece, Reservation, WritePiece, semaphore::lock},
     error::Result,
     lease::LeaseTicket,
 };
@@ -144,11 +144,11 @@ impl File {
     ///
     /// ```no_run
     /// # fn example(file: &braid_client::File) -> Result<(), braid_client::Error> {
-    /// let mut held = braid_client::HeldRoom::default();
+    /// let mut held = braid_client::Reservation::default();
     /// let line = b"buffered\n";
-    /// if file.hold_room(0, line.len() as u64, &mut held) {
+    /// if file.reserve_space(0, line.len() as u64, &mut held) {
     ///     // Report success to the program, and write the bytes within 10 s.
-    ///     file.write_held(&mut held, line, 0)?;
+    ///     file.write_reserved(&mut held, line, 0)?;
     /// } else {
     ///     file.write_at(line, 0)?;
     /// }
@@ -164,11 +164,16 @@ impl File {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub fn write_reserved(&self, held: &mut Reservation, buffer: &[u8], offset: u64) -> Result<usize> {
+    pub fn write_reserved(
+        &self,
+        held: &mut Reservation,
+        buffer: &[u8],
+        offset: u64,
+    ) -> Result<usize> {
         block_on(self.file.write_reserved(held, offset, &[IoSlice::new(buffer)], None))
     }
 
-    /// As [`File::write_held`], for bytes that the program wrote at `modified`, a time of the
+    /// As [`File::write_reserved`], for bytes that the program wrote at `modified`, a time of the
     /// metadata server's clock, which becomes the modification time of the file. A time more than a
     /// minute ago, or in the future, counts as now.
     ///

@@ -121,7 +121,10 @@ impl Leases {
     ///
     /// # Errors
     /// As any call.
-    pub fn ask_names_with_attributes(&self, dir: FileIndex) -> Result<Option<(LeaseTicket, Attributes)>> {
+    pub fn ask_names_with_attributes(
+        &self,
+        dir: FileIndex,
+    ) -> Result<Option<(LeaseTicket, Attributes)>> {
         block_on(self.caller.ask_names_with_attributes(dir))
     }
 
@@ -262,7 +265,9 @@ impl RecallWorkers {
                     }
                     engine.all_invalidated(lost);
                 }
-                RecallNotice::Recalled(recalled) => recalled.into_iter().for_each(|one| self.queue(one)),
+                RecallNotice::Recalled(recalled) => {
+                    recalled.into_iter().for_each(|one| self.queue(one))
+                }
                 RecallNotice::Quiet => {}
                 RecallNotice::Ended => return,
             }
@@ -288,7 +293,8 @@ impl RecallWorkers {
         };
         self.changed(kind).notify_one();
         let workers = Arc::clone(self);
-        let name = if kind == QueueKind::Names { "braid-recall-names" } else { "braid-recall-data" };
+        let name =
+            if kind == QueueKind::Names { "braid-recall-names" } else { "braid-recall-data" };
         if more
             && thread::Builder::new()
                 .name(name.into())

@@ -6,9 +6,9 @@ mod collective;
 mod file;
 mod leases;
 mod listing;
+mod pending_operation;
 mod service;
 mod start;
-mod pending_operation;
 mod workers;
 
 pub(crate) use block_on::block_on;

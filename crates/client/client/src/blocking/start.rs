@@ -61,7 +61,11 @@ impl File {
     }
 
     /// Starts [`File::read_at`] into `buffer`, which is returned with the result.
-    pub fn start_read_at<B>(&self, mut buffer: B, position: u64) -> PendingOperation<(Result<usize>, B)>
+    pub fn start_read_at<B>(
+        &self,
+        mut buffer: B,
+        position: u64,
+    ) -> PendingOperation<(Result<usize>, B)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
@@ -69,7 +73,11 @@ impl File {
     }
 
     /// Starts [`File::write_at`] of `buffer`, which is returned with the result.
-    pub fn start_write_at<B>(&self, buffer: B, position: u64) -> PendingOperation<(Result<usize>, B)>
+    pub fn start_write_at<B>(
+        &self,
+        buffer: B,
+        position: u64,
+    ) -> PendingOperation<(Result<usize>, B)>
     where
         B: AsRef<[u8]> + Send + 'static,
     {

@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn a_panic_is_the_waiters() {
         let workers = Workers::new();
-        let started = PendingOperation::new(&workers, || std::panic::resume_unwind(Box::new("planted")));
+        let started =
+            PendingOperation::new(&workers, || std::panic::resume_unwind(Box::new("planted")));
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| started.wait()));
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"planted"));
         assert_eq!(PendingOperation::new(&workers, || 7).wait(), 7, "the thread goes on");

@@ -6,11 +6,11 @@ use braid_wire::message::{
     DaemonStatus, DaemonStatusReply,
     mds::{
         AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles,
-        NeedsFsck, FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans,
-        FsckShards, GetClusterMap, IodRemove, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke,
-        KeyRights, MdsStatus, MdsStatusReply, SetIodState,
+        FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans, FsckShards,
+        GetClusterMap, IodRemove, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights,
+        MdsStatus, MdsStatusReply, NeedsFsck, SetIodState,
     },
-    types::{PathRef, ClusterMap, Identity, IodState},
+    types::{ClusterMap, Identity, IodState, PathRef},
 };
 
 use super::Caller;

@@ -9,7 +9,7 @@ use braid_wire::{
     message::{
         iod::{FlushReply, SeekWhat},
         mds::{AttributeChanges, PunchHole, Stat},
-        types::{PathRef, Attributes},
+        types::{Attributes, PathRef},
     },
 };
 
@@ -24,7 +24,8 @@ impl<D: Driver> OpenFile<D> {
     /// reclaim the open file.
     pub async fn attributes(&self) -> Result<Attributes> {
         let call = Stat { at: PathRef::file(self.file()), follow: false };
-        let attributes = self.caller.repeatable("stat", &PathRef::file(self.file()), call).send().await;
+        let attributes =
+            self.caller.repeatable("stat", &PathRef::file(self.file()), call).send().await;
         self.handle.check().map_err(|error| error.during("stat", self.path()))?;
         attributes
     }
@@ -49,11 +50,15 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// As any call of the metadata server.
     pub async fn punch_hole(&self, offset: u64, bytes: u64) -> Result<Attributes> {
-        self.check_rights(Rights::WRITE).map_err(|error| error.during("punch a hole in", self.path()))?;
-        self.wait_for_abandons().await.map_err(|error| error.during("punch a hole in", self.path()))?;
+        self.check_rights(Rights::WRITE)
+            .map_err(|error| error.during("punch a hole in", self.path()))?;
+        self.wait_for_abandons()
+            .await
+            .map_err(|error| error.during("punch a hole in", self.path()))?;
         let call =
             PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
-        let result = self.caller.once("punch a hole in", &PathRef::file(self.file()), call).send().await;
+        let result =
+            self.caller.once("punch a hole in", &PathRef::file(self.file()), call).send().await;
         self.mark_stale();
         result
     }
@@ -87,7 +92,9 @@ impl<D: Driver> OpenFile<D> {
                     for (target, reply) in all.into_iter().zip(replies) {
                         let iod = grant.map.targets()[target].iod;
                         grant.pools[target].set_verifier(reply.verifier);
-                        self.unflushed.record_write(iod, reply.verifier, || grant.pools[target].server_name());
+                        self.unflushed.record_write(iod, reply.verifier, || {
+                            grant.pools[target].server_name()
+                        });
                     }
                     return Ok(());
                 }

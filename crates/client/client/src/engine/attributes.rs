@@ -7,7 +7,7 @@ use braid_wire::message::{
         Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime,
         Stat, StatFs, StatFsReply,
     },
-    types::{PathRef, Attributes, IodState, LayoutHint},
+    types::{Attributes, IodState, LayoutHint, PathRef},
 };
 
 use super::Caller;

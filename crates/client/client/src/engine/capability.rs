@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use braid_net::Driver;
 use braid_wire::message::mds::{GetClusterMap, RenewCapability};
 
-use super::{Engine, OpenFile, semaphore::lock, open_file::FileState, transfer::TransferEnd};
+use super::{Engine, OpenFile, open_file::FileState, semaphore::lock, transfer::TransferEnd};
 use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
@@ -41,7 +41,11 @@ impl<D: Driver> OpenFile<D> {
             let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
             self.set_state(opened)?
         };
-        if fresh.layout_version == old.layout_version { Ok(fresh) } else { Err(TransferEnd::Replan) }
+        if fresh.layout_version == old.layout_version {
+            Ok(fresh)
+        } else {
+            Err(TransferEnd::Replan)
+        }
     }
 }
 

@@ -22,8 +22,10 @@ impl<D: Driver> Engine<D> {
     pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         self.flush_returns().await;
         while let Some((session, handles)) = self.open_table.take_closes(CLOSE_BATCH) {
-            let reports =
-                handles.iter().filter_map(|handle| handle.size_report.report(handle.open_id)).collect();
+            let reports = handles
+                .iter()
+                .filter_map(|handle| handle.size_report.report(handle.open_id))
+                .collect();
             let call = Close { open_ids: handles.iter().map(|handle| handle.open_id).collect() };
             match self
                 .repeatable(call)
@@ -46,7 +48,8 @@ impl<D: Driver> Engine<D> {
 
     /// Sends the pending closes if there are many.
     pub(crate) async fn flush_closes_when_due(self: &Arc<Self>) {
-        if self.open_table.pending_closes() >= CLOSE_BATCH || self.pending_returns() >= CLOSE_BATCH {
+        if self.open_table.pending_closes() >= CLOSE_BATCH || self.pending_returns() >= CLOSE_BATCH
+        {
             // On failure they stay in the queue, for the service thread or the next call.
             let _ = self.flush_closes().await;
         }

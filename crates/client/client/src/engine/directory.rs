@@ -9,7 +9,7 @@ use braid_net::Driver;
 use braid_types::FileIndex;
 use braid_wire::message::{
     mds::{FsyncDirectory, ReadDirectory, ReadDirectoryReply},
-    types::{PathRef, DirectoryEntry},
+    types::{DirectoryEntry, PathRef},
 };
 
 use super::Caller;

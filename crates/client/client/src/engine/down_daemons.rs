@@ -15,7 +15,7 @@ use braid_wire::message::{
     types::{ClusterMap, IodInfo, IodState},
 };
 
-use super::{Engine, semaphore::lock, mds_connection::MdsConnection};
+use super::{Engine, mds_connection::MdsConnection, semaphore::lock};
 use crate::error::Error;
 
 #[derive(Debug, Default)]
@@ -60,7 +60,8 @@ impl<D: Driver> Engine<D> {
         link: &MdsConnection<D>,
         blamed: &Error,
     ) -> bool {
-        let Some(server) = blamed.server().filter(|server| self.down_daemons.contains(server)) else {
+        let Some(server) = blamed.server().filter(|server| self.down_daemons.contains(server))
+        else {
             return false;
         };
         let soon = self.attempt_deadline(self.deadline());

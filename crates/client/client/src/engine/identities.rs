@@ -4,7 +4,7 @@
 //! that was requested longest ago is given to a new identity. Defining a number again replaces its
 //! meaning.
 //!
-//! Invariant: a number means the same identity as long as its [`Named`] exists. Every caller and
+//! Invariant: a number means the same identity as long as its [`IdentityNumber`] exists. Every caller and
 //! open file has one, and so does every call in flight.
 
 use std::{collections::HashMap, sync::Arc};
@@ -115,8 +115,9 @@ mod tests {
     #[test]
     fn a_number_is_reused_only_when_nobody_holds_it() {
         let mut identities = Identities::default();
-        let held: Vec<IdentityNumber> =
-            (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.number_for(user(uid)).unwrap()).collect();
+        let held: Vec<IdentityNumber> = (0..NUMBERS_MAX as u64 - 2)
+            .map(|uid| identities.number_for(user(uid)).unwrap())
+            .collect();
         for uid in 10_000..20_000 {
             let named = identities.number_for(user(uid)).unwrap();
             assert_eq!(who(&identities, &named), uid);
@@ -134,8 +135,10 @@ mod tests {
         let second = identities.number_for(user(1)).unwrap().number();
         assert_eq!(identities.number_for(user(10_000)).unwrap().number(), second + 1);
         let before = identities.identity_of(first).unwrap().0;
-        let _held: Vec<IdentityNumber> =
-            (20_000..).map_while(|uid| identities.number_for(user(uid)).ok()).take(NUMBERS_MAX).collect();
+        let _held: Vec<IdentityNumber> = (20_000..)
+            .map_while(|uid| identities.number_for(user(uid)).ok())
+            .take(NUMBERS_MAX)
+            .collect();
         assert_ne!(identities.identity_of(first).unwrap().0, before);
         assert_eq!(identities.number_for(user(5)).unwrap_err().status(), Status::LimitExceeded);
     }

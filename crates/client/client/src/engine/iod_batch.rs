@@ -16,7 +16,7 @@ use super::{
     iod_body::Body,
     iod_error::RetryAction,
     open_file::FileState,
-    pool::{PoolPermit, ConnectionMeta, PooledConnection},
+    pool::{ConnectionMeta, PoolPermit, PooledConnection},
 };
 use crate::error::Error;
 
@@ -74,7 +74,8 @@ impl<D: Driver> OpenFile<D> {
         used.make_ready(self.engine(), grant, &calls, deadline).await?;
         let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
         let mut batch = used.exchanges(grant, calls);
-        let (begun, silence_max) = (self.engine().driver().now(), self.engine().attempt_timeout(deadline));
+        let (begun, silence_max) =
+            (self.engine().driver().now(), self.engine().attempt_timeout(deadline));
         debug_assert!(
             used.targets.is_sorted_by(|one, next| one < next),
             "one order of the daemons for all tasks"
@@ -140,7 +141,11 @@ impl<D: Driver> OpenFile<D> {
 }
 
 impl<D: Driver> Connections<'_, D> {
-    fn exchanges<'a>(&mut self, grant: &FileState<D>, calls: Vec<IodCall<'a>>) -> Vec<Exchange<'a>> {
+    fn exchanges<'a>(
+        &mut self,
+        grant: &FileState<D>,
+        calls: Vec<IodCall<'a>>,
+    ) -> Vec<Exchange<'a>> {
         let exchange = |call: IodCall<'a>| {
             let connection = self.targets.binary_search(&call.target).unwrap_or_default();
             // The first exchange on a connection presents the capability; the daemon executes them
@@ -192,7 +197,8 @@ impl<D: Driver> Connections<'_, D> {
         calls: &[IodCall<'_>],
         silence_max: Duration,
     ) -> Result<(), RetryAction> {
-        let owed = |at: usize| (at, self.permits[at].pool().abandoned.in_session(self.metas[at].session));
+        let owed =
+            |at: usize| (at, self.permits[at].pool().abandoned.in_session(self.metas[at].session));
         let owed: Vec<_> =
             self.changing(calls).map(owed).filter(|(_, ids)| !ids.is_empty()).collect();
         let exchange = |(connection, connections): &(usize, Vec<ConnectionId>)| {
@@ -265,8 +271,13 @@ fn outcome_of<D: Driver>(
     match exchange.outcome {
         Some(Ok(answer)) => match failure_of(&answer.body) {
             Ok(None) => Ok(answer),
-            Ok(Some(failure)) => Err((RetryAction::of_refusal(&server(), failure), ConnectionBroken(false))),
-            Err(error) => Err((RetryAction::Fail(Error::malformed_reply(server(), error)), ConnectionBroken(true))),
+            Ok(Some(failure)) => {
+                Err((RetryAction::of_refusal(&server(), failure), ConnectionBroken(false)))
+            }
+            Err(error) => Err((
+                RetryAction::Fail(Error::malformed_reply(server(), error)),
+                ConnectionBroken(true),
+            )),
         },
         Some(Err(error)) => {
             let lost = ConnectionBroken(!matches!(error, NetError::NotSent { .. }));

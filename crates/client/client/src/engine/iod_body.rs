@@ -112,7 +112,8 @@ impl Body<'_> {
             Self::Read(request) | Self::Write(request) => request.encode(&mut out),
             Self::WriteWithRoom(request, ask, modified) => {
                 request.encode(&mut out);
-                ReservationAccount { term: ask.term, released: ByteCount(ask.released) }.encode(&mut out);
+                ReservationAccount { term: ask.term, released: ByteCount(ask.released) }
+                    .encode(&mut out);
                 ByteCount(ask.wanted).encode(&mut out);
                 ByteCount(ask.uses).encode(&mut out);
                 modified.encode(&mut out);
@@ -166,8 +167,13 @@ mod tests {
         assert_eq!(Body::Read(&request).encode(9, &present), read.to_bytes());
         let write = Write { handle: 9, present: Vec::new(), request: request.clone() };
         assert_eq!(Body::Write(&request).encode(9, &[]), write.to_bytes());
-        let ask =
-            ReservationRequest { term: 1, released: 2, wanted: 3, uses: 4, sent: std::time::Duration::ZERO };
+        let ask = ReservationRequest {
+            term: 1,
+            released: 2,
+            wanted: 3,
+            uses: 4,
+            sent: std::time::Duration::ZERO,
+        };
         let with_room = WriteWithReservation {
             handle: 9,
             present: Vec::new(),

@@ -18,13 +18,13 @@ use braid_types::{FileIndex, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
     mds::{LayoutGrant, LeaseData, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases},
-    types::{PathRef, Attributes},
+    types::{Attributes, PathRef},
 };
 
-use super::{Caller, Engine, ServerEpoch, semaphore::lock, recall_channel::RecallChannel};
+use super::{Caller, Engine, ServerEpoch, recall_channel::RecallChannel, semaphore::lock};
 use crate::{
     error::{Error, Result},
-    lease::{LeaseRequest, RequiredAction, LeaseState, LeaseOf, LeaseTicket, Recalled},
+    lease::{LeaseOf, LeaseRequest, LeaseState, LeaseTicket, Recalled, RequiredAction},
 };
 
 /// The leases of one client.
@@ -94,7 +94,8 @@ impl<D: Driver> LeaseClient<D> {
     /// Whether recalls of this epoch after this number may be awaited.
     pub(super) fn may_await(&self, run: ServerEpoch, seen: u64, now: Duration) -> bool {
         let mut holding = lock(&self.state);
-        holding.is_of(run) && matches!(holding.required_action(now), RequiredAction::AwaitRecalls(known, _) if known == seen)
+        holding.is_of(run)
+            && matches!(holding.required_action(now), RequiredAction::AwaitRecalls(known, _) if known == seen)
     }
 
     pub(super) fn state(&self) -> std::sync::MutexGuard<'_, LeaseState> {

@@ -23,7 +23,7 @@ use braid_types::{
 use super::{FileView, OpenFile};
 use crate::{
     error::{Error, Result},
-    plan::{PlacedExtent, strided_view, laid_extents, place_extents},
+    plan::{PlacedExtent, laid_extents, place_extents, strided_view},
 };
 
 /// One piece of a list to read.

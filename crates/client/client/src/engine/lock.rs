@@ -31,9 +31,9 @@ use braid_wire::message::{
 
 use super::{
     Caller, Engine,
-    semaphore::Semaphore,
+    lock_table::{LockOwner, owner_of, whole_range},
     open_table::ServerEpoch,
-    lock_table::{LockOwner, whole_range, owner_of},
+    semaphore::Semaphore,
 };
 use crate::error::{Error, Result};
 
@@ -124,14 +124,20 @@ impl<D: Driver> Caller<D> {
 
     /// The lock that would conflict with this one, if any.
     pub async fn test_lock(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
-        self.repeatable("test a lock of", &PathRef::file(lock.file), LockTest { lock: lock.clone() })
-            .send()
-            .await
+        self.repeatable(
+            "test a lock of",
+            &PathRef::file(lock.file),
+            LockTest { lock: lock.clone() },
+        )
+        .send()
+        .await
     }
 
     /// Unlocks a range of bytes.
     pub async fn unlock_range(&self, range: &LockRange) -> Result<()> {
-        self.once(UNLOCK, &PathRef::file(range.file), Unlock { range: range.clone() }).send().await?;
+        self.once(UNLOCK, &PathRef::file(range.file), Unlock { range: range.clone() })
+            .send()
+            .await?;
         self.engine().locks.remove(range);
         Ok(())
     }
@@ -152,9 +158,12 @@ impl<D: Driver> Caller<D> {
     pub async fn unlock_owners(&self, file: FileIndex, owners: &[(LockSpace, u64)]) -> Result<()> {
         let engine = self.engine();
         engine.check_process()?;
-        owners.iter().for_each(|(space, owner)| engine.locks.set_unlock_pending((file, *owner, *space)));
+        owners
+            .iter()
+            .for_each(|(space, owner)| engine.locks.set_unlock_pending((file, *owner, *space)));
         for (space, owner) in owners {
-            let settled = engine.send_pending_unlock((file, *owner, *space), engine.deadline()).await;
+            let settled =
+                engine.send_pending_unlock((file, *owner, *space), engine.deadline()).await;
             settled.map_err(|error| error.during(UNLOCK, format!("file {file}")))?;
         }
         Ok(())
@@ -227,7 +236,9 @@ impl<D: Driver> Caller<D> {
         loop {
             if cancel.is_cancelled() {
                 // The cancel call of the handle may have reached the server before the wait did.
-                self.repeatable(LOCK, &PathRef::file(lock.file), LockCancel { ticket }).send().await?;
+                self.repeatable(LOCK, &PathRef::file(lock.file), LockCancel { ticket })
+                    .send()
+                    .await?;
             }
             let crowded = engine.lock_waits.load(Ordering::Relaxed) > WAITS_ATTACHED_MAX;
             let call =
@@ -257,7 +268,11 @@ impl<D: Driver> Engine<D> {
 
     /// Sends the pending unlock of one owner, if any. After success no older unlock of the owner is
     /// in flight.
-    async fn send_pending_unlock(self: &Arc<Self>, owner: LockOwner, deadline: Duration) -> Result<()> {
+    async fn send_pending_unlock(
+        self: &Arc<Self>,
+        owner: LockOwner,
+        deadline: Duration,
+    ) -> Result<()> {
         if !self.locks.is_unlock_pending(owner) {
             return Ok(());
         }
@@ -287,7 +302,7 @@ impl UnlockQueues {
         &self.0[(mixed >> 32) as usize % UNLOCK_QUEUES]
     }
 
-    /// See [`Gate::nudge`].
+    /// See [`Semaphore::nudge`].
     pub(super) fn wake_expired(&self) {
         self.0.iter().for_each(Semaphore::wake_expired);
     }

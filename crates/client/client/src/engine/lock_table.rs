@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, sync::Mutex};
 use braid_types::{FileIndex, RangeMap, SessionId};
 use braid_wire::message::lock::{LockRange, LockRequest, LockSpace};
 
-use super::{semaphore::lock, open_table::ServerEpoch};
+use super::{open_table::ServerEpoch, semaphore::lock};
 
 #[derive(Debug, Default)]
 pub(crate) struct LockTable(Mutex<Table>);
@@ -102,7 +102,12 @@ impl LockTable {
 
     /// All owners with a pending unlock.
     pub(crate) fn pending_unlocks(&self) -> Vec<LockOwner> {
-        lock(&self.0).owners.iter().filter(|(_, owned)| owned.unlock_pending).map(|(key, _)| *key).collect()
+        lock(&self.0)
+            .owners
+            .iter()
+            .filter(|(_, owned)| owned.unlock_pending)
+            .map(|(key, _)| *key)
+            .collect()
     }
 
     /// Whether an owner may have locks of any kind on a file.

@@ -25,16 +25,16 @@ use braid_types::{SessionId, Status};
 use braid_wire::{
     Call,
     message::{
-        mds::{Envelope, Open, SetAttributes, Stat, SizeReport},
+        mds::{Envelope, Open, SetAttributes, SizeReport, Stat},
         types::PathRef,
     },
 };
 
 use super::{
     Caller, Engine,
-    open_table::ServerEpoch,
     mds_connection::{CallFailure, MdsConnection, is_transient},
     mds_retry::{CallRetry, FailedAttempt},
+    open_table::ServerEpoch,
     session::Session,
     shown_path,
     slots::HeldSlot,
@@ -160,7 +160,12 @@ impl<D: Driver, C: Call> MdsCall<'_, D, C> {
     }
 
     fn envelope(&self, slot: u32, sequence: u64) -> Envelope {
-        Envelope { slot, sequence, identity: self.identity, size_reports: self.size_reports.clone() }
+        Envelope {
+            slot,
+            sequence,
+            identity: self.identity,
+            size_reports: self.size_reports.clone(),
+        }
     }
 }
 

@@ -32,9 +32,9 @@ use braid_wire::{
 use super::{
     Engine,
     backoff::Backoff,
-    semaphore::{WaitRefused, lock},
-    open_table::ServerEpoch,
     identities::NumberVersion,
+    open_table::ServerEpoch,
+    semaphore::{WaitRefused, lock},
     session::Session,
 };
 use crate::{
@@ -61,7 +61,10 @@ pub(crate) struct MdsConnection<D: Driver> {
 
 impl<D: Driver> Engine<D> {
     /// The connection to the metadata server. Makes one if necessary.
-    pub(crate) async fn mds_connection(self: &Arc<Self>, deadline: Duration) -> Result<Arc<MdsConnection<D>>> {
+    pub(crate) async fn mds_connection(
+        self: &Arc<Self>,
+        deadline: Duration,
+    ) -> Result<Arc<MdsConnection<D>>> {
         if let Some(link) = lock(&self.mds_connection).clone() {
             return Ok(link);
         }
@@ -175,7 +178,8 @@ impl<D: Driver> Engine<D> {
         *lock(&self.session) = Some(Arc::clone(&session));
         let run = ServerEpoch { session: reply.session, epoch: reply.epoch };
         self.lease_client.set_epoch(run);
-        let link = MdsConnection { shared, session, server, epoch: run, identities: Mutex::default() };
+        let link =
+            MdsConnection { shared, session, server, epoch: run, identities: Mutex::default() };
         self.reclaim(&link, deadline).await?;
         Ok(link)
     }

@@ -21,10 +21,10 @@
 //! program share one deadline ([`Driver::bound`]). A server that was waited for in vain is not
 //! waited for again shortly afterwards (`away.rs`).
 
+mod abandoned_writes;
 mod admin;
 mod allocate;
 mod attributes;
-mod unresponsive_servers;
 mod backoff;
 mod capability;
 mod close;
@@ -32,26 +32,24 @@ mod collective;
 mod copy;
 mod cursor;
 mod directory;
-pub(crate) mod semaphore;
 mod down_daemons;
-mod open_table;
-mod lock_table;
 mod identities;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
 mod lease_client;
-mod mds_connection;
 mod list;
 mod lock;
+mod lock_table;
 mod mds_call;
+mod mds_connection;
 mod mds_retry;
 mod measure;
 mod modes;
 mod names;
 mod open;
 mod open_file;
-mod abandoned_writes;
+mod open_table;
 mod pool;
 mod quota;
 mod read;
@@ -60,14 +58,16 @@ mod recall_channel;
 mod reclaim;
 mod removed_daemons;
 mod reservation;
+pub(crate) mod semaphore;
 mod service;
 mod session;
+mod size_report;
 mod slots;
 mod sync;
 mod sync_all;
-mod size_report;
 mod transfer;
 mod unflushed_writes;
+mod unresponsive_servers;
 mod view;
 mod write;
 mod xattr;
@@ -83,16 +83,16 @@ use std::{
 
 use braid_net::Driver;
 use braid_types::{FileIndex, IodId, Status};
-use braid_wire::message::types::{PathRef, Identity};
+use braid_wire::message::types::{Identity, PathRef};
 
 pub use collective::{Collective, CollectiveMode, CollectiveOptions, Next, Overlap};
-pub(crate) use collective::{announce_part, announce_refusal, parts_overlap, first_refusal};
+pub(crate) use collective::{announce_part, announce_refusal, first_refusal, parts_overlap};
 pub use directory::Listing;
-pub use open_table::ServerEpoch;
 pub use list::{ReadPiece, WritePiece};
 pub use lock::LockCancelHandle;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
+pub use open_table::ServerEpoch;
 pub use recall_channel::RecallNotice;
 pub use reservation::Reservation;
 pub use service::TICK;
@@ -103,17 +103,17 @@ use crate::{
     error::{Error, Result},
     fork,
 };
-use unresponsive_servers::ServerStatus;
-use semaphore::{Semaphore, lock};
 use down_daemons::DownDaemons;
-use open_table::OpenTable;
-use lock_table::LockTable;
 use identities::{Identities, IdentityNumber};
 use lease_client::LeaseClient;
+use lock_table::LockTable;
 use mds_connection::MdsConnection;
+use open_table::OpenTable;
 use pool::Pool;
+use semaphore::{Semaphore, lock};
 use session::Session;
 use unflushed_writes::UnflushedFiles;
+use unresponsive_servers::ServerStatus;
 
 /// A client of one cluster, over one driver.
 pub struct Engine<D: Driver> {

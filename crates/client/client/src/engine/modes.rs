@@ -73,7 +73,8 @@ impl<D: Driver> OpenFile<D> {
                 .await;
             match answered {
                 // The server restarted meanwhile and was sent the old modes: repeat.
-                Ok((_, run)) if !engine.open_table.change_modes(run, &self.handle, rights, deny) => {}
+                Ok((_, run))
+                    if !engine.open_table.change_modes(run, &self.handle, rights, deny) => {}
                 answered => break answered,
             }
         };

@@ -5,10 +5,10 @@ use braid_net::Driver;
 use braid_wire::message::{
     FileKind,
     mds::{
-        MakeReply, MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, RemoveReply,
-        Rename, RenameMode, Unlink,
+        MakeDirectory, MakeLink, MakeNode, MakeReply, MakeSymlink, ReadLink, RemoveDirectory,
+        RemoveReply, Rename, RenameMode, Unlink,
     },
-    types::{PathRef, Attributes},
+    types::{Attributes, PathRef},
 };
 
 use super::Caller;
@@ -17,12 +17,12 @@ use crate::error::Result;
 impl<D: Driver> Caller<D> {
     /// Makes a directory.
     pub async fn mkdir(&self, at: &PathRef, mode: u32) -> Result<Attributes> {
-        self.mkdir_told(at, mode).await.map(|made| made.attributes)
+        self.mkdir_with_parent(at, mode).await.map(|made| made.attributes)
     }
 
     /// Makes a directory. If this client holds leases, the reply also contains the attributes of
     /// the parent directory.
-    pub async fn mkdir_told(&self, at: &PathRef, mode: u32) -> Result<MakeReply> {
+    pub async fn mkdir_with_parent(&self, at: &PathRef, mode: u32) -> Result<MakeReply> {
         self.once("mkdir", at, MakeDirectory { at: at.clone(), mode, umask: self.umask })
             .send()
             .await
@@ -60,23 +60,23 @@ impl<D: Driver> Caller<D> {
 
     /// Removes a name of anything but a directory.
     pub async fn unlink(&self, at: &PathRef) -> Result<()> {
-        self.unlink_told(at).await.map(drop)
+        self.unlink_with_parent(at).await.map(drop)
     }
 
     /// As `unlink`. If this client holds leases, the reply also contains the attributes of the
     /// parent directory.
-    pub async fn unlink_told(&self, at: &PathRef) -> Result<RemoveReply> {
+    pub async fn unlink_with_parent(&self, at: &PathRef) -> Result<RemoveReply> {
         self.once("unlink", at, Unlink { at: at.clone() }).send().await
     }
 
     /// Removes an empty directory.
     pub async fn rmdir(&self, at: &PathRef) -> Result<()> {
-        self.rmdir_told(at).await.map(drop)
+        self.rmdir_with_parent(at).await.map(drop)
     }
 
     /// As `rmdir`. If this client holds leases, the reply also contains the attributes of the
     /// parent directory.
-    pub async fn rmdir_told(&self, at: &PathRef) -> Result<RemoveReply> {
+    pub async fn rmdir_with_parent(&self, at: &PathRef) -> Result<RemoveReply> {
         self.once("rmdir", at, RemoveDirectory { at: at.clone() }).send().await
     }
 

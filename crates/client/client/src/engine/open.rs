@@ -12,11 +12,14 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{Create, CreateReply, CreateUnnamed, Open, OpenReply},
-        types::{PathRef, Attributes, LayoutHint, Placement, DistributionHint},
+        types::{Attributes, DistributionHint, LayoutHint, PathRef, Placement},
     },
 };
 
-use super::{Caller, OpenFile, open_table::ServerEpoch, lease_client::PendingRequest, shown_path, size_report::SizeReportState};
+use super::{
+    Caller, OpenFile, lease_client::PendingRequest, open_table::ServerEpoch, shown_path,
+    size_report::SizeReportState,
+};
 use crate::{
     error::{Error, Result},
     lease::LeaseOf,
@@ -252,7 +255,11 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Opens or makes a file. Returns also whether this call made it.
-    pub async fn create(&self, at: &PathRef, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
+    pub async fn create(
+        &self,
+        at: &PathRef,
+        options: &OpenOptions,
+    ) -> Result<(Arc<OpenFile<D>>, bool)> {
         self.create_with_parent(at, options).await.map(|(file, created, _)| (file, created))
     }
 
@@ -307,7 +314,11 @@ impl<D: Driver> Caller<D> {
 
     /// Makes a file without a name, as if in the directory `at`. Closing it deletes it, unless
     /// [`Caller::hard_link`] has given it a name.
-    pub async fn create_unnamed(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
+    pub async fn create_unnamed(
+        &self,
+        at: &PathRef,
+        options: &OpenOptions,
+    ) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("create in", shown_path(at)))?;
         if !options.deny.is_none() {
             let error = invalid(

@@ -21,9 +21,9 @@ use braid_wire::{
 
 use super::{
     Caller, Engine,
-    semaphore::{Semaphore, lock},
     open_table::{OpenHandle, ServerEpoch},
     pool::Pool,
+    semaphore::{Semaphore, lock},
     size_report::SizeReportState,
     unflushed_writes::UnflushedWrites,
 };
@@ -91,11 +91,11 @@ impl<D: Driver> OpenFile<D> {
         let named =
             ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
         let handles = &caller.engine.open_table;
-        let handle = match handles.add(run, OpenHandle::new(run, caller.identity.clone(), named, told))
-        {
-            Ok(handle) => handle,
-            Err(error) => return Err(error.during("open", shown)),
-        };
+        let handle =
+            match handles.add(run, OpenHandle::new(run, caller.identity.clone(), named, told)) {
+                Ok(handle) => handle,
+                Err(error) => return Err(error.during("open", shown)),
+            };
         let grant = match FileState::new(&caller.engine, opened) {
             Ok(grant) => Arc::new(grant),
             Err(error) => {
@@ -244,7 +244,9 @@ impl<D: Driver> Drop for OpenFile<D> {
         if !self.engine().is_ours() {
             return;
         }
-        self.engine().unflushed_files.close(&self.unflushed, |iod| self.engine().pool(iod).server_name());
+        self.engine()
+            .unflushed_files
+            .close(&self.unflushed, |iod| self.engine().pool(iod).server_name());
         if self.handle.mark_closed() {
             self.caller.engine.open_table.close(&self.handle);
         }

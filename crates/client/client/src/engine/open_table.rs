@@ -28,7 +28,7 @@ use braid_wire::{
     message::mds::{ReclaimedOpen, SizeReport},
 };
 
-use super::{semaphore::lock, identities::IdentityNumber, size_report::SizeReportState};
+use super::{identities::IdentityNumber, semaphore::lock, size_report::SizeReportState};
 use crate::error::Error;
 
 /// The pending closes that are remembered while a server is away; the end of the session covers the
@@ -86,11 +86,25 @@ struct ReclaimState {
 }
 
 impl OpenHandle {
-    pub(crate) fn new(run: ServerEpoch, identity: IdentityNumber, named: ReclaimedOpen, told: SizeReportState) -> Self {
+    pub(crate) fn new(
+        run: ServerEpoch,
+        identity: IdentityNumber,
+        named: ReclaimedOpen,
+        told: SizeReportState,
+    ) -> Self {
         let ReclaimedOpen { open_id, file, rights, deny } = named;
         let (refused, closed) = (OnceLock::new(), AtomicBool::new(false));
         let modes = AtomicU16::new(packed(rights, deny));
-        Self { open_id, file, modes, identity, session: run.session, size_report: told, stale_reason: refused, closed }
+        Self {
+            open_id,
+            file,
+            modes,
+            identity,
+            session: run.session,
+            size_report: told,
+            stale_reason: refused,
+            closed,
+        }
     }
 
     /// The rights that it is open with.
@@ -151,7 +165,11 @@ impl OpenTable {
     /// # Errors
     /// [`Status::ConnectionLost`] if another epoch was sent the open files meanwhile, without this
     /// one.
-    pub(crate) fn add(&self, run: ServerEpoch, handle: OpenHandle) -> Result<Arc<OpenHandle>, Error> {
+    pub(crate) fn add(
+        &self,
+        run: ServerEpoch,
+        handle: OpenHandle,
+    ) -> Result<Arc<OpenHandle>, Error> {
         let mut table = lock(&self.0);
         if table.reclaimed.is_some_and(|known| known.run != run) {
             let why = "the metadata server restarted while the file was opened: \
@@ -168,7 +186,13 @@ impl OpenTable {
 
     /// Epoch `run` has changed the rights and denials of an open file. False if another epoch was
     /// sent the previous modes meanwhile.
-    pub(crate) fn change_modes(&self, run: ServerEpoch, handle: &OpenHandle, rights: Rights, deny: Deny) -> bool {
+    pub(crate) fn change_modes(
+        &self,
+        run: ServerEpoch,
+        handle: &OpenHandle,
+        rights: Rights,
+        deny: Deny,
+    ) -> bool {
         let table = lock(&self.0);
         let known = table.reclaimed.is_none_or(|known| known.run == run);
         if known {
@@ -197,7 +221,10 @@ impl OpenTable {
     }
 
     /// Takes some of the pending closes, newest first, with their session.
-    pub(crate) fn take_closes(&self, count_max: usize) -> Option<(SessionId, Vec<Arc<OpenHandle>>)> {
+    pub(crate) fn take_closes(
+        &self,
+        count_max: usize,
+    ) -> Option<(SessionId, Vec<Arc<OpenHandle>>)> {
         let mut table = lock(&self.0);
         let session = table.reclaimed?.run.session;
         let rest = table.pending_closes.len().saturating_sub(count_max);
@@ -245,8 +272,11 @@ impl OpenTable {
                 return None;
             }
         }
-        let mut open: Vec<_> =
-            table.open.values().map(|handle| (handle.identity.number(), handle.reclaim_entry())).collect();
+        let mut open: Vec<_> = table
+            .open
+            .values()
+            .map(|handle| (handle.identity.number(), handle.reclaim_entry()))
+            .collect();
         open.sort_unstable_by_key(|(identity, named)| (*identity, named.open_id));
         Some(open)
     }
@@ -295,7 +325,12 @@ mod tests {
     fn open(handles: &OpenTable, run: ServerEpoch, open_id: u64) -> Arc<OpenHandle> {
         let named =
             ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE, deny: Deny::NONE };
-        handles.add(run, OpenHandle::new(run, IdentityNumber::default(), named, SizeReportState::default())).unwrap()
+        handles
+            .add(
+                run,
+                OpenHandle::new(run, IdentityNumber::default(), named, SizeReportState::default()),
+            )
+            .unwrap()
     }
 
     fn named(told: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
@@ -339,7 +374,11 @@ mod tests {
         handles.close(&before);
         assert_eq!(named(handles.to_reclaim(run(1, 2))), [2]);
         handles.close(&after);
-        assert_eq!(named(handles.to_reclaim(run(1, 2))), [0; 0], "an attempt failed, another is made");
+        assert_eq!(
+            named(handles.to_reclaim(run(1, 2))),
+            [0; 0],
+            "an attempt failed, another is made"
+        );
         let (session, closes) = handles.take_closes(9).unwrap();
         assert_eq!(
             (session, closes.iter().map(|handle| handle.open_id).collect()),
@@ -374,7 +413,15 @@ mod tests {
             deny: Deny::NONE,
         };
         let error = handles
-            .add(run(1, 1), OpenHandle::new(run(1, 1), IdentityNumber::default(), late, SizeReportState::default()))
+            .add(
+                run(1, 1),
+                OpenHandle::new(
+                    run(1, 1),
+                    IdentityNumber::default(),
+                    late,
+                    SizeReportState::default(),
+                ),
+            )
             .unwrap_err();
         assert_eq!(error.status(), Status::ConnectionLost);
     }

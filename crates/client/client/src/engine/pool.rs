@@ -28,11 +28,11 @@ use braid_wire::{NodeKind, Role};
 
 use super::{
     Engine,
-    unresponsive_servers::ServerStatus,
-    semaphore::{Semaphore, Permit, WaitRefused, lock},
     abandoned_writes::AbandonedWrites,
     reservation::DaemonReservation,
+    semaphore::{Permit, Semaphore, WaitRefused, lock},
     session::Session,
+    unresponsive_servers::ServerStatus,
 };
 use crate::error::{Error, Result};
 
@@ -235,8 +235,13 @@ impl<D: Driver> Pool<D> {
             secret,
             tls: engine.config.tls,
         };
-        let connection = engine.driver.connect(&endpoint, engine.attempt_deadline(deadline)).await?;
-        let meta = ConnectionMeta { session: session.id, presented: HashSet::new(), has_unanswered_change: false };
+        let connection =
+            engine.driver.connect(&endpoint, engine.attempt_deadline(deadline)).await?;
+        let meta = ConnectionMeta {
+            session: session.id,
+            presented: HashSet::new(),
+            has_unanswered_change: false,
+        };
         Ok(Box::new(PooledConnection { connection, meta }))
     }
 

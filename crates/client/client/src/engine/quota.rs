@@ -39,7 +39,12 @@ impl<D: Driver> OpenFile<D> {
     }
 
     /// Requests a larger growth grant if `end` is past it.
-    pub(crate) async fn extend_growth_grant(&self, grant: &FileState<D>, end: u64, deadline: Duration) -> Result<()> {
+    pub(crate) async fn extend_growth_grant(
+        &self,
+        grant: &FileState<D>,
+        end: u64,
+        deadline: Duration,
+    ) -> Result<()> {
         if end <= grant.growth_grant.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -65,7 +70,9 @@ impl<D: Driver> Caller<D> {
     /// Sets limits. If the report says that a directory is not counted completely, count it with
     /// [`Caller::quota_walk`].
     pub async fn quota_set(&self, owner: QuotaOwner, limits: QuotaLimits) -> Result<QuotaReport> {
-        self.repeatable("set a quota in", &PathRef::root(b""), QuotaSet { owner, limits }).send().await
+        self.repeatable("set a quota in", &PathRef::root(b""), QuotaSet { owner, limits })
+            .send()
+            .await
     }
 
     /// Limits and usage.
@@ -82,7 +89,9 @@ impl<D: Driver> Caller<D> {
     /// Removes limits. Returns whether there were any. A directory must be counted again
     /// afterwards.
     pub async fn quota_remove(&self, owner: QuotaOwner) -> Result<bool> {
-        self.repeatable("remove a quota from", &PathRef::root(b""), QuotaRemove { owner }).send().await
+        self.repeatable("remove a quota from", &PathRef::root(b""), QuotaRemove { owner })
+            .send()
+            .await
     }
 
     /// Counts everything below a directory towards that directory. Returns how many inodes were

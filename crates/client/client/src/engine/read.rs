@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    plan::{FileMap, WindowMemory, Piece, Planned, Planner, assign_buffers_mut, scatter},
+    plan::{FileMap, Piece, Planned, Planner, WindowMemory, assign_buffers_mut, scatter},
 };
 
 /// If a file's layout changes, or the file is truncated, more often than this during one call, the
@@ -121,7 +121,7 @@ impl<D: Driver> OpenFile<D> {
         deadline: &mut Duration,
     ) -> Result<u64, TransferEnd> {
         let plan = self.state();
-        // The capability of the replies so far; see `Job::is_one_view`.
+        // The capability of the replies so far; see `Transfer::is_one_view`.
         let mut grant = Arc::clone(&plan);
         let mut is_first = true;
         let mut end = FileEnd::new(&plan.map);
@@ -319,7 +319,8 @@ impl<D: Driver> Transfer for ReadRound<'_, '_, '_, D> {
         let windows: Vec<&[Piece]> =
             pending.iter().map(|index| self.round[*index].pieces()).collect();
         let dealt = assign_buffers_mut(self.buffers, &windows);
-        let mut staged: Vec<Option<&'s mut Vec<u8>>> = self.bounce_buffers.iter_mut().map(Some).collect();
+        let mut staged: Vec<Option<&'s mut Vec<u8>>> =
+            self.bounce_buffers.iter_mut().map(Some).collect();
         let call = |(index, mut recv): (&usize, Vec<IoSliceMut<'s>>)| {
             let planned = &self.round[*index];
             if let Some(bounce) = staged[*index].take().filter(|bounce| !bounce.is_empty()) {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    plan::{WindowMemory, Piece, Planned},
+    plan::{Piece, Planned, WindowMemory},
 };
 
 impl<D: Driver> OpenFile<D> {
@@ -105,7 +105,8 @@ impl<D: Driver> OpenFile<D> {
         let present = if is_new { &grant.capability[..] } else { &[] };
         let call = Body::Read(request);
         let body = call.encode(grant.handle, present);
-        let (begun, silence_max) = (self.engine().driver().now(), self.engine().attempt_timeout(*deadline));
+        let (begun, silence_max) =
+            (self.engine().driver().now(), self.engine().attempt_timeout(*deadline));
         let (driver, connection) = (self.engine().driver(), &mut pooled.connection);
         let piped = match (pipe, &mut *buffers) {
             (Some(pipe), [buffer]) => {
@@ -137,7 +138,9 @@ impl<D: Driver> OpenFile<D> {
                 grant.pools[target].status.set_responsive();
                 self.engine().renewed_deadline() // the server has answered
             }
-            Err(NetError::TimedOut { permit_wait: unasked, .. }) => deadline.saturating_add(*unasked),
+            Err(NetError::TimedOut { permit_wait: unasked, .. }) => {
+                deadline.saturating_add(*unasked)
+            }
             Err(_) => deadline.saturating_add(self.engine().active_time(begun, silence_max)),
         };
         self.engine().driver().extend_call_deadline(*deadline);

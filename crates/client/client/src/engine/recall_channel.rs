@@ -11,7 +11,7 @@ use braid_wire::message::mds::{AwaitRecalls, Envelope};
 use super::{Engine, ServerEpoch, semaphore::lock};
 use crate::{
     error::{Error, Result},
-    lease::{RequiredAction, Recalled},
+    lease::{Recalled, RequiredAction},
 };
 
 /// Additional time for a reply, beyond the time that the server may hold it back.
@@ -29,7 +29,7 @@ pub(crate) struct RecallChannel<D: Driver> {
 /// What the thread that carries out recalls must do.
 #[derive(Debug)]
 pub enum RecallNotice {
-    /// All leases are lost: drop everything, then call [`Engine::all_dropped`] with this number.
+    /// All leases are lost: drop everything, then call [`Engine::all_invalidated`] with this number.
     AllLost(u64),
     /// Recalled leases; end each with [`Engine::carried_out`].
     Recalled(Vec<Recalled>),
@@ -48,15 +48,17 @@ impl<D: Driver> Engine<D> {
         }
         match self.lease_client.required_action(self.driver.now()) {
             RequiredAction::Invalidate(lost) => RecallNotice::AllLost(lost),
-            RequiredAction::AwaitRecalls(seen, until) => match self.await_recalls(seen, until).await {
-                Ok(recalled) if recalled.is_empty() => RecallNotice::Quiet,
-                Ok(recalled) => RecallNotice::Recalled(recalled),
-                Err(_) => {
-                    *lock(&self.lease_client.channel) = None;
-                    self.driver.sleep(RETRY_WAIT).await;
-                    RecallNotice::Quiet
+            RequiredAction::AwaitRecalls(seen, until) => {
+                match self.await_recalls(seen, until).await {
+                    Ok(recalled) if recalled.is_empty() => RecallNotice::Quiet,
+                    Ok(recalled) => RecallNotice::Recalled(recalled),
+                    Err(_) => {
+                        *lock(&self.lease_client.channel) = None;
+                        self.driver.sleep(RETRY_WAIT).await;
+                        RecallNotice::Quiet
+                    }
                 }
-            },
+            }
         }
     }
 

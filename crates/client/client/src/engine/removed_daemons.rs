@@ -28,7 +28,9 @@ use braid_wire::{
     },
 };
 
-use super::{OpenFile, iod_batch::IodCall, iod_body::Body, iod_error::RetryAction, open_file::FileState};
+use super::{
+    OpenFile, iod_batch::IodCall, iod_body::Body, iod_error::RetryAction, open_file::FileState,
+};
 use crate::error::Error;
 
 impl<D: Driver> OpenFile<D> {

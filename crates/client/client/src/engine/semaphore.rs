@@ -6,7 +6,7 @@
 //! 2. Dropping a permit wakes one waiter.
 //! 3. At most [`WAITERS_MAX`] tasks wait (I9).
 //! 4. A waiter whose deadline has passed gives up when it wakes up next: by a permit, or by
-//!    [`Gate::nudge`], which the service thread calls at every tick (I8).
+//!    [`Semaphore::nudge`], which the service thread calls at every tick (I8).
 
 use std::{
     collections::VecDeque,
@@ -56,7 +56,9 @@ pub(crate) struct Permit<'a>(&'a Semaphore);
 
 impl Semaphore {
     pub(crate) fn new(size: usize) -> Self {
-        Self { state: Mutex::new(WaitQueue { free: size, next_ticket: 0, waiters: VecDeque::new() }) }
+        Self {
+            state: Mutex::new(WaitQueue { free: size, next_ticket: 0, waiters: VecDeque::new() }),
+        }
     }
 
     /// Waits for a permit until `deadline`, a time of the driver.

@@ -16,7 +16,7 @@ use braid_wire::{
     message::mds::{CloseSession, Envelope, Renew},
 };
 
-use super::{Engine, semaphore::lock, open_table::ServerEpoch};
+use super::{Engine, open_table::ServerEpoch, semaphore::lock};
 use crate::error::Result;
 
 /// The session is renewed at least this often within the silence that would end it.
@@ -137,7 +137,8 @@ impl<D: Driver> Engine<D> {
         self.return_reservations(true).await;
         let link = lock(&self.mds_connection).take();
         if let Some(link) = link {
-            let deadline = self.driver.now().saturating_add(SESSION_END_TIMEOUT.min(self.config.timeout));
+            let deadline =
+                self.driver.now().saturating_add(SESSION_END_TIMEOUT.min(self.config.timeout));
             let _ = self
                 .exchange(&link.shared, Some(&Envelope::PLAIN), &CloseSession {}, deadline)
                 .await;

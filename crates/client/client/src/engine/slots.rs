@@ -11,7 +11,7 @@ use std::{sync::Mutex, time::Duration};
 
 use braid_net::Driver;
 
-use super::semaphore::{Semaphore, Permit, WaitRefused, lock};
+use super::semaphore::{Permit, Semaphore, WaitRefused, lock};
 
 /// More slots are not used, whatever the server grants: a size from the network is bounded (I9).
 const SLOTS_MAX: u32 = 1024;

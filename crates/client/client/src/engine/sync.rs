@@ -9,7 +9,9 @@ use braid_wire::{
     message::{iod::FlushReply, mds::FsyncFile, types::Attributes},
 };
 
-use super::{OpenFile, close::unsynced_data_lost, iod_body::Body, read::REPLANS_MAX, transfer::TransferEnd};
+use super::{
+    OpenFile, close::unsynced_data_lost, iod_body::Body, read::REPLANS_MAX, transfer::TransferEnd,
+};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {

@@ -30,7 +30,7 @@ use super::{
     backoff::Backoff,
     close::unsynced_data_lost,
     iod_error::RetryAction,
-    pool::{PoolPermit, ConnectionMeta, Pool, PooledConnection},
+    pool::{ConnectionMeta, Pool, PoolPermit, PooledConnection},
 };
 use crate::error::{Error, Result};
 
@@ -80,7 +80,8 @@ impl<D: Driver> Engine<D> {
         let written = files.iter().flat_map(|(pending, _)| pending.iter().map(|(iod, _)| *iod));
         let daemons =
             map.iods.iter().map(|iod| iod.id).chain(written).map(|iod| (iod, self.pool(iod)));
-        let mut flushes = FlushAllState { done: BTreeMap::new(), left: BTreeMap::new(), failed: None };
+        let mut flushes =
+            FlushAllState { done: BTreeMap::new(), left: BTreeMap::new(), failed: None };
         for (iod, pool) in daemons {
             if pool.is_removed() {
                 // It has lost everything, and will not report that.
@@ -101,7 +102,9 @@ impl<D: Driver> Engine<D> {
             return Err(error);
         }
         log?;
-        self.unflushed_files.end_sync(began).map_or(Ok(()), |server| Err(unsynced_data_lost(&server)))
+        self.unflushed_files
+            .end_sync(began)
+            .map_or(Ok(()), |server| Err(unsynced_data_lost(&server)))
     }
 
     /// Flushes all daemons, with retries until the deadline.
@@ -155,7 +158,9 @@ impl<D: Driver> Engine<D> {
         };
         let mut batch: Vec<Exchange<'_>> = (0..connections.len()).map(exchange).collect();
         if !batch.is_empty() {
-            self.driver.exchange(&mut connections, &mut batch, self.attempt_timeout(deadline)).await;
+            self.driver
+                .exchange(&mut connections, &mut batch, self.attempt_timeout(deadline))
+                .await;
         }
         for ((exchange, connection), (iod, lease, meta)) in
             batch.into_iter().zip(connections).zip(leases)

@@ -86,7 +86,7 @@ pub(crate) trait Transfer: Send {
 
 impl<D: Driver> OpenFile<D> {
     /// Makes all exchanges of a job. Returns the capability of the last exchange; with
-    /// [`Job::is_one_view`], of all. Extends the deadline while daemons make progress, also for a
+    /// [`Transfer::is_one_view`], of all. Extends the deadline while daemons make progress, also for a
     /// call that is planned again.
     pub(crate) async fn run_transfer<J: Transfer>(
         &self,
@@ -126,12 +126,17 @@ impl<D: Driver> OpenFile<D> {
                 Err(remedy) => Some(remedy),
             };
             let Some(remedy) = remedy else {
-                (0..job.len()).for_each(|index| grant.pools[job.target(index)].status.set_responsive());
+                (0..job.len())
+                    .for_each(|index| grant.pools[job.target(index)].status.set_responsive());
                 return Ok(grant);
             };
             let mended = tries.prepare_retry(self, Arc::clone(&grant), remedy, *deadline).await;
             if let Err(TransferEnd::Failed(error)) = &mended {
-                self.note_unresponsive(&grant, pending.iter().map(|index| job.target(*index)), error);
+                self.note_unresponsive(
+                    &grant,
+                    pending.iter().map(|index| job.target(*index)),
+                    error,
+                );
             }
             let fresh = mended?;
             if job.is_one_view() && pending.len() < job.len() && !Arc::ptr_eq(&fresh, &grant) {
@@ -142,7 +147,12 @@ impl<D: Driver> OpenFile<D> {
     }
 
     /// Fails if no time is left for any daemon of the job.
-    fn check_time<J: Transfer>(&self, grant: &FileState<D>, job: &J, deadline: Duration) -> Result<()> {
+    fn check_time<J: Transfer>(
+        &self,
+        grant: &FileState<D>,
+        job: &J,
+        deadline: Duration,
+    ) -> Result<()> {
         let first = || {
             if job.len() == 0 {
                 "the I/O daemons".to_owned()
@@ -154,11 +164,17 @@ impl<D: Driver> OpenFile<D> {
     }
 
     /// The call failed while it waited for these daemons.
-    fn note_unresponsive(&self, grant: &FileState<D>, mut targets: impl Iterator<Item = usize>, error: &Error) {
+    fn note_unresponsive(
+        &self,
+        grant: &FileState<D>,
+        mut targets: impl Iterator<Item = usize>,
+        error: &Error,
+    ) {
         if error.was_given_up() {
             let blamed =
                 targets.find(|target| error.server() == Some(&*grant.pools[*target].server_name()));
-            self.engine().note_unresponsive(blamed.map(|target| &grant.pools[target].status), error);
+            self.engine()
+                .note_unresponsive(blamed.map(|target| &grant.pools[target].status), error);
         }
     }
 
@@ -173,8 +189,12 @@ impl<D: Driver> OpenFile<D> {
         deadline: &mut Duration,
     ) -> Result<Vec<R>, TransferEnd> {
         let servers = targets.iter().map(|target| grant.pools[*target].server_name()).collect();
-        let mut job =
-            QueryTransfer { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
+        let mut job = QueryTransfer {
+            targets,
+            servers,
+            body,
+            replies: targets.iter().map(|_| None).collect(),
+        };
         let used = self.run_transfer(grant, &mut job, deadline).await?;
         if job.is_one_view() && !Arc::ptr_eq(&used, grant) {
             return Err(TransferEnd::Replan);
@@ -207,7 +227,8 @@ fn take_outcomes<J: Transfer>(
     pending: &[usize],
     outcomes: Vec<Result<Answer, RetryAction>>,
 ) -> Result<RemainingWork> {
-    let mut left = RemainingWork { pending: Vec::new(), most_severe: None, daemons: BTreeMap::new() };
+    let mut left =
+        RemainingWork { pending: Vec::new(), most_severe: None, daemons: BTreeMap::new() };
     let mut answered = BTreeSet::new();
     for (index, outcome) in pending.iter().zip(outcomes) {
         match outcome {
@@ -305,7 +326,10 @@ impl RetryState {
                 self.remedies_left =
                     self.remedies_left.checked_sub(1).ok_or_else(|| error.clone())?;
                 self.wait(file, error, deadline).await?;
-                self.with_total_time(file, file.engine().reconnect_mds(deadline).await.map_err(TransferEnd::Failed))?;
+                self.with_total_time(
+                    file,
+                    file.engine().reconnect_mds(deadline).await.map_err(TransferEnd::Failed),
+                )?;
                 self.with_total_time(file, file.renew_capability(&grant, deadline).await)
             }
             RetryAction::Fail(error) => {
@@ -318,7 +342,11 @@ impl RetryState {
     }
 
     /// The result of a step; its error reports the time of the whole call.
-    fn with_total_time<D: Driver, T>(&self, file: &OpenFile<D>, step: Result<T, TransferEnd>) -> Result<T, TransferEnd> {
+    fn with_total_time<D: Driver, T>(
+        &self,
+        file: &OpenFile<D>,
+        step: Result<T, TransferEnd>,
+    ) -> Result<T, TransferEnd> {
         let time = file.engine().driver().now().saturating_sub(self.started);
         step.map_err(|stop| match stop {
             TransferEnd::Failed(error) => TransferEnd::Failed(error.tried_for(time)),
@@ -362,7 +390,10 @@ impl<R: Wire + Send> Transfer for QueryTransfer<'_, R> {
     }
 
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
-        Ok(pending.iter().map(|index| IodCall::without_payload(self.targets[*index], self.body)).collect())
+        Ok(pending
+            .iter()
+            .map(|index| IodCall::without_payload(self.targets[*index], self.body))
+            .collect())
     }
 
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
@@ -381,7 +412,7 @@ impl<R: Wire + Send> Transfer for QueryTransfer<'_, R> {
 
 /// Decodes the reply of a success.
 pub(crate) fn reply<R: Wire>(server: impl Fn() -> String, answer: &Answer) -> Result<R> {
-    let outcome =
-        decode_outcome::<R>(&answer.body).map_err(|error| Error::malformed_reply(server(), error))?;
+    let outcome = decode_outcome::<R>(&answer.body)
+        .map_err(|error| Error::malformed_reply(server(), error))?;
     outcome.map_err(|failure| Error::refused(server(), failure))
 }

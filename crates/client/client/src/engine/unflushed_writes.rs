@@ -51,7 +51,12 @@ pub(super) struct DaemonWrites {
 }
 
 impl UnflushedWrites {
-    pub(crate) fn record_write(&self, iod: IodId, verifier: WriteVerifier, server: impl Fn() -> String) {
+    pub(crate) fn record_write(
+        &self,
+        iod: IodId,
+        verifier: WriteVerifier,
+        server: impl Fn() -> String,
+    ) {
         let mut table = lock(&self.table);
         table.writes += 1;
         let last = table.writes;
@@ -144,8 +149,10 @@ pub(super) struct SyncStart(u64);
 impl UnflushedFiles {
     /// Adds an opened file.
     pub(super) fn open(&self) -> Arc<UnflushedWrites> {
-        let file =
-            Arc::new(UnflushedWrites { table: Mutex::default(), losses: Arc::clone(&self.of_closed_files.losses) });
+        let file = Arc::new(UnflushedWrites {
+            table: Mutex::default(),
+            losses: Arc::clone(&self.of_closed_files.losses),
+        });
         lock(&self.open).insert(Arc::as_ptr(&file).addr(), Arc::clone(&file));
         file
     }
@@ -164,7 +171,10 @@ impl UnflushedFiles {
     pub(super) fn begin_sync(&self) -> (SyncStart, Vec<Arc<UnflushedWrites>>) {
         let told = lock(&self.of_closed_files.losses.0).reported;
         let open = lock(&self.open);
-        (SyncStart(told), open.values().cloned().chain([Arc::clone(&self.of_closed_files)]).collect())
+        (
+            SyncStart(told),
+            open.values().cloned().chain([Arc::clone(&self.of_closed_files)]).collect(),
+        )
     }
 
     /// A `sync_all` has flushed everything. Returns a daemon that lost writes, if that was not

@@ -122,7 +122,9 @@ mod tests {
         let (away, now) = (ServerStatus::default(), Duration::from_secs(100));
         assert!(!away.is_unresponsive_at(|| now));
         away.set_unresponsive(now);
-        assert!(away.is_unresponsive_at(|| now) && !away.is_unresponsive_at(|| now + UNRESPONSIVE_TIME));
+        assert!(
+            away.is_unresponsive_at(|| now) && !away.is_unresponsive_at(|| now + UNRESPONSIVE_TIME)
+        );
         away.set_responsive();
         assert!(!away.is_unresponsive_at(|| now));
     }

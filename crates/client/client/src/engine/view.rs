@@ -18,7 +18,7 @@ use crate::error::Result;
 /// assert_eq!(first.file_offset(5000)?, 16_384 + 904);
 /// assert_eq!(first.position(16_384 + 904), Some(5000));
 /// assert_eq!(third.position(16_384 + 904), None, "not visible to the third task");
-/// assert_eq!(third.next_seen(16_384 + 904), Some((4096, 16_384 + 8192)), "its next byte");
+/// assert_eq!(third.next_visible(16_384 + 904), Some((4096, 16_384 + 8192)), "its next byte");
 /// assert_eq!(first.position_in(5000, &FileView::whole()?)?, Some(17_288));
 /// let extents: Vec<Extent> = first.extents(5000, 4000)?.collect();
 /// let extent = |offset, bytes| Extent { offset, bytes };

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    plan::{WindowMemory, Piece, Planned, Planner, assign_buffers, gather},
+    plan::{Piece, Planned, Planner, WindowMemory, assign_buffers, gather},
 };
 
 impl<D: Driver> OpenFile<D> {
@@ -165,7 +165,8 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
         buffers: &'r [IoSlice<'d>],
         end: u64,
     ) -> Self {
-        let (unsynced, told, driver) = (&file.unflushed, &file.handle.size_report, file.engine().driver());
+        let (unsynced, told, driver) =
+            (&file.unflushed, &file.handle.size_report, file.engine().driver());
         let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
         Self {
             grant,
@@ -196,13 +197,16 @@ impl<D: Driver> Transfer for WriteRound<'_, '_, D> {
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
         for index in pending {
             let planned = &self.round[*index];
-            if matches!(planned.memory, WindowMemory::BounceBuffer) && self.bounce_buffers[*index].is_empty() {
+            if matches!(planned.memory, WindowMemory::BounceBuffer)
+                && self.bounce_buffers[*index].is_empty()
+            {
                 self.bounce_buffers[*index] = gather(&self.grant.map, planned, self.buffers)?;
             }
         }
         for index in pending {
             let target = self.round[*index].target;
-            let uses = self.reservation.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
+            let uses =
+                self.reservation.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
             let room = &self.grant.pools[target].reservation;
             let asks = self.joins.is_empty() && (uses > 0 || room.has_message());
             self.requests[*index] = asks.then(|| room.request(uses, self.driver.now()));

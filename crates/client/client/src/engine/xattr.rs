@@ -37,7 +37,12 @@ impl<D: Driver> Caller<D> {
 
     /// As [`Caller::set_xattr`] for an access control list, and clears the set-group-ID bit. The
     /// caller has checked the user, who is not in the file's group.
-    pub async fn set_acl_dropping_setgid(&self, at: &PathRef, name: &[u8], value: &[u8]) -> Result<()> {
+    pub async fn set_acl_dropping_setgid(
+        &self,
+        at: &PathRef,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
         let (at, name, value) = (at.clone(), name.to_vec(), value.to_vec());
         let call =
             SetXattr { at: at.clone(), name, value, mode: XattrMode::Either, drop_setgid: true };

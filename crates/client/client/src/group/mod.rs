@@ -69,7 +69,9 @@ fn tasks_late(missing: &[u32], time_max: Duration) -> Error {
     };
     let why =
         format!("{}{more} did not come within {:.1} s", named.join(", "), time_max.as_secs_f64());
-    group_error(Error::new(Status::Unreachable, why).with_hint("check whether that task still runs"))
+    group_error(
+        Error::new(Status::Unreachable, why).with_hint("check whether that task still runs"),
+    )
 }
 
 /// The error for two concurrent calls of one task: their order would differ between tasks.

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Group, concurrent_call, deadline, tasks_late, task_lost};
+use super::{Group, concurrent_call, deadline, task_lost, tasks_late};
 use crate::{Error, Result, engine::semaphore::lock};
 
 /// A task that is a thread. When it is dropped, it is lost for the others: so a thread that panics
@@ -69,7 +69,8 @@ impl ThreadGroup {
             inside: vec![false; size as usize],
             failed: None,
         };
-        let meeting = Arc::new(ThreadBarrier { size, state: Mutex::new(state), changed: Condvar::new() });
+        let meeting =
+            Arc::new(ThreadBarrier { size, state: Mutex::new(state), changed: Condvar::new() });
         (0..size).map(|rank| Self { rank, barrier: Arc::clone(&meeting) }).collect()
     }
 
@@ -126,12 +127,17 @@ impl ThreadGroup {
 
 impl RoundState {
     fn close(&mut self) {
-        self.closed = self.payloads.iter_mut().map(|given| given.take().unwrap_or_default()).collect();
+        self.closed =
+            self.payloads.iter_mut().map(|given| given.take().unwrap_or_default()).collect();
         (self.arrived, self.round) = (0, self.round + 1);
     }
 
     fn missing(&self) -> Vec<u32> {
-        (0..).zip(&self.payloads).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+        (0..)
+            .zip(&self.payloads)
+            .filter(|(_, given)| given.is_none())
+            .map(|(rank, _)| rank)
+            .collect()
     }
 }
 

@@ -27,7 +27,7 @@ pub struct LeaseRequest {
 /// The action that is required before anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequiredAction {
-    /// Drop everything, then confirm it with [`Holding::all_dropped`] and this number.
+    /// Drop everything, then confirm it with [`LeaseState::all_invalidated`] and this number.
     Invalidate(u64),
     /// Await recalls after this number. All leases are lost at the given time, unless a renewal is
     /// answered.
@@ -138,13 +138,17 @@ impl LeaseState {
     pub fn renewed(&mut self, run: ServerEpoch, sent: Duration, now: Duration) {
         self.expire(now);
         if self.epoch == Some(run) {
-            self.valid_until =
-                self.valid_until.max(sent + Duration::from_millis(LEASE_STOP_MS));
+            self.valid_until = self.valid_until.max(sent + Duration::from_millis(LEASE_STOP_MS));
         }
     }
 
     /// Applies the recalls in a reply of this epoch to `AwaitRecalls`. Returns those to carry out.
-    pub fn recalls(&mut self, run: ServerEpoch, recalls: &[Recall], now: Duration) -> Vec<Recalled> {
+    pub fn recalls(
+        &mut self,
+        run: ServerEpoch,
+        recalls: &[Recall],
+        now: Duration,
+    ) -> Vec<Recalled> {
         self.expire(now);
         // While something is not dropped after a lease loss, no lease may be returned as if it were
         // dropped. Recalls that are not applied here are sent again.
@@ -213,8 +217,9 @@ impl LeaseState {
         now: Duration,
     ) -> Option<LeaseTicket> {
         self.renewed(run, ask.sent, now);
-        let void =
-            self.epoch != Some(run) || self.must_invalidate() || self.is_overtaken(of, grant.number);
+        let void = self.epoch != Some(run)
+            || self.must_invalidate()
+            || self.is_overtaken(of, grant.number);
         if void || grant.mode == LeaseMode::None || now >= self.valid_until {
             return None;
         }

@@ -26,7 +26,7 @@ use braid_wire::message::lease::LeaseKind;
 pub use braid_wire::message::lease::LeaseMode;
 #[doc(inline)]
 pub use holder::LeaseHolder;
-pub use lease_state::{LeaseRequest, RequiredAction, LeaseState};
+pub use lease_state::{LeaseRequest, LeaseState, RequiredAction};
 
 pub use crate::engine::ServerEpoch;
 

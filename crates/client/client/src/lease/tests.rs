@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid_types::{FileIndex, MdsEpoch, SessionId, limits::LEASE_STOP_MS};
 use braid_wire::message::lease::{LeaseGrant, LeaseKind, LeaseMode, Recall};
 
-use super::{RequiredAction, LeaseState, LeaseOf, LeaseTicket, ServerEpoch};
+use super::{LeaseOf, LeaseState, LeaseTicket, RequiredAction, ServerEpoch};
 
 const DIR: LeaseOf = LeaseOf::Names(FileIndex(7));
 const FILE: LeaseOf = LeaseOf::Data(FileIndex(8));
@@ -89,7 +89,10 @@ fn leases_expire_and_none_is_valid_before_all_caches_are_dropped() {
     let grant = Some((DIR, LeaseGrant { mode: LeaseMode::Read, number: 2, ..LeaseGrant::NONE }));
     assert_eq!(holding.answered(ask, run(1), grant, NOW + STOP + second), None);
     holding.all_invalidated(1);
-    assert!(matches!(holding.required_action(NOW + STOP + second), RequiredAction::AwaitRecalls(0, None)));
+    assert!(matches!(
+        holding.required_action(NOW + STOP + second),
+        RequiredAction::AwaitRecalls(0, None)
+    ));
 }
 
 #[test]

@@ -5,7 +5,10 @@ use std::io::{IoSlice, IoSliceMut};
 use super::Piece;
 
 /// For each window, a list of pieces: the slices of `buffers` that they name, in order.
-pub(crate) fn assign_buffers<'b>(buffers: &'b [IoSlice<'_>], windows: &[&[Piece]]) -> Vec<Vec<IoSlice<'b>>> {
+pub(crate) fn assign_buffers<'b>(
+    buffers: &'b [IoSlice<'_>],
+    windows: &[&[Piece]],
+) -> Vec<Vec<IoSlice<'b>>> {
     let mut dealt: Vec<Vec<IoSlice<'b>>> =
         windows.iter().map(|pieces| Vec::with_capacity(pieces.len())).collect();
     let mut cursor = Cursor::new(buffers.iter().map(|buffer| &buffer[..]));

@@ -83,12 +83,18 @@ impl FileMap {
     /// The largest space that `[start, end)` of the file can take on the disk of each daemon that
     /// stores a byte of it: whole blocks, and what each object takes besides. By index in
     /// [`FileMap::targets`], each once.
-    pub(crate) fn bytes_per_target(&self, start: u64, end: u64) -> Result<Vec<(usize, u64)>, LayoutError> {
+    pub(crate) fn bytes_per_target(
+        &self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<(usize, u64)>, LayoutError> {
         let Some(bytes) = end.checked_sub(start).filter(|bytes| *bytes > 0) else {
             return Ok(Vec::new());
         };
         // Both ends may lie within a block.
-        let takes = |bytes: u64| bytes.saturating_add(2 * RESERVATION_BLOCK_BYTES + RESERVATION_OBJECT_BYTES);
+        let takes = |bytes: u64| {
+            bytes.saturating_add(2 * RESERVATION_BLOCK_BYTES + RESERVATION_OBJECT_BYTES)
+        };
         if let Some(target) = self.only_target(&Request::contiguous(FileOffset(start), bytes))?
             && self.targets[target].parts.len() == 1
         {
@@ -97,8 +103,8 @@ impl FileMap {
         let mut room: Vec<(usize, u64)> = Vec::new();
         for (part, target) in self.target_of.iter().enumerate() {
             let part = PartIndex(part as u16);
-            let bytes =
-                self.layout_map.object_bytes(end, part)? - self.layout_map.object_bytes(start, part)?;
+            let bytes = self.layout_map.object_bytes(end, part)?
+                - self.layout_map.object_bytes(start, part)?;
             match room.iter_mut().find(|(known, _)| *known == usize::from(*target)) {
                 _ if bytes == 0 => {}
                 Some((_, room)) => *room += takes(bytes),

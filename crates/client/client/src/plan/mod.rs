@@ -23,10 +23,10 @@
 //!    it its part of the list once.
 
 mod assign_buffers;
-mod file_map;
-mod daemon_list;
-mod pieces;
 mod bounce_buffer;
+mod daemon_list;
+mod file_map;
+mod pieces;
 
 use std::collections::VecDeque;
 
@@ -34,10 +34,10 @@ use braid_layout::{LayoutError, Pattern, Request, View, Window, Windows};
 use braid_types::limits::WINDOW_BYTES;
 
 pub(crate) use assign_buffers::{assign_buffers, assign_buffers_mut};
-pub use file_map::{FileMap, Target};
-use daemon_list::{ListWindow, DaemonList};
-pub(crate) use pieces::{PlacedExtent, extents as laid_extents, strided_view, place_extents};
 pub(crate) use bounce_buffer::{gather, scatter};
+use daemon_list::{DaemonList, ListWindow};
+pub use file_map::{FileMap, Target};
+pub(crate) use pieces::{PlacedExtent, extents as laid_extents, place_extents, strided_view};
 
 /// The largest payload of one round. Sixteen windows keep every network link busy while the next
 /// round is planned.
@@ -142,13 +142,15 @@ impl<'f> Planner<'f> {
 
     fn open_lanes(&mut self) -> Result<(), LayoutError> {
         if let Some(lists) = daemon_list::by_daemon(self.map, &self.request) {
-            let queue = |(target, list)| DaemonQueue { target, windows: QueueWindows::Listed(list) };
+            let queue =
+                |(target, list)| DaemonQueue { target, windows: QueueWindows::Listed(list) };
             self.queues = lists.into_iter().enumerate().map(queue).collect();
             return Ok(());
         }
         self.starts = starts(&self.request.view);
         for (target, daemon) in self.map.targets().iter().enumerate() {
-            let windows = self.map.layout_map().windows(&self.request, &daemon.parts, WINDOW_BYTES)?;
+            let windows =
+                self.map.layout_map().windows(&self.request, &daemon.parts, WINDOW_BYTES)?;
             self.queues.push_back(DaemonQueue { target, windows: QueueWindows::Unfolded(windows) });
         }
         Ok(())
@@ -184,7 +186,13 @@ impl<'f> Planner<'f> {
                 list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
                     let ListWindow { request, payload, pieces } = window;
                     let position = pieces.first().map_or(0, |piece| piece.position);
-                    Planned { target, request, position, payload, memory: WindowMemory::Pieces(pieces) }
+                    Planned {
+                        target,
+                        request,
+                        position,
+                        payload,
+                        memory: WindowMemory::Pieces(pieces),
+                    }
                 })
             }
         }
@@ -201,7 +209,8 @@ impl<'f> Planner<'f> {
                 _ => pieces.push(Piece { position, bytes }),
             }
         })?;
-        let memory = if are_many { WindowMemory::BounceBuffer } else { WindowMemory::Pieces(pieces) };
+        let memory =
+            if are_many { WindowMemory::BounceBuffer } else { WindowMemory::Pieces(pieces) };
         let position = window.start - self.request.start;
         Some(Planned {
             target,

@@ -31,7 +31,8 @@ pub(crate) fn place_extents(pieces: &[Extent]) -> Vec<PlacedExtent> {
     }
     let mut laid: Vec<PlacedExtent> = Vec::with_capacity(order.len());
     if order.is_sorted_by(|(_, before), (offset, _)| end(*before) <= *offset) {
-        let whole = |(offset, piece)| PlacedExtent { offset, bytes: end(piece) - offset, piece, at: 0 };
+        let whole =
+            |(offset, piece)| PlacedExtent { offset, bytes: end(piece) - offset, piece, at: 0 };
         laid.extend(order.into_iter().map(whole));
         return laid;
     }

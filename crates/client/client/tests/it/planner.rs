@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use braid_client::{
     Distribution, Extent, Layout, Pattern, View,
     plan::{
-        FileMap, WindowMemory, PIECES_MAX, Piece, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX,
+        FileMap, PIECES_MAX, Piece, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX,
+        WindowMemory,
     },
 };
 use braid_layout::Request;

@@ -5,7 +5,7 @@ use std::{io::IoSlice, time::Duration};
 
 use crate::fake::{Fake, Fault};
 use braid_client::{
-    PathRef, Config, Credential, Reservation, OpenOptions, Status,
+    Config, Credential, OpenOptions, PathRef, Reservation, Status,
     asynchronous::{Client, File},
     engine::{Engine, FileView},
 };
@@ -95,7 +95,10 @@ fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
 fn a_client_that_does_not_buffer_requests_nothing() {
     let (fake, _client, file) = opened(16 * MIB);
     block_on(file.write_at(&[1; 50_000], 0)).unwrap();
-    assert_eq!(ALL.map(|iod| fake.cluster().requests_to(iod, iod::WriteWithReservation::OP)), [0; 3]);
+    assert_eq!(
+        ALL.map(|iod| fake.cluster().requests_to(iod, iod::WriteWithReservation::OP)),
+        [0; 3]
+    );
 }
 
 #[test]
@@ -177,7 +180,9 @@ fn a_restarted_daemon_reserves_again_what_is_held() {
     let (fake, client, file) = with_room(16 * MIB);
     let other = open(&client, "/g");
     let (mut held, mut more) = (Reservation::default(), Reservation::default());
-    assert!(file.reserve_space(0, 3 * MIB, &mut held) && other.reserve_space(0, 3 * MIB, &mut more));
+    assert!(
+        file.reserve_space(0, 3 * MIB, &mut held) && other.reserve_space(0, 3 * MIB, &mut more)
+    );
     fake.cluster().rooms.clear();
     fake.cluster().now += Duration::from_secs(1);
     block_on(file.write_reserved(&mut held, &vec![7; 3 << 20], 0)).unwrap();

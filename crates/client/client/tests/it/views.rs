@@ -223,7 +223,12 @@ fn a_block_cyclic_array_travels_as_its_formula() {
     });
     does_not_grow("rows and columns, the last blocks uneven", |count| {
         let rows = BlockCyclicDimension { size: 6 * count + 1, block: 2, tasks: 3, task: 0 };
-        View::block_cyclic(0, &[rows, BlockCyclicDimension { size: 17, block: 3, tasks: 2, task: 1 }], 4).unwrap()
+        View::block_cyclic(
+            0,
+            &[rows, BlockCyclicDimension { size: 17, block: 3, tasks: 2, task: 1 }],
+            4,
+        )
+        .unwrap()
     });
 }
 

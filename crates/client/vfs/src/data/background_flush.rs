@@ -93,7 +93,12 @@ impl MountCaches {
     }
 
     /// Sends the buffer behind a background flush that ended with this result.
-    fn send_after(&self, data: &FileData, state: &mut BufferState, landed: Result<()>) -> Result<()> {
+    fn send_after(
+        &self,
+        data: &FileData,
+        state: &mut BufferState,
+        landed: Result<()>,
+    ) -> Result<()> {
         let written = state.buffer.take().map_or(Ok(()), |run| {
             let bytes = run.bytes.len();
             let written = match &landed {
@@ -118,7 +123,9 @@ impl MountCaches {
 
     /// Waits for the background flush.
     fn wait_for_background(&self, state: &mut BufferState) -> Result<()> {
-        let Some(BackgroundFlush { bytes, sends, .. }) = state.background.take() else { return Ok(()) };
+        let Some(BackgroundFlush { bytes, sends, .. }) = state.background.take() else {
+            return Ok(());
+        };
         let landed = sends.join().unwrap_or_else(|panic| resume_unwind(panic));
         self.buffers.release_bytes(bytes);
         landed
@@ -130,7 +137,12 @@ impl MountCaches {
         // A full buffer is sent by the write that filled it, so the daemon's time is right.
         let modified = run.modified.filter(|_| !run.is_full());
         let written = file.and_then(|file| {
-            Ok(file.write_reserved_modified(&mut run.reservation, &run.bytes, run.offset, modified)?)
+            Ok(file.write_reserved_modified(
+                &mut run.reservation,
+                &run.bytes,
+                run.offset,
+                modified,
+            )?)
         });
         match &written {
             Ok(_) => self.buffers.note_sent(&run, began.elapsed()),

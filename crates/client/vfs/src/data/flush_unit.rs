@@ -100,8 +100,7 @@ mod tests {
 
     #[test]
     fn a_long_unit_is_full_stripes_as_far_as_memory_allows() {
-        let long =
-            |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, UNIT_BYTES_MAX);
+        let long = |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, UNIT_BYTES_MAX);
         assert_eq!(long(1 << 20, 4), 4 << 20);
         assert_eq!(long(1 << 20, 3), 3 << 20);
         assert_eq!(long(64 << 10, 4), 4 << 20);

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! It begins `LEASE_STOP_MS` after the last renewal, and other clients may use the files after
-//! `LEASE_BROKEN_MS`: ten seconds later. A call to an unresponsive daemon takes longer.
+//! `LEASE_EXPIRES_MS`: ten seconds later. A call to an unresponsive daemon takes longer.
 //!
 //! Invariants:
 //! 1. No file's pages wait for what is written or buffered.

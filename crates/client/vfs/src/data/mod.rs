@@ -101,7 +101,11 @@ struct DataState {
 
 impl FileData {
     fn new(file: FileIndex, consistency: Consistency) -> Self {
-        let lease = if consistency.is_weak() { DataLeaseState::relaxed() } else { DataLeaseState::default() };
+        let lease = if consistency.is_weak() {
+            DataLeaseState::relaxed()
+        } else {
+            DataLeaseState::default()
+        };
         let state = Mutex::new(DataState { lease, ..DataState::default() });
         Self {
             file,
@@ -145,8 +149,14 @@ impl FileData {
     /// The lease may be returned, or is: uses may begin again.
     fn end_recall(&self) {
         self.change(|lease| {
-            debug_assert!(lease.has_no_writes(), "lease_state I1: a write runs under a returned lease");
-            debug_assert!(!lease.may_have_pages(), "lease_state I1: pages are left of a returned lease");
+            debug_assert!(
+                lease.has_no_writes(),
+                "lease_state I1: a write runs under a returned lease"
+            );
+            debug_assert!(
+                !lease.may_have_pages(),
+                "lease_state I1: pages are left of a returned lease"
+            );
             lease.end_recall();
         });
     }
@@ -266,7 +276,11 @@ impl Drop for Writer {
 impl MountCaches {
     /// Begins a use of a file's bytes, and waits for the lease that it needs. `None`: this mount
     /// takes no leases.
-    pub(crate) fn begin(self: &Arc<Self>, data: &Arc<FileData>, what: DataUse) -> Result<Option<UseGuard>> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        data: &Arc<FileData>,
+        what: DataUse,
+    ) -> Result<Option<UseGuard>> {
         if !self.is_serving() {
             return Ok(None);
         }
@@ -310,7 +324,8 @@ impl MountCaches {
     /// Whether a page may be read now without waiting: then caching the file's pages is worth it.
     pub(crate) fn can_cache_pages(&self, data: &FileData) -> bool {
         let state = lock(&data.state);
-        self.is_serving() && state.lease.decide(DataUse::Page, self.held(data, &state)) == Decision::Go
+        self.is_serving()
+            && state.lease.decide(DataUse::Page, self.held(data, &state)) == Decision::Go
     }
 
     /// Whether a file that nobody has open stays in the table: its pages are cached, or may be.
@@ -447,7 +462,13 @@ impl MountCaches {
     }
 
     /// Bytes were written at the daemons.
-    pub(crate) fn note_written(&self, data: &FileData, under: Option<&UseGuard>, offset: u64, bytes: u64) {
+    pub(crate) fn note_written(
+        &self,
+        data: &FileData,
+        under: Option<&UseGuard>,
+        offset: u64,
+        bytes: u64,
+    ) {
         data.extend_end(offset + bytes);
         // Before the drop: a page that is read after it must not be cut at the end known before.
         self.names.invalidate(&[data.file]);

@@ -113,7 +113,11 @@ pub(crate) fn may_set_set_ids(mode: u32) -> bool {
 
 impl FileData {
     /// What must be cleared before a write that has begun. `None`: nothing.
-    pub(crate) fn set_ids_to_clear(&self, under: Option<&UseGuard>, which: SetIdBits) -> Option<ClearRequest> {
+    pub(crate) fn set_ids_to_clear(
+        &self,
+        under: Option<&UseGuard>,
+        which: SetIdBits,
+    ) -> Option<ClearRequest> {
         let ticket = under.and_then(|under| under.ticket);
         lock(&self.state).set_ids.to_drop(ticket, which)
     }
@@ -154,8 +158,13 @@ mod tests {
 
     #[test]
     fn modes_whose_bits_a_write_clears() {
-        assert!(has_clearable_bits(0o4755) && has_clearable_bits(0o4644) && has_clearable_bits(0o2711));
-        assert!(!has_clearable_bits(0o2644), "setgid without group execute marks mandatory locking");
+        assert!(
+            has_clearable_bits(0o4755) && has_clearable_bits(0o4644) && has_clearable_bits(0o2711)
+        );
+        assert!(
+            !has_clearable_bits(0o2644),
+            "setgid without group execute marks mandatory locking"
+        );
         assert!(!has_clearable_bits(0o1777));
         assert!(may_set_set_ids(0o2644), "another change may add group execute");
         assert!(!may_set_set_ids(0o1777));

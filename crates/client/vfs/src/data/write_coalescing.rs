@@ -33,7 +33,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{Attributes, FileIndex, Reservation, LeaseMode, Timestamp};
+use braid_client::{Attributes, FileIndex, LeaseMode, Reservation, Timestamp};
 use braid_types::ByteCount;
 
 use super::{
@@ -42,12 +42,12 @@ use super::{
     flush_timers::BufferAges,
     flush_unit::UNIT_BYTES,
     lease_state::DataUse,
-    throughput::{ThroughputEstimate, SlowRates},
+    throughput::{SlowRates, ThroughputEstimate},
     write_errors::WriteErrors,
 };
 use crate::{
-    error::Result, mount_caches::MountCaches, mutex::lock, names::cached_attributes::CachedAttributes,
-    open::open_file::OpenFile, ops::write::WriteAs,
+    error::Result, mount_caches::MountCaches, mutex::lock,
+    names::cached_attributes::CachedAttributes, open::open_file::OpenFile, ops::write::WriteAs,
 };
 
 /// Where daemons are fast, a write of this many bytes or more is sent in its own call: a quarter of
@@ -164,7 +164,13 @@ impl WriteBuffers {
     /// No buffer yet. `slow`: when large writes are buffered.
     pub(crate) fn new(slow: SlowRates, write_behind: bool) -> Self {
         let (bytes, ages) = (AtomicUsize::new(0), BufferAges::default());
-        Self { write_behind, bytes, ages, errors: WriteErrors::default(), pace: ThroughputEstimate::new(slow) }
+        Self {
+            write_behind,
+            bytes,
+            ages,
+            errors: WriteErrors::default(),
+            pace: ThroughputEstimate::new(slow),
+        }
     }
 
     /// Whether nothing is buffered on this mount.
@@ -205,7 +211,9 @@ impl WriteBuffers {
     /// write error, and the daemons keep up. Otherwise the close sends it and reports an error.
     fn writes_behind(&self, run: &WriteBuffer, open: &OpenFile) -> bool {
         let may = self.write_behind && run.modified.is_some();
-        may && open.write_error.check().is_ok() && self.errors.allow_write_behind() && self.ages.keeps_up()
+        may && open.write_error.check().is_ok()
+            && self.errors.allow_write_behind()
+            && self.ages.keeps_up()
     }
 
     /// Bytes are no longer buffered.
@@ -346,12 +354,14 @@ impl MountCaches {
                 Some(bytes_max) => (open.flush_unit().long_end(at, bytes_max), true),
                 None => (open.flush_unit().end(at), false),
             };
-            let (until, long) = state.buffer.as_ref().map_or_else(begins, |run| (run.until, run.long));
+            let (until, long) =
+                state.buffer.as_ref().map_or_else(begins, |run| (run.until, run.long));
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
             let mut held = Reservation::default();
             let of_run = state.buffer.as_mut().map_or(&mut held, |run| &mut run.reservation);
             // Where no space can be reserved, a write to the daemons reports the disk full.
-            if !open.file.get()?.reserve_space(at, fits as u64, of_run) || !self.buffers.count_bytes(fits)
+            if !open.file.get()?.reserve_space(at, fits as u64, of_run)
+                || !self.buffers.count_bytes(fits)
             {
                 self.flush_buffer(data, state)?;
                 data.forget_created_attributes();
@@ -368,7 +378,10 @@ impl MountCaches {
                 }
                 None => {
                     debug_assert!(
-                        state.background.as_ref().is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
+                        state
+                            .background
+                            .as_ref()
+                            .is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
                         "I2: a write buffer follows a background flush of another handle"
                     );
                     let (bytes, by) = (first_bytes(now, until - at), Arc::clone(open));
@@ -451,7 +464,8 @@ impl MountCaches {
         let data: &FileData = &open.data;
         let state = &mut *lock(&data.buffered.state);
         let is_flushing = state.background.is_some();
-        let Some(run) = state.buffer.as_mut().filter(|run| !is_flushing && Arc::ptr_eq(&run.handle, open))
+        let Some(run) =
+            state.buffer.as_mut().filter(|run| !is_flushing && Arc::ptr_eq(&run.handle, open))
         else {
             return false;
         };
@@ -534,7 +548,8 @@ impl MountCaches {
         }
         let data = self.data.get(file)?;
         let state = lock(&data.buffered.state);
-        let run = state.buffer.as_ref().filter(|run| run.offset == 0 && state.background.is_none())?;
+        let run =
+            state.buffer.as_ref().filter(|run| run.offset == 0 && state.background.is_none())?;
         let (CachedAttributes { attributes, leases: keep }, modified) =
             (lock(&data.buffered.as_made).clone()?, run.modified?);
         // Without the lease another client may have changed its owner or mode.
@@ -544,7 +559,13 @@ impl MountCaches {
         let bytes_used = ByteCount(run.end().next_multiple_of(BLOCK_BYTES));
         let (bytes, mtime, ctime) =
             (ByteCount(run.end()), modified, attributes.ctime.max(modified));
-        Some(CachedAttributes::uncacheable(Attributes { bytes, bytes_used, mtime, ctime, ..attributes }))
+        Some(CachedAttributes::uncacheable(Attributes {
+            bytes,
+            bytes_used,
+            mtime,
+            ctime,
+            ..attributes
+        }))
     }
 
     /// This mount is about to change attributes of a file otherwise than by writing.
@@ -557,7 +578,10 @@ impl MountCaches {
     /// Whether bytes of a file are buffered or being sent.
     pub(crate) fn has_buffered(&self, file: FileIndex) -> bool {
         !self.buffers.is_empty()
-            && self.data.get(file).is_some_and(|data| data.buffered.has_bytes.load(Ordering::Acquire))
+            && self
+                .data
+                .get(file)
+                .is_some_and(|data| data.buffered.has_bytes.load(Ordering::Acquire))
     }
 }
 

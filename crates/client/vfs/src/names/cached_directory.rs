@@ -8,7 +8,8 @@ use std::{
 use braid_client::{Attributes, FileIndex, FileKind};
 
 use super::{
-    change_marks::ChangeMark, dir_listing::DirListing, eviction_queue::Arrival, names_lease::NamesLease,
+    change_marks::ChangeMark, dir_listing::DirListing, eviction_queue::Arrival,
+    names_lease::NamesLease,
 };
 
 /// What a name leads to. `None`: nothing, a negative entry.

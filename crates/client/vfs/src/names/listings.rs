@@ -6,7 +6,7 @@ use braid_client::{FileIndex, message::mds::ReadDirectoryReply};
 
 use super::{
     change_marks::ChangeMark,
-    name_cache::{NameCache, FILES_MAX},
+    name_cache::{FILES_MAX, NameCache},
     names_lease::NamesLease,
 };
 use crate::mutex::lock;

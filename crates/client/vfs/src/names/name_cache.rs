@@ -26,7 +26,7 @@ use std::{
 use braid_client::{Attributes, FileIndex, FileKind};
 
 use super::{
-    cached_attributes::{CachingLeases, CachedAttributes, LookupResult},
+    cached_attributes::{CachedAttributes, CachingLeases, LookupResult},
     cached_directory::{CachedDirectory, Target},
     change_marks::{ChangeMark, ChangeMarks},
     eviction_queue::{Arrival, EvictionQueue},
@@ -127,7 +127,10 @@ impl NameCache {
 
     /// Directories to evict where there are too many names: the oldest, with an eighth of all
     /// names. `wanted` is not among them.
-    pub(crate) fn directories_to_evict(&self, wanted: FileIndex) -> Vec<(FileIndex, Arc<NamesLease>)> {
+    pub(crate) fn directories_to_evict(
+        &self,
+        wanted: FileIndex,
+    ) -> Vec<(FileIndex, Arc<NamesLease>)> {
         let cached = lock(&self.0);
         if cached.names <= FILES_MAX {
             return Vec::new();
@@ -167,19 +170,30 @@ impl NameCache {
             None => Some(LookupResult::Absent(CachingLeases { name: lease, attributes: None })),
             Some((file, FileKind::Directory)) => {
                 let below = cached.valid(file, &is_valid)?;
-                let keep = CachingLeases { name: lease, attributes: Some(Arc::clone(&below.lease)) };
-                Some(LookupResult::Found(CachedAttributes { attributes: below.own.clone()?, leases: keep }))
+                let keep =
+                    CachingLeases { name: lease, attributes: Some(Arc::clone(&below.lease)) };
+                Some(LookupResult::Found(CachedAttributes {
+                    attributes: below.own.clone()?,
+                    leases: keep,
+                }))
             }
             Some((file, _)) => {
                 let keep = CachingLeases { name: lease.clone(), attributes: lease };
-                Some(LookupResult::Found(CachedAttributes { attributes: found.files.get(&file)?.clone(), leases: keep }))
+                Some(LookupResult::Found(CachedAttributes {
+                    attributes: found.files.get(&file)?.clone(),
+                    leases: keep,
+                }))
             }
         }
     }
 
     /// What a name led to when this mount last learned or changed it, with or without a lease.
     /// `None`: not known. Other clients may have changed it since.
-    pub(crate) fn last_known_target(&self, directory: FileIndex, name: &[u8]) -> Option<Option<FileIndex>> {
+    pub(crate) fn last_known_target(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Option<Option<FileIndex>> {
         let cached = lock(&self.0);
         let target = cached.directories.get(&directory)?.names.get(name)?;
         Some(target.map(|(file, _)| file))
@@ -299,7 +313,12 @@ impl CachedNames {
     }
 
     /// Sets what a name leads to; whether there was space for it (4) and its directory is cached.
-    pub(super) fn set_name(&mut self, lease: &Arc<NamesLease>, name: &[u8], target: Target) -> bool {
+    pub(super) fn set_name(
+        &mut self,
+        lease: &Arc<NamesLease>,
+        name: &[u8],
+        target: Target,
+    ) -> bool {
         if self.names > FILES_MAX + FILES_MAX / 8 {
             return false;
         }
@@ -356,7 +375,9 @@ impl CachedNames {
     }
 
     fn set_own(&mut self, lease: &Arc<NamesLease>, found: &Attributes) -> bool {
-        let Some(directory) = self.under(lease).filter(|_| !found.uncacheable) else { return false };
+        let Some(directory) = self.under(lease).filter(|_| !found.uncacheable) else {
+            return false;
+        };
         directory.own = Some(found.clone());
         true
     }

@@ -10,7 +10,7 @@ use braid_client::{Attributes, FileIndex, FileKind};
 
 use super::{
     change_marks::ChangeMark,
-    name_cache::{NameCache, CachedNames},
+    name_cache::{CachedNames, NameCache},
     names_lease::NamesLease,
 };
 use crate::{mutex::lock, vfs::BeforeChange};

@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn a_directory_is_uncertain_for_the_time_of_a_call() {
         let (mut doubts, now) = (UncertainDirs::default(), Instant::now());
-        let has = |doubts: &UncertainDirs, directory, at| doubts.contains(FileIndex(directory), || at);
+        let has =
+            |doubts: &UncertainDirs, directory, at| doubts.contains(FileIndex(directory), || at);
         assert!(!has(&doubts, 7, now));
         doubts.add(FileIndex(7), now);
         assert!(has(&doubts, 7, now) && !has(&doubts, 8, now));

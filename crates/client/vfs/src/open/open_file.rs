@@ -30,8 +30,18 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     pub(crate) fn new(file: LazyOpen, access: Access, shared: Share, data: HandleData) -> Self {
-        let (lockers, lost, stretch) = (Mutex::default(), HandleWriteError::default(), OnceLock::new());
-        Self { file, lazy_in: None, access, shared, lock_owners: lockers, data, write_error: lost, stretch }
+        let (lockers, lost, stretch) =
+            (Mutex::default(), HandleWriteError::default(), OnceLock::new());
+        Self {
+            file,
+            lazy_in: None,
+            access,
+            shared,
+            lock_owners: lockers,
+            data,
+            write_error: lost,
+            stretch,
+        }
     }
 
     /// The same, opened lazily under the names lease of this directory.

@@ -39,10 +39,14 @@ impl Vfs {
         kill_privileges: bool,
     ) -> Result<()> {
         let open = self.writable(handle)?;
-        let mut under = self
-            .begin_change(&open, kill_privileges, || self.caches.begin(&open.data, DataUse::Write))?;
+        let mut under = self.begin_change(&open, kill_privileges, || {
+            self.caches.begin(&open.data, DataUse::Write)
+        })?;
         let zeroes = !matches!(what, Allocation::Reserve { .. });
-        under.iter_mut().filter(|_| zeroes).for_each(|under| under.exclude_write_back(offset, bytes));
+        under
+            .iter_mut()
+            .filter(|_| zeroes)
+            .for_each(|under| under.exclude_write_back(offset, bytes));
         self.caches.note_attribute_change(open.file.index());
         self.caches.flush(&open.data)?;
         let done = allocate(&open, offset, bytes, what);

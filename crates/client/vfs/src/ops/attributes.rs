@@ -3,15 +3,22 @@
 use braid_client::{FileIndex, FileKind};
 
 use super::open::is_gone;
-use crate::{error::Result, names::cached_attributes::CachedAttributes, open::handles::FileHandle, vfs::Vfs};
+use crate::{
+    error::Result, names::cached_attributes::CachedAttributes, open::handles::FileHandle, vfs::Vfs,
+};
 
 impl Vfs {
     /// The attributes of a file. With a handle, also of a file whose last name was removed.
     ///
     /// # Errors
     /// The file is gone; the cluster is not reached.
-    pub fn attributes(&self, file: FileIndex, handle: Option<FileHandle>) -> Result<CachedAttributes> {
-        if let Some(known) = self.caches.names.attributes(file, |lease| self.caches.is_valid(lease)) {
+    pub fn attributes(
+        &self,
+        file: FileIndex,
+        handle: Option<FileHandle>,
+    ) -> Result<CachedAttributes> {
+        if let Some(known) = self.caches.names.attributes(file, |lease| self.caches.is_valid(lease))
+        {
             return Ok(known);
         }
         if let Some(known) = self.caches.attributes_of_buffered(file) {
@@ -22,7 +29,9 @@ impl Vfs {
         let attributes = match handle {
             Some(handle) => self.file(handle)?.file.get()?.attributes()?,
             None => match (self.client().lstat(file), self.removed.attributes(file)) {
-                (Err(error), Some(removed)) if is_gone(&error) => return Ok(self.uncacheable(removed)),
+                (Err(error), Some(removed)) if is_gone(&error) => {
+                    return Ok(self.uncacheable(removed));
+                }
                 (attributes, _) => attributes?,
             },
         };

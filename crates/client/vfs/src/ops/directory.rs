@@ -12,7 +12,7 @@ use braid_client::{Attributes, DirectoryEntry, FileIndex};
 use crate::{
     error::Result,
     names::{
-        cached_attributes::{CachingLeases, Cacheable},
+        cached_attributes::{Cacheable, CachingLeases},
         names_lease::NamesLease,
     },
     open::handles::DirectoryHandle,
@@ -112,8 +112,12 @@ impl Vfs {
             && let Some(listed) = self.caches.names.listing(directory, (cookie, count), is_valid)
         {
             let kept = vec![Cacheable { name: false, attributes: false }; listed.entries.len()];
-            let stretch =
-                DirectoryBatch { entries: listed.entries, end: listed.end, leases: CachingLeases::default(), cacheable: kept };
+            let stretch = DirectoryBatch {
+                entries: listed.entries,
+                end: listed.end,
+                leases: CachingLeases::default(),
+                cacheable: kept,
+            };
             return Ok((stretch, listed.last_cookie));
         }
         let with_attributes = with_attributes
@@ -134,13 +138,24 @@ impl Vfs {
                 }
                 _ => CachingLeases::default(),
             };
-            kept.push(Cacheable { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
+            kept.push(Cacheable {
+                name: keep.name.is_some(),
+                attributes: keep.attributes.is_some(),
+            });
         }
         if let Some(lease) = &lease {
             self.caches.names.cache_listing(lease, mark, cookie, &reply, is_valid);
         }
         let keep = CachingLeases { name: lease.clone(), attributes: lease };
-        Ok((DirectoryBatch { entries: reply.entries, end: reply.end, leases: keep, cacheable: kept }, reply.last_cookie))
+        Ok((
+            DirectoryBatch {
+                entries: reply.entries,
+                end: reply.end,
+                leases: keep,
+                cacheable: kept,
+            },
+            reply.last_cookie,
+        ))
     }
 
     /// The directory above a directory, for `..`.
@@ -148,7 +163,8 @@ impl Vfs {
     /// # Errors
     /// The directory is gone; the cluster is not reached.
     pub fn parent(&self, directory: FileIndex) -> Result<FileIndex> {
-        let (cache, is_valid) = (&self.caches.names, |lease: &NamesLease| self.caches.is_valid(lease));
+        let (cache, is_valid) =
+            (&self.caches.names, |lease: &NamesLease| self.caches.is_valid(lease));
         if let Some(above) = cache.parent_of_directory(directory, is_valid) {
             return Ok(above);
         }

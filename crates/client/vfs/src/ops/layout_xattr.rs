@@ -16,7 +16,7 @@
 use std::{fmt::Write, thread, time::Duration};
 
 use braid_client::{
-    Distribution, FileIndex, Layout, LayoutHint, Placement, Status, DistributionHint, XattrMode,
+    Distribution, DistributionHint, FileIndex, Layout, LayoutHint, Placement, Status, XattrMode,
     settings::size,
 };
 
@@ -52,7 +52,8 @@ const PLACEMENTS: [(&str, Placement); 3] = [
 impl Vfs {
     pub(super) fn layout_xattr(&self, file: FileIndex) -> Result<Vec<u8>> {
         let shown = self.client().layout(file)?;
-        let text = shown.layout.as_ref().map_or_else(|| text_of_hint(&shown.layout_hint), text_of_layout);
+        let text =
+            shown.layout.as_ref().map_or_else(|| text_of_hint(&shown.layout_hint), text_of_layout);
         Ok(text.into_bytes())
     }
 

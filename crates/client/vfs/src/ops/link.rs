@@ -10,7 +10,12 @@ impl Vfs {
     ///
     /// # Errors
     /// The name exists; the file is a directory; the cluster refuses or is not reached.
-    pub fn link(&self, file: FileIndex, directory: FileIndex, wanted: &[u8]) -> Result<CachedAttributes> {
+    pub fn link(
+        &self,
+        file: FileIndex,
+        directory: FileIndex,
+        wanted: &[u8],
+    ) -> Result<CachedAttributes> {
         let at = (directory, name(wanted)?);
         let before = self.before_create(at);
         self.caches.note_attribute_change(file);

@@ -129,9 +129,9 @@ impl Vfs {
         let whole = whole.map(|owner| (LockSpace::Whole, owner));
         let owners: Vec<_> =
             ranges.into_iter().map(|owner| (LockSpace::Range, owner)).chain(whole).collect();
-        owners
-            .iter()
-            .for_each(|(space, owner)| self.client().defer_unlock(open.file.index(), *space, *owner));
+        owners.iter().for_each(|(space, owner)| {
+            self.client().defer_unlock(open.file.index(), *space, *owner)
+        });
         owners
     }
 }

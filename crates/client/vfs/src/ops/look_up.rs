@@ -8,7 +8,7 @@ use super::name;
 use crate::{
     error::Result,
     names::{
-        cached_attributes::{CachingLeases, CachedAttributes, LookupResult},
+        cached_attributes::{CachedAttributes, CachingLeases, LookupResult},
         names_lease::NamesLease,
     },
     vfs::Vfs,
@@ -23,7 +23,9 @@ impl Vfs {
     pub fn look_up(&self, directory: FileIndex, wanted: &[u8]) -> Result<LookupResult> {
         let name = name(wanted)?;
         if matches!(name, b"." | b"..") {
-            return Ok(LookupResult::Found(self.uncacheable(self.client().lstat((directory, name))?)));
+            return Ok(LookupResult::Found(
+                self.uncacheable(self.client().lstat((directory, name))?),
+            ));
         }
         let buffered = !self.caches.buffers.is_empty();
         if let Some(looked) =
@@ -44,7 +46,10 @@ impl Vfs {
                     known.leases.attributes.is_some()
                         && self.caches.names.cache_name(lease, mark, name, leads, is_valid)
                 });
-                Ok(LookupResult::Found(CachedAttributes { leases: CachingLeases { name: keep, ..known.leases }, ..known }))
+                Ok(LookupResult::Found(CachedAttributes {
+                    leases: CachingLeases { name: keep, ..known.leases },
+                    ..known
+                }))
             }
             Ok(found) => {
                 let keep = lease.map(|lease| {
@@ -56,8 +61,9 @@ impl Vfs {
                 Ok(LookupResult::Found(self.with_own_lease(found, keep.unwrap_or_default())))
             }
             Err(error) if error.status() == Status::NotFound => {
-                let kept = lease
-                    .filter(|lease| self.caches.names.cache_name(lease, mark, name, None, is_valid));
+                let kept = lease.filter(|lease| {
+                    self.caches.names.cache_name(lease, mark, name, None, is_valid)
+                });
                 Ok(LookupResult::Absent(CachingLeases { name: kept, attributes: None }))
             }
             Err(error) => Err(error.into()),
@@ -66,24 +72,34 @@ impl Vfs {
 
     /// For a directory that was just looked up: asks for its attributes again under its own lease,
     /// so that they are cacheable.
-    pub(super) fn with_own_lease(&self, found: Attributes, keep: CachingLeases) -> CachedAttributes {
+    pub(super) fn with_own_lease(
+        &self,
+        found: Attributes,
+        keep: CachingLeases,
+    ) -> CachedAttributes {
         let own = match found.kind == FileKind::Directory && keep.name.is_some() {
             true => self.caches.names_lease(found.file),
             false => None,
         };
         match own.map(|own| self.attributes_under(found.file, &own)) {
-            Some(Ok(known)) => {
-                CachedAttributes { attributes: known.attributes, leases: CachingLeases { name: keep.name, ..known.leases } }
-            }
+            Some(Ok(known)) => CachedAttributes {
+                attributes: known.attributes,
+                leases: CachingLeases { name: keep.name, ..known.leases },
+            },
             // The attributes that were found were true a moment ago.
             Some(Err(_)) | None => CachedAttributes { attributes: found, leases: keep },
         }
     }
 
     /// The attributes of a file, cached under a lease that was held before this call.
-    pub(super) fn attributes_under(&self, file: FileIndex, lease: &Arc<NamesLease>) -> Result<CachedAttributes> {
+    pub(super) fn attributes_under(
+        &self,
+        file: FileIndex,
+        lease: &Arc<NamesLease>,
+    ) -> Result<CachedAttributes> {
         // The attributes of a directory come with its lease.
-        if let Some(known) = self.caches.names.attributes(file, |lease| self.caches.is_valid(lease)) {
+        if let Some(known) = self.caches.names.attributes(file, |lease| self.caches.is_valid(lease))
+        {
             return Ok(known);
         }
         let mark = self.caches.names.mark();

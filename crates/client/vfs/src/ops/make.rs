@@ -23,11 +23,13 @@ impl Vfs {
     ) -> Result<CachedAttributes> {
         let at = (directory, name(wanted)?);
         let before = self.before_create(at);
-        let (made, after) = match self.users.creator(user)?.with_umask(umask).mkdir_told(at, mode) {
-            Ok(MakeReply { attributes, directory }) => (Ok(attributes), directory),
-            Err(error) => (Err(error), None),
-        };
-        let CachedAttributes { attributes, leases: keep } = self.note_created(at, made, before, after)?;
+        let (made, after) =
+            match self.users.creator(user)?.with_umask(umask).mkdir_with_parent(at, mode) {
+                Ok(MakeReply { attributes, directory }) => (Ok(attributes), directory),
+                Err(error) => (Err(error), None),
+            };
+        let CachedAttributes { attributes, leases: keep } =
+            self.note_created(at, made, before, after)?;
         // A program that makes a directory puts something into it. Under a lease from the
         // beginning, when the directory is known to be empty, its lookups need no server.
         Ok(self.with_own_lease(attributes, keep))

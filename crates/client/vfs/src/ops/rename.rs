@@ -47,7 +47,9 @@ impl Vfs {
             // The outcome is unknown, so neither name is known.
             self.caches.names.invalidate_name(from.0, from.1);
             self.caches.names.invalidate_name(to.0, to.1);
-            [from.0, to.0].into_iter().for_each(|directory| self.caches.forget_directory(directory));
+            [from.0, to.0]
+                .into_iter()
+                .for_each(|directory| self.caches.forget_directory(directory));
             [from.0, to.0].into_iter().for_each(|directory| self.note_failure(directory, error));
         }
         done?;

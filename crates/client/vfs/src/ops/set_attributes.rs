@@ -7,7 +7,9 @@ use braid_client::{AttributeChanges, Attributes, Client, FileIndex};
 use crate::{
     data::set_ids::{SetIdBits, may_set_set_ids},
     error::Result,
-    names::{cached_attributes::CachedAttributes, change_marks::ChangeMark, names_lease::NamesLease},
+    names::{
+        cached_attributes::CachedAttributes, change_marks::ChangeMark, names_lease::NamesLease,
+    },
     open::handles::FileHandle,
     users::User,
     vfs::Vfs,
@@ -68,7 +70,8 @@ impl Vfs {
         let resizes = changes.bytes.is_some();
         let changes_rights =
             changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
-        let _late = changes_rights.then(|| self.caches.lazy_opens.begin_rights_change(file)).transpose()?;
+        let _late =
+            changes_rights.then(|| self.caches.lazy_opens.begin_rights_change(file)).transpose()?;
         let attributes = self.set_now(client, file, handle, changes);
         if gives {
             self.caches.note_set_ids_change(file);

@@ -20,7 +20,7 @@ impl Vfs {
         leads_to.into_iter().for_each(|file| self.caches.note_attribute_change(file));
         let _removing = self.caches.names.begin_removal([directory; 2]);
         let _late = self.caches.lazy_opens.begin_removal(&[directory])?;
-        let done = self.client().unlink_told(at);
+        let done = self.client().unlink_with_parent(at);
         self.removed(at, &before, done)
     }
 
@@ -32,7 +32,7 @@ impl Vfs {
         let (at, before) = ((directory, name(wanted)?), self.before_change(directory));
         let _removing = self.caches.names.begin_removal([directory; 2]);
         let seen = self.directory_seen(at);
-        let done = self.client().rmdir_told(at);
+        let done = self.client().rmdir_with_parent(at);
         self.removed(at, &before, done)?;
         seen.into_iter().for_each(|seen| self.removed.add(seen));
         Ok(())
@@ -67,9 +67,8 @@ impl Vfs {
     ) -> Result<()> {
         let cache = &self.caches.names;
         match done {
-            Ok(removed) => {
-                cache.remove_name(at, before, removed.directory, |lease| self.caches.is_valid(lease))
-            }
+            Ok(removed) => cache
+                .remove_name(at, before, removed.directory, |lease| self.caches.is_valid(lease)),
             // The outcome may be unknown.
             Err(error) => {
                 cache.invalidate_name(at.0, at.1);

@@ -71,7 +71,8 @@ impl Vfs {
         let begin = || self.caches.begin_write(&open.data, Some(offset), bytes.len());
         let mut under = self.begin_change(open, how.kill_privileges, begin)?;
         under.iter_mut().for_each(|under| under.exclude_write_back(offset, bytes.len() as u64));
-        if let Err(error) = self.caches.write_or_buffer(open, under.as_ref(), (offset, bytes), how) {
+        if let Err(error) = self.caches.write_or_buffer(open, under.as_ref(), (offset, bytes), how)
+        {
             // A part may be written.
             self.caches.drop_changed_pages(under.as_ref(), offset, bytes.len() as u64);
             return Err(error);
@@ -143,7 +144,8 @@ impl Vfs {
     ) -> Result<Option<UseGuard>> {
         loop {
             let under = begin()?;
-            let to_drop = open.data.set_ids_to_clear(under.as_ref(), SetIdBits::of(kill_privileges));
+            let to_drop =
+                open.data.set_ids_to_clear(under.as_ref(), SetIdBits::of(kill_privileges));
             let Some(to_drop) = to_drop else { return Ok(under) };
             // The use must end first: the server may wait for the return of its lease.
             let is_leased = under.as_ref().is_some_and(UseGuard::is_leased);
@@ -158,7 +160,11 @@ impl Vfs {
 
     /// Has the metadata server clear setuid, setgid and capabilities of a file. Returns the new
     /// attributes.
-    pub(super) fn clear_set_ids(&self, file: FileIndex, which: SetIdBits) -> Result<CachedAttributes> {
+    pub(super) fn clear_set_ids(
+        &self,
+        file: FileIndex,
+        which: SetIdBits,
+    ) -> Result<CachedAttributes> {
         let dropped = self.set_attributes(file, None, which.changes(), false);
         // The kernel does not ask for the mode after a write, and would run the program with the
         // old one.

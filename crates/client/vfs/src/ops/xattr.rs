@@ -102,7 +102,8 @@ impl Vfs {
         self.caches.note_attribute_change(file);
         let is_list = name.starts_with(ACCESS_LISTS);
         let gives = is_list || name == CAPABILITIES;
-        let _late = is_list.then(|| self.caches.lazy_opens.begin_rights_change(file)).transpose()?;
+        let _late =
+            is_list.then(|| self.caches.lazy_opens.begin_rights_change(file)).transpose()?;
         if gives {
             self.caches.note_set_ids_change(file);
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Cluster, create, read, size, wait_for, write};
 use braid_client::{Config, OpenOptions, Status};
-use braid_vfs::{Access, FileHandle, BUFFER_AGE_MAX, Options, SlowRates, Vfs, WriteAs};
+use braid_vfs::{Access, BUFFER_AGE_MAX, FileHandle, Options, SlowRates, Vfs, WriteAs};
 
 const MIB: u64 = 1 << 20;
 /// The smallest write that counts as large.

@@ -10,8 +10,8 @@ use crate::support::{Cluster, ROOT, create, read, size, wait_for, write};
 use braid_client::{AttributeChanges, Config, OpenOptions, Status, Timestamp};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, FileHandle, FileIndex, BUFFER_AGE_MAX, BUFFER_BYTES_MAX, LookupResult, OpenAs,
-    Options, SetTime, SlowRates, Vfs, WriteAs,
+    Access, Allocation, BUFFER_AGE_MAX, BUFFER_BYTES_MAX, FileHandle, FileIndex, LookupResult,
+    OpenAs, Options, SetTime, SlowRates, Vfs, WriteAs,
 };
 use proptest::prelude::*;
 

@@ -12,8 +12,8 @@ use crate::support::{self, Cluster, ROOT, USER};
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, FileHandle, FileIndex, FileKind, CachingLeases, CacheInvalidator, CachedAttributes, LookupResult, NewFile, RenameMode,
-    Status, Vfs, WriteAs, XattrMode,
+    Access, CacheInvalidator, CachedAttributes, CachingLeases, FileHandle, FileIndex, FileKind,
+    LookupResult, NewFile, RenameMode, Status, Vfs, WriteAs, XattrMode,
 };
 use proptest::{prelude::*, test_runner::Config as Runs};
 
@@ -108,7 +108,12 @@ impl Mount {
     }
 
     /// The cached state of another name now belongs to this name, if a lease covers it.
-    fn move_name(&self, keep: &CachingLeases, name: (FileIndex, Vec<u8>), leads: Option<FileIndex>) {
+    fn move_name(
+        &self,
+        keep: &CachingLeases,
+        name: (FileIndex, Vec<u8>),
+        leads: Option<FileIndex>,
+    ) {
         self.vfs.reply_cacheable(keep, |kept| {
             if kept.name && leads.is_some() {
                 self.memory(|memory| _ = memory.names.insert(name, leads));

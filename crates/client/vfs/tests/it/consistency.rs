@@ -70,7 +70,9 @@ fn unchanged_pages_stay_cached_from_open_to_open_without_a_call() {
     let (weak, posix) = (Mount::with(&cluster, Consistency::CloseToOpen), Mount::new(&cluster));
     let file = file_of(&posix, b"f", 1);
     // Once the close has arrived and the size is recorded, its attributes are cached.
-    wait_for(|| weak.vfs.reply_cacheable(&found(&weak.vfs, b"f").unwrap().leases, |kept| kept.attributes));
+    wait_for(|| {
+        weak.vfs.reply_cacheable(&found(&weak.vfs, b"f").unwrap().leases, |kept| kept.attributes)
+    });
     let opens_and_reads = || {
         let handle = weak.open(file, Access::READ);
         assert_eq!(weak.read(handle, 0), 1);

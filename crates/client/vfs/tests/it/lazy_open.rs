@@ -2,8 +2,8 @@
 
 use crate::support::{self, Cluster, ROOT, USER, create, read};
 use braid_vfs::{
-    Access, AttributeChanges, FileHandle, FileIndex, LookupResult, OpenAs, Opened, Page, Status, Vfs,
-    WriteAs, XattrMode,
+    Access, AttributeChanges, FileHandle, FileIndex, LookupResult, OpenAs, Opened, Page, Status,
+    Vfs, WriteAs, XattrMode,
 };
 
 /// A file that its writer has closed, looked up by its reader.

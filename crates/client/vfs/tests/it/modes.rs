@@ -70,7 +70,9 @@ fn a_lazy_open_conflicts_with_an_open_that_denies_reading() {
     });
     for _ in 0..3 {
         // Each lookup may ask for the names lease again, and cache the reply.
-        let LookupResult::Found(found) = two.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
+        let LookupResult::Found(found) = two.look_up(ROOT, b"f").unwrap() else {
+            panic!("it is there")
+        };
         assert!(
             !two.reply_cacheable(&found.leases, |kept| kept.attributes),
             "with cached attributes it would be opened lazily"

@@ -78,7 +78,9 @@ fn an_unlinked_file_lives_until_its_last_handle_is_closed() {
 fn known(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
     let (file, handle) = create(vfs, name);
     vfs.release(handle, None).unwrap();
-    support::wait_for(|| vfs.reply_cacheable(&found(vfs, name).unwrap().leases, |kept| kept.attributes));
+    support::wait_for(|| {
+        vfs.reply_cacheable(&found(vfs, name).unwrap().leases, |kept| kept.attributes)
+    });
     (file, vfs.open(file, Access::READ).unwrap().handle)
 }
 

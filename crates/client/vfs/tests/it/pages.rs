@@ -9,7 +9,9 @@ use std::{
     thread,
 };
 
-use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, CacheInvalidator, Vfs, WriteAs};
+use braid_vfs::{
+    Access, Allocation, CacheInvalidator, Consistency, FileHandle, FileIndex, Vfs, WriteAs,
+};
 
 use crate::support::{
     Cluster, create,

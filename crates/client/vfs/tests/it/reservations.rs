@@ -6,8 +6,8 @@ mod linux {
     use std::{fs::File as Image, path::Path, process::Command};
 
     use braid_client::{
-        Client, File, Reservation, LayoutHint, OpenOptions, Status,
-        message::types::{PathRef, DistributionHint},
+        Client, File, LayoutHint, OpenOptions, Reservation, Status,
+        message::types::{DistributionHint, PathRef},
     };
 
     use braid_vfs::{Access, FileIndex, NewFile, Options, SlowRates, User, WriteAs};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Cluster, create, wait_for, write};
 use braid_client::{Config, Status};
-use braid_vfs::{FileHandle, BUFFER_AGE_MAX, Options, SlowRates, Vfs, WriteAs};
+use braid_vfs::{BUFFER_AGE_MAX, FileHandle, Options, SlowRates, Vfs, WriteAs};
 
 const MIB: u64 = 1 << 20;
 const PROBE: u64 = 256 << 10;

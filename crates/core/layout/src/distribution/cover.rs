@@ -159,8 +159,9 @@ impl Bands {
         let (periods, within) = (offset / self.period, offset % self.period);
         let bytes_of = |band: &Band, column: Interval| {
             let rows = (band.interval.high - band.interval.low) / self.row;
-            let in_band =
-                within.saturating_sub(band.interval.low).min(band.interval.high - band.interval.low);
+            let in_band = within
+                .saturating_sub(band.interval.low)
+                .min(band.interval.high - band.interval.low);
             let (whole, in_row) = (in_band / self.row, in_band % self.row);
             let last = in_row.saturating_sub(column.low).min(column.high - column.low);
             (periods * rows + whole) * (column.high - column.low) + last

@@ -14,7 +14,7 @@
 
 use braid_types::limits::FILE_BYTES_MAX;
 
-use super::{Aggregation, Cover, Interval, ColumnLocation, Single};
+use super::{Aggregation, ColumnLocation, Cover, Interval, Single};
 use crate::PartSet;
 
 /// Groups of `width` parts, each written `depth` rows deep before the next.

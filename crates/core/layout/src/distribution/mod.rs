@@ -16,8 +16,8 @@
 
 mod cover;
 mod grouped;
-mod single;
 mod pattern_skip;
+mod single;
 mod stripe;
 mod varstrip;
 
@@ -26,8 +26,8 @@ use braid_types::limits::{STRIPE_BYTES_MAX, STRIPS_MAX};
 pub use cover::Cover;
 use cover::Interval;
 use grouped::Grouped;
-use single::Single;
 pub(crate) use pattern_skip::{PeriodicPattern, Progression};
+use single::Single;
 use stripe::SimpleStripe;
 use varstrip::VarStrip;
 

@@ -15,7 +15,7 @@
 //! it reached: a lower bound, which is exact when there is one condition. The caller looks there
 //! and asks again.
 
-use super::cover::{Band, Bands, Cover, Interval, CoverKind};
+use super::cover::{Band, Bands, Cover, CoverKind, Interval};
 use crate::modular_search::{first_multiple_in, gcd};
 
 /// Rounds over the conditions before the search returns to the caller, which counts its steps.
@@ -161,7 +161,8 @@ impl Bands {
         combs.iter().all(|comb| {
             *steps += 1;
             let spacing = gcd(comb.spacing, copies.stride);
-            let Some(condition) = Condition::new(PeriodicPattern { spacing, ..*comb }, self.period, first_row)
+            let Some(condition) =
+                Condition::new(PeriodicPattern { spacing, ..*comb }, self.period, first_row)
             else {
                 return true;
             };

@@ -1,6 +1,6 @@
 //! `single`: the object is the file.
 
-use super::{Aggregation, Cover, ColumnLocation};
+use super::{Aggregation, ColumnLocation, Cover};
 use crate::PartSet;
 
 /// One part holds every byte at its own offset.

@@ -8,7 +8,7 @@
 //!   sn = (fl / s) mod n          sl = (fl / (n * s)) * s + fl mod s
 //! ```
 
-use super::{Aggregation, Cover, Interval, ColumnLocation, Single};
+use super::{Aggregation, ColumnLocation, Cover, Interval, Single};
 use crate::PartSet;
 
 /// Strips of one size over all parts in turn.

@@ -1,6 +1,6 @@
 //! `varstrip`: a cycle of strips of different sizes.
 
-use super::{Aggregation, Cover, Interval, ColumnLocation, Single};
+use super::{Aggregation, ColumnLocation, Cover, Interval, Single};
 use crate::{PartSet, Strip};
 
 /// The cycle, with prefix sums so that each question is a binary search.

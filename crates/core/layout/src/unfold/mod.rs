@@ -28,7 +28,7 @@ mod view_walk;
 use braid_types::{FileOffset, ObjectOffset, PartIndex};
 
 use period_cache::PeriodCache;
-pub(crate) use view_walk::{ViewExtent, Seek, ViewWalk};
+pub(crate) use view_walk::{Seek, ViewExtent, ViewWalk};
 
 use crate::{Layout, LayoutError, LayoutMap, PartSet, Request, ViewMap};
 
@@ -138,7 +138,13 @@ impl LayoutMap {
 
 impl Unfold {
     fn new(walk: ViewWalk) -> Self {
-        Self { walk, merge: Merge::Stream, pending: None, packed: 0, period_cache: PeriodCache::default() }
+        Self {
+            walk,
+            merge: Merge::Stream,
+            pending: None,
+            packed: 0,
+            period_cache: PeriodCache::default(),
+        }
     }
 
     /// Memory that it owns, in bytes. That of the view may be [shared](ViewMap::moved_to). The

@@ -109,7 +109,8 @@ impl PeriodCache {
 impl RecordedPeriod {
     /// Starts to replay, if this is the first access moved by a period.
     fn checked(&self, access: &Access, walk: &ViewWalk) -> PeriodCache {
-        self.played(access, walk).map_or(PeriodCache::Walking { ask_from: self.period.end }, PeriodCache::Replaying)
+        self.played(access, walk)
+            .map_or(PeriodCache::Walking { ask_from: self.period.end }, PeriodCache::Replaying)
     }
 
     fn played(&self, access: &Access, walk: &ViewWalk) -> Option<ReplayedPeriod> {

@@ -11,8 +11,8 @@ use braid_types::FileOffset;
 use braid_types::limits::VIEW_DEPTH_MAX;
 
 use super::period_cache::Period;
-use crate::modular_search::gcd;
 use crate::distribution::{Cover, Progression};
+use crate::modular_search::gcd;
 use crate::view::{NO_CHILD, Node, Shape};
 use crate::{LayoutError, LayoutMap, Location, PartSet, Request, ViewMap};
 
@@ -279,7 +279,8 @@ impl ViewWalk {
         if child == NO_CHILD {
             let (start, end) = (base.max(self.floor), base.saturating_add(span).min(self.limit));
             if start < end {
-                self.extent = Some(RemainingExtent { start, end, position: position + (start - base) });
+                self.extent =
+                    Some(RemainingExtent { start, end, position: position + (start - base) });
             }
         } else {
             self.frames.push(TreeFrame { node: child, base, position, next: 0 });

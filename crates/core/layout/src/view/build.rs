@@ -7,8 +7,8 @@ use braid_types::limits::{LIST_EXTENTS_MAX, VIEW_DEPTH_MAX, VIEW_NODES_MAX};
 use super::map::{Item, NO_CHILD, Node, Shape, Tree, ViewMap};
 use super::{Extent, Pattern, View};
 use crate::LayoutError;
-use crate::modular_search::gcd;
 use crate::distribution::PeriodicPattern;
+use crate::modular_search::gcd;
 
 impl View {
     /// Prepares the view for use. A contiguous or simply strided view needs no list; an extent list
@@ -121,7 +121,12 @@ impl Builder {
                 let bytes = child.bytes * count;
                 let child = self.add_node(child)?;
                 let combs = self.periodic_patterns_of_repeat(span, stride, child);
-                Ok(Node { bytes, span, shape: Shape::Repeat { count, stride, child }, periodic_patterns: combs })
+                Ok(Node {
+                    bytes,
+                    span,
+                    shape: Shape::Repeat { count, stride, child },
+                    periodic_patterns: combs,
+                })
             }
         }
     }
@@ -163,14 +168,20 @@ impl Builder {
                 let items = self.items.len()..self.items.len() + list.items.len();
                 self.items.extend(list.items);
                 let combs = self.hull(list.end);
-                Ok(Node { bytes: list.bytes, span: list.end, shape: Shape::List(items), periodic_patterns: combs })
+                Ok(Node {
+                    bytes: list.bytes,
+                    span: list.end,
+                    shape: Shape::List(items),
+                    periodic_patterns: combs,
+                })
             }
         }
     }
 
     /// Repeats the pattern every `extent` bytes without end.
     fn root(&mut self, pattern: Node, extent: u64, displacement: u64) -> Result<Node, LayoutError> {
-        let endless = |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, periodic_patterns: 0..0 };
+        let endless =
+            |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, periodic_patterns: 0..0 };
         Ok(match pattern.shape {
             Shape::Run if pattern.span == extent => Node::contiguous_from(displacement),
             Shape::Repeat { count, stride, child } if count.checked_mul(stride) == Some(extent) => {
@@ -210,7 +221,12 @@ impl Builder {
     }
 
     /// The hull, and every periodic pattern of the child refined by the stride.
-    fn periodic_patterns_of_repeat(&mut self, span: u64, stride: u64, child: u32) -> std::ops::Range<usize> {
+    fn periodic_patterns_of_repeat(
+        &mut self,
+        span: u64,
+        stride: u64,
+        child: u32,
+    ) -> std::ops::Range<usize> {
         let first = self.hull(span).start;
         let of_child = self.nodes[child as usize].periodic_patterns.clone();
         if self.periodic_patterns.len() + of_child.len() > VIEW_PERIODIC_PATTERNS_MAX {

@@ -94,8 +94,11 @@ impl ViewMap {
     /// The same pattern at another displacement. Shares the memory of this one.
     #[must_use]
     pub fn moved_to(&self, displacement: u64) -> Self {
-        let root =
-            if self.is_contiguous() { Node::contiguous_from(displacement) } else { self.root.clone() };
+        let root = if self.is_contiguous() {
+            Node::contiguous_from(displacement)
+        } else {
+            self.root.clone()
+        };
         Self { displacement, root, tree: self.tree.clone() }
     }
 

@@ -31,7 +31,12 @@ fn dealt() -> impl Strategy<Value = BlockCyclicDimension> {
     prop_oneof![
         (1u64..10, 1u64..6, 1u64..5)
             .prop_flat_map(|(size, block, tasks)| (Just((size, block, tasks)), 0..tasks))
-            .prop_map(|((size, block, tasks), task)| BlockCyclicDimension { size, block, tasks, task }),
+            .prop_map(|((size, block, tasks), task)| BlockCyclicDimension {
+                size,
+                block,
+                tasks,
+                task
+            }),
         (1u64..10, 1u64..5)
             .prop_flat_map(|(size, tasks)| (Just((size, tasks)), 0..tasks))
             .prop_map(|((size, tasks), task)| BlockCyclicDimension::block(size, tasks, task)),
@@ -118,9 +123,16 @@ proptest! {
 
 #[test]
 fn what_is_contiguous_is_one_run() {
-    let view =
-        View::block_cyclic(0, &[BlockCyclicDimension::block(100, 4, 2), BlockCyclicDimension::whole(50), BlockCyclicDimension::whole(3)], 8)
-            .unwrap();
+    let view = View::block_cyclic(
+        0,
+        &[
+            BlockCyclicDimension::block(100, 4, 2),
+            BlockCyclicDimension::whole(50),
+            BlockCyclicDimension::whole(3),
+        ],
+        8,
+    )
+    .unwrap();
     assert_eq!(
         view,
         View {

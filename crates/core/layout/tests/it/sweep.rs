@@ -3,7 +3,7 @@
 use crate::model;
 use std::collections::BTreeMap;
 
-use braid_layout::{Layout, PartSet, Request, ObjectExtent, RequestUnion, NextExtent};
+use braid_layout::{Layout, NextExtent, ObjectExtent, PartSet, Request, RequestUnion};
 use braid_types::PartIndex;
 use proptest::prelude::*;
 

@@ -157,7 +157,8 @@ impl ConnectionHandle {
 
     /// When it last moved a byte.
     pub(super) fn last_progress(&self) -> Instant {
-        self.last_progress.start + Duration::from_nanos(self.last_progress.last_ns.load(Ordering::Relaxed))
+        self.last_progress.start
+            + Duration::from_nanos(self.last_progress.last_ns.load(Ordering::Relaxed))
     }
 
     /// The error of an answer that did not arrive within `waited`, after a wait of `unasked` for

@@ -143,7 +143,8 @@ impl Driver for Tokio {
             exchange.outcome = None;
             lanes[exchange.connection].push(index);
         }
-        let room = |lane: &Vec<usize>| lane.iter().map(|index| batch[*index].reply_capacity()).sum();
+        let room =
+            |lane: &Vec<usize>| lane.iter().map(|index| batch[*index].reply_capacity()).sum();
         let bounded = connections
             .iter()
             .zip(&lanes)

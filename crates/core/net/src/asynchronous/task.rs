@@ -21,7 +21,8 @@ use tokio::{
 
 use super::connection_handle::{Command, LastProgress, Permits, Reply};
 use crate::{
-    driver::NetError, frames::FrameBuffer, incast::ReceiveProgress, tls::Channel, transport::Transport,
+    driver::NetError, frames::FrameBuffer, incast::ReceiveProgress, tls::Channel,
+    transport::Transport,
 };
 
 /// Bytes that one read takes when it is not payload.

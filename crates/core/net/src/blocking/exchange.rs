@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     driver::Exchange,
-    incast::{ReceiveLimiter, ReceiveStats, ReceivePermit},
+    incast::{ReceiveLimiter, ReceivePermit, ReceiveStats},
     transport::{Wait, timespec},
 };
 
@@ -47,7 +47,8 @@ pub(super) fn exchange(
     silence_max: Duration,
 ) {
     let mut lanes = lanes(connections, batch, IdleTime::new(Instant::now(), silence_max));
-    let bounded = lanes.iter_mut().filter_map(|lane| lane.require_permit(batch).then_some(())).count();
+    let bounded =
+        lanes.iter_mut().filter_map(|lane| lane.require_permit(batch).then_some(())).count();
     if bounded == 0 {
         return run(&mut lanes, batch, None);
     }
@@ -138,7 +139,11 @@ impl SharedPermit {
     }
 }
 
-fn run(lanes: &mut [ExchangeQueue<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut SharedPermit>) {
+fn run(
+    lanes: &mut [ExchangeQueue<'_>],
+    batch: &mut [Exchange<'_>],
+    turn: Option<&mut SharedPermit>,
+) {
     if let [lane] = lanes {
         run_step(lane, batch, run_single);
     } else if let Err(error) = run_polled(lanes, batch, turn) {
@@ -189,7 +194,10 @@ fn lanes<'c>(
 
 /// One connection: sends as much as possible, then waits to receive. It polls for both directions
 /// only while both are possible.
-fn run_single(lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]) -> Result<(), ConnectionEnd> {
+fn run_single(
+    lane: &mut ExchangeQueue<'_>,
+    batch: &mut [Exchange<'_>],
+) -> Result<(), ConnectionEnd> {
     while !lane.is_done() {
         match lane.send(batch, Wait::No)? {
             StepResult::Moved => continue,
@@ -290,7 +298,10 @@ fn send_all(lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]) -> Result<
     Ok(())
 }
 
-fn receive_some(lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]) -> Result<(), ConnectionEnd> {
+fn receive_some(
+    lane: &mut ExchangeQueue<'_>,
+    batch: &mut [Exchange<'_>],
+) -> Result<(), ConnectionEnd> {
     for _ in 0..RECEIVES_MAX {
         if lane.receive(batch, Wait::No)? != StepResult::Moved {
             break;
@@ -581,8 +592,9 @@ mod tests {
             &mut batch,
             IdleTime::new(Instant::now(), Duration::from_secs(600)),
         );
-        let sent =
-            |lane: &mut ExchangeQueue<'_>, most| lane.send_up_to(most, &batch, Wait::No).expect("sent");
+        let sent = |lane: &mut ExchangeQueue<'_>, most| {
+            lane.send_up_to(most, &batch, Wait::No).expect("sent")
+        };
         assert_eq!(sent(&mut lanes[0], FRAME_HEADER_BYTES + 1000), StepResult::Moved);
         assert_eq!(sent(&mut lanes[0], 23_000), StepResult::Moved);
         let mut beginning = vec![0; FRAME_HEADER_BYTES + 24_000];
@@ -616,8 +628,11 @@ mod tests {
         assert!(lanes.iter_mut().all(|lane| lane.require_permit(&batch)));
         let intake = Arc::new(ReceiveLimiter::new());
         let places = intake.permit_count();
-        let mut shared =
-            SharedPermit { permit: intake.acquire_now(places), first: 0, received: ReceiveStats::default() };
+        let mut shared = SharedPermit {
+            permit: intake.acquire_now(places),
+            first: 0,
+            received: ReceiveStats::default(),
+        };
         shared.grant(&mut lanes, 1);
         thread::sleep(Duration::from_millis(5)); // as long as sending to many servers may take
         assert!(!shared.pass_on(&mut lanes, false));

@@ -113,14 +113,21 @@ impl Connection {
 
     /// The error of a call whose server was silent for `waited`, after a wait of `unasked` for the
     /// permit.
-    pub(super) fn error_for(&self, halt: ConnectionEnd, waited: Duration, unasked: Duration) -> NetError {
+    pub(super) fn error_for(
+        &self,
+        halt: ConnectionEnd,
+        waited: Duration,
+        unasked: Duration,
+    ) -> NetError {
         let server = self.server.clone();
         match halt {
             ConnectionEnd::Peer(error) => error,
             ConnectionEnd::Socket(error) if error.kind() == ErrorKind::TimedOut => {
                 NetError::TimedOut { server, waited, permit_wait: unasked }
             }
-            ConnectionEnd::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
+            ConnectionEnd::Socket(error) => {
+                NetError::ConnectionLost { server, why: error.to_string() }
+            }
         }
     }
 }
@@ -296,7 +303,11 @@ impl<'c> ExchangeQueue<'c> {
     }
 
     /// Sends what may be sent now, in at most one system call.
-    pub(super) fn send(&mut self, batch: &[Exchange<'_>], wait: Wait) -> Result<StepResult, ConnectionEnd> {
+    pub(super) fn send(
+        &mut self,
+        batch: &[Exchange<'_>],
+        wait: Wait,
+    ) -> Result<StepResult, ConnectionEnd> {
         self.send_up_to(usize::MAX, batch, wait)
     }
 
@@ -338,7 +349,11 @@ impl<'c> ExchangeQueue<'c> {
     }
 
     /// Receives what has arrived, in one system call.
-    pub(super) fn receive(&mut self, batch: &mut [Exchange<'_>], wait: Wait) -> Result<StepResult, ConnectionEnd> {
+    pub(super) fn receive(
+        &mut self,
+        batch: &mut [Exchange<'_>],
+        wait: Wait,
+    ) -> Result<StepResult, ConnectionEnd> {
         if self.in_flight.is_empty() {
             return Ok(StepResult::Nothing);
         }
@@ -360,7 +375,10 @@ impl<'c> ExchangeQueue<'c> {
     }
 
     /// The same, but waits until the server has been silent for too long.
-    pub(super) fn receive_in_time(&mut self, batch: &mut [Exchange<'_>]) -> Result<StepResult, ConnectionEnd> {
+    pub(super) fn receive_in_time(
+        &mut self,
+        batch: &mut [Exchange<'_>],
+    ) -> Result<StepResult, ConnectionEnd> {
         let until = self.idle_deadline();
         match self.receive(batch, Wait::Until(until)) {
             // The answer may have arrived while this thread waited for another server.
@@ -387,7 +405,10 @@ impl<'c> ExchangeQueue<'c> {
 
     /// Ends the wait for a permit that did not come. Nothing was sent; the connection stays usable.
     pub(super) fn fail_unsent(&mut self, batch: &mut [Exchange<'_>], waited: Duration) {
-        debug_assert!(self.awaits_permit() && self.begun == 0, "a request was sent without a permit");
+        debug_assert!(
+            self.awaits_permit() && self.begun == 0,
+            "a request was sent without a permit"
+        );
         let error = self.connection.not_sent(waited);
         self.end(batch, &error);
     }

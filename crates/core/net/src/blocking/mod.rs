@@ -8,9 +8,9 @@ mod clock;
 pub(crate) mod connect;
 mod exchange;
 mod exchange_queue;
+mod idle_time;
 mod resolve;
 mod shared_connection;
-mod idle_time;
 #[cfg(test)]
 mod silent_tests;
 mod splice_exchange;
@@ -23,8 +23,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use call_deadline::{CallDeadline, CallDeadlineHandle};
 use braid_types::ConnectionId;
+pub use call_deadline::{CallDeadline, CallDeadlineHandle};
 pub use exchange_queue::Connection;
 pub use shared_connection::SharedConnection;
 
@@ -126,8 +126,10 @@ impl Driver for Blocking {
     }
 
     fn call_deadline(&self) -> Option<CallTimeLimit> {
-        let of_driver =
-            |bound: CallTimeLimit| CallTimeLimit { until: bound.until.saturating_sub(self.start), ..bound };
+        let of_driver = |bound: CallTimeLimit| CallTimeLimit {
+            until: bound.until.saturating_sub(self.start),
+            ..bound
+        };
         call_deadline::current().map(of_driver)
     }
 

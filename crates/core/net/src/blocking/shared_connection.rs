@@ -207,7 +207,11 @@ impl SharedConnection {
         }
     }
 
-    fn take_answer(&self, mut state: MutexGuard<'_, CallTable>, id: u64) -> Result<Answer, NetError> {
+    fn take_answer(
+        &self,
+        mut state: MutexGuard<'_, CallTable>,
+        id: u64,
+    ) -> Result<Answer, NetError> {
         let Some(CallState::Answered(answer)) = state.calls.remove(&id) else {
             // cannot happen: the caller has just seen it
             return Err(self.misbehaved("an answer was lost"));

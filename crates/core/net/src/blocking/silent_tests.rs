@@ -104,7 +104,8 @@ fn call(
 fn only_the_server_that_was_silent_until_the_time_out_is_reported() {
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [answered(connection("X")), connection("Y"), answered(connection("Z"))].into_iter().unzip();
-    let reported = call(&ReceiveLimiter::with_frozen_clock(), &mut connections, BYTES, Duration::ZERO);
+    let reported =
+        call(&ReceiveLimiter::with_frozen_clock(), &mut connections, BYTES, Duration::ZERO);
     assert_eq!(reported, [None, Some("Y".to_owned()), None]);
     let broken: Vec<bool> =
         connections.iter().map(|connection| connection.broken.is_some()).collect();

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     driver::{Answer, NetError},
-    incast::{ReceiveLimiter, ReceiveProgress, ReceiveStats, ReceivePermit},
+    incast::{ReceiveLimiter, ReceivePermit, ReceiveProgress, ReceiveStats},
     pipe::Pipe,
     transport::Wait,
 };

@@ -199,10 +199,13 @@ impl InFlightLimit {
     pub(super) fn start_receiving(&mut self, connections: usize, now: Duration) -> Option<u32> {
         self.account(now);
         self.receiving += connections;
-        if self.receiving >= self.receiving_peak.0 || now.saturating_sub(self.receiving_peak.1) > RECENT {
+        if self.receiving >= self.receiving_peak.0
+            || now.saturating_sub(self.receiving_peak.1) > RECENT
+        {
             self.receiving_peak = (self.receiving, now);
         }
-        let share = (self.bound / self.receiving_peak.0.next_power_of_two() as u64).max(SHARE_BYTES_MIN);
+        let share =
+            (self.bound / self.receiving_peak.0.next_power_of_two() as u64).max(SHARE_BYTES_MIN);
         (self.bound < LIMIT_BYTES_MAX).then_some(share as u32)
     }
 
@@ -223,7 +226,12 @@ impl InFlightLimit {
 
     /// A permit that lasted from `begun` to `ended` is finished. The totals of successive calls
     /// never decrease.
-    pub(super) fn permit_finished(&mut self, begun: ReceiveMark, ended: ReceiveMark, way: PathSample) {
+    pub(super) fn permit_finished(
+        &mut self,
+        begun: ReceiveMark,
+        ended: ReceiveMark,
+        way: PathSample,
+    ) {
         let ReceiveMark { at: now, received: total } = ended;
         self.account(now);
         let segments = (total - self.reordering_counted_until) / SEGMENT_BYTES;
@@ -238,8 +246,9 @@ impl InFlightLimit {
             self.delay_trials(now);
             return;
         }
-        let MeasuringInterval { begun_at, busy } =
-            *self.interval.get_or_insert(MeasuringInterval { begun_at: total, busy: Duration::ZERO });
+        let MeasuringInterval { begun_at, busy } = *self
+            .interval
+            .get_or_insert(MeasuringInterval { begun_at: total, busy: Duration::ZERO });
         let bytes = total - begun_at;
         if busy >= INTERVAL_MIN && bytes >= INTERVAL_LIMITS_MIN * self.bound {
             self.interval = Some(MeasuringInterval { begun_at: total, busy: Duration::ZERO });
@@ -261,13 +270,13 @@ impl InFlightLimit {
     /// Counts segments out of order. `idle` is the link's idle time during the permit, `segments`
     /// what arrived since the last call.
     fn count_reordering(&mut self, out_of_order: u32, idle: Duration, segments: u64) {
-        self.reordering =
-            (self.reordering + u64::from(out_of_order) * REORDERING_PERIOD_SEGMENTS).saturating_sub(segments);
+        self.reordering = (self.reordering + u64::from(out_of_order) * REORDERING_PERIOD_SEGMENTS)
+            .saturating_sub(segments);
         if out_of_order > 0 && idle >= RETRANSMISSION_TIMEOUT {
             // This may be a retransmission time-out. The longer the idle time, the weaker the
             // evidence.
-            self.reordering +=
-                REORDERING_MAX * REORDERING_PERIOD_SEGMENTS / idle.div_duration_f64(RETRANSMISSION_TIMEOUT) as u64;
+            self.reordering += REORDERING_MAX * REORDERING_PERIOD_SEGMENTS
+                / idle.div_duration_f64(RETRANSMISSION_TIMEOUT) as u64;
         }
     }
 
@@ -292,8 +301,8 @@ impl InFlightLimit {
             _ => 1,
         };
         let on_the_way = Duration::from_secs_f64(self.bound as f64 / rate);
-        let may_limit =
-            self.stable_intervals >= STABLE_INTERVALS_MIN && on_the_way < WAKEUP_LATENCY.max(round_trip * ROUND_TRIPS);
+        let may_limit = self.stable_intervals >= STABLE_INTERVALS_MIN
+            && on_the_way < WAKEUP_LATENCY.max(round_trip * ROUND_TRIPS);
         if now >= self.next_trial_at && may_limit && self.bound < LIMIT_BYTES_MAX {
             let before = LimitTrial { bound: self.bound, rate: self.best };
             self.set_limit(before.bound * 2, now);
@@ -353,7 +362,8 @@ mod tests {
             let end = start + Duration::from_secs(seconds);
             while *now < end {
                 let begun = ReceiveMark { at: *now, received: *total };
-                let share = u64::from(state.start_receiving(4, *now).unwrap_or(u32::MAX)).min(1 << 30);
+                let share =
+                    u64::from(state.start_receiving(4, *now).unwrap_or(u32::MAX)).min(1 << 30);
                 let window = 4 * share;
                 let alone =
                     window as f64 / (self.round_trip + Duration::from_micros(20)).as_secs_f64();
@@ -367,7 +377,11 @@ mod tests {
                 losses += u32::from(lost);
                 state.stop_receiving(4, *now);
                 let ended = ReceiveMark { at: *now, received: *total };
-                state.permit_finished(begun, ended, PathSample { out_of_order, round_trip: self.round_trip });
+                state.permit_finished(
+                    begun,
+                    ended,
+                    PathSample { out_of_order, round_trip: self.round_trip },
+                );
             }
             ((*total - before) as f64 / (*now - start).as_secs_f64(), losses)
         }
@@ -378,7 +392,12 @@ mod tests {
     }
 
     /// A call on four connections from `mark` on, which lasts `time`. Returns its end.
-    fn call(state: &mut InFlightLimit, mark: ReceiveMark, (bytes, time): (u64, Duration), way: PathSample) -> ReceiveMark {
+    fn call(
+        state: &mut InFlightLimit,
+        mark: ReceiveMark,
+        (bytes, time): (u64, Duration),
+        way: PathSample,
+    ) -> ReceiveMark {
         state.start_receiving(4, mark.at);
         let ended = ReceiveMark { at: mark.at + time, received: mark.received + bytes };
         state.stop_receiving(4, ended.at);
@@ -388,8 +407,13 @@ mod tests {
 
     #[test]
     fn permits_cover_the_widest_call_at_useful_shares_or_all_good_shares() {
-        let places = |bound: u64, widest| InFlightLimit { bound, ..InFlightLimit::default() }.client_permits(widest);
-        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(LIMIT_BYTES_INITIAL, widest)), [4, 4, 6, 8, 8]);
+        let places = |bound: u64, widest| {
+            InFlightLimit { bound, ..InFlightLimit::default() }.client_permits(widest)
+        };
+        assert_eq!(
+            [1, 4, 6, 8, 16].map(|widest| places(LIMIT_BYTES_INITIAL, widest)),
+            [4, 4, 6, 8, 8]
+        );
         assert_eq!(
             [1, 4, 6, 8, 16].map(|widest| places(2 * LIMIT_BYTES_INITIAL, widest)),
             [8, 8, 8, 8, 16]
@@ -429,7 +453,9 @@ mod tests {
     #[test]
     fn a_few_reordered_segments_cost_nothing() {
         // A call has 2,900 segments.
-        for (disorder, least) in [(8, LIMIT_BYTES_INITIAL), (11, LIMIT_BYTES_INITIAL), (40, LIMIT_BYTES_MIN)] {
+        for (disorder, least) in
+            [(8, LIMIT_BYTES_INITIAL), (11, LIMIT_BYTES_INITIAL), (40, LIMIT_BYTES_MIN)]
+        {
             let line = Line { disorder, ..Line::default() };
             let mut state = InFlightLimit::default();
             line.read(&mut state, (&mut us(0), &mut 0), 60);
@@ -453,7 +479,10 @@ mod tests {
         // 512 KiB at 100 Mbit/s, mostly used by others; sometimes a segment takes another path.
         let (mut state, mut mark) = (InFlightLimit::default(), ReceiveMark::default());
         let took = |ms, out_of_order| {
-            ((512 << 10, Duration::from_millis(ms)), PathSample { out_of_order, round_trip: us(50) })
+            (
+                (512 << 10, Duration::from_millis(ms)),
+                PathSample { out_of_order, round_trip: us(50) },
+            )
         };
         for at in 0..300 {
             let (what, way) = took(250 + at % 5 * 20, u32::from(at > 2 && at % 3 == 0));
@@ -486,7 +515,8 @@ mod tests {
     #[test]
     fn a_useless_trial_is_reverted_and_repeated_more_rarely() {
         // The client itself is the bottleneck: 300 MB/s, whatever is in flight.
-        let (mut state, mut mark, mut trials) = (InFlightLimit::default(), ReceiveMark::default(), 0);
+        let (mut state, mut mark, mut trials) =
+            (InFlightLimit::default(), ReceiveMark::default(), 0);
         while mark.at < Duration::from_secs(120) {
             let before = state.bound;
             let time = Duration::from_secs_f64(f64::from(4 << 20) / 300e6);
@@ -505,7 +535,8 @@ mod tests {
     #[test]
     fn a_rate_lowered_by_other_traffic_does_not_raise_the_limit() {
         // 100 Mbit/s shared with others. No connection saw the link idle: a round trip of 5 ms.
-        let (mut state, mut mark, mut trials) = (InFlightLimit::default(), ReceiveMark::default(), 0);
+        let (mut state, mut mark, mut trials) =
+            (InFlightLimit::default(), ReceiveMark::default(), 0);
         let mut random = 1_u64;
         while mark.at < Duration::from_secs(120) {
             random = random
@@ -548,7 +579,11 @@ mod tests {
                 if *left == 0 {
                     state.stop_receiving(1, now);
                     let ended = ReceiveMark { at: now, received: total };
-                    state.permit_finished(*begun, ended, PathSample { out_of_order: 0, round_trip: us(50) });
+                    state.permit_finished(
+                        *begun,
+                        ended,
+                        PathSample { out_of_order: 0, round_trip: us(50) },
+                    );
                     state.start_receiving(1, now);
                     (*begun, *left) = (ended, 1 << 20);
                 }
@@ -560,7 +595,10 @@ mod tests {
     #[test]
     fn connections_share_the_limit_and_a_single_one_gets_all_of_it_again() {
         let mut state = InFlightLimit::default();
-        assert_eq!(state.start_receiving(16, Duration::ZERO), Some((LIMIT_BYTES_INITIAL / 16) as u32));
+        assert_eq!(
+            state.start_receiving(16, Duration::ZERO),
+            Some((LIMIT_BYTES_INITIAL / 16) as u32)
+        );
         assert_eq!(state.start_receiving(1, Duration::ZERO), Some(SHARE_BYTES_MIN as u32));
         state.stop_receiving(17, us(10));
         assert_eq!(
@@ -569,6 +607,9 @@ mod tests {
             "the sixteen still count for a while"
         );
         state.stop_receiving(1, us(30));
-        assert_eq!(state.start_receiving(1, Duration::from_secs(3)), Some(LIMIT_BYTES_INITIAL as u32));
+        assert_eq!(
+            state.start_receiving(1, Duration::from_secs(3)),
+            Some(LIMIT_BYTES_INITIAL as u32)
+        );
     }
 }

@@ -75,8 +75,7 @@ mod tests {
     fn a_path_that_became_longer_is_noticed_after_a_while() {
         let mut nearest = MinRtt::default();
         nearest.update(&[(host(1), ms(1))], ms(0));
-        let mut seen =
-            |seconds| nearest.update(&[(host(1), ms(9))], Duration::from_secs(seconds));
+        let mut seen = |seconds| nearest.update(&[(host(1), ms(9))], Duration::from_secs(seconds));
         assert_eq!([1, 299, 300, 599].map(&mut seen), [ms(1); 4]);
         assert_eq!(seen(600), ms(9));
     }

@@ -25,7 +25,7 @@ use std::{
 };
 
 use self::{
-    in_flight_limit::{InFlightLimit, ReceiveMark, PathSample},
+    in_flight_limit::{InFlightLimit, PathSample, ReceiveMark},
     min_rtt::MinRtt,
     receive_permits::{PermitReply, ReceivePermits},
 };
@@ -195,7 +195,11 @@ impl ReceiveLimiter {
     }
 
     /// The same for a thread whose peer gives up at `deadline`, whatever other connections receive.
-    pub(crate) fn acquire_until(self: &Arc<Self>, wanted: usize, deadline: Instant) -> Option<ReceivePermit> {
+    pub(crate) fn acquire_until(
+        self: &Arc<Self>,
+        wanted: usize,
+        deadline: Instant,
+    ) -> Option<ReceivePermit> {
         self.request(wanted).until(deadline)
     }
 
@@ -246,7 +250,8 @@ impl ReceiveLimiter {
     /// Whether no permit is held or waited for.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state();
-        format!("{:?}", state.permits).contains("held: [], waiting: []") && state.receiving_from.is_empty()
+        format!("{:?}", state.permits).contains("held: [], waiting: []")
+            && state.receiving_from.is_empty()
     }
 }
 
@@ -284,7 +289,8 @@ impl LimiterState {
         match asked {
             PermitReply::Granted { id, lanes, received } => {
                 let share = self.limit.start_receiving(lanes, now);
-                let begun = ReceiveMark { at: now, received: intake.received.load(Ordering::Relaxed) };
+                let begun =
+                    ReceiveMark { at: now, received: intake.received.load(Ordering::Relaxed) };
                 Ok(ReceivePermit {
                     intake: Arc::clone(intake),
                     id,
@@ -437,7 +443,11 @@ impl ReceivePermit {
         // Read under the lock, so that the totals of successive permits never decrease.
         let ended = ReceiveMark { at: now, received: self.intake.received.load(Ordering::Relaxed) };
         let round_trip = state.min_rtt.update(&seen.round_trips, now);
-        state.limit.permit_finished(self.begun, ended, PathSample { out_of_order: seen.out_of_order, round_trip });
+        state.limit.permit_finished(
+            self.begun,
+            ended,
+            PathSample { out_of_order: seen.out_of_order, round_trip },
+        );
     }
 }
 

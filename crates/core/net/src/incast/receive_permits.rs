@@ -282,7 +282,12 @@ mod tests {
         }
     }
 
-    fn ask(turns: &mut ReceivePermits, wanted: usize, ticket: &mut Option<u64>, now: Duration) -> PermitReply {
+    fn ask(
+        turns: &mut ReceivePermits,
+        wanted: usize,
+        ticket: &mut Option<u64>,
+        now: Duration,
+    ) -> PermitReply {
         turns.request((wanted, PLACES), ticket, Waker::noop(), now)
     }
 
@@ -307,7 +312,10 @@ mod tests {
         let mut tickets = [None; 3];
         for (wake, ticket) in wakes.iter().zip(&mut tickets) {
             let waker = Waker::from(Arc::clone(wake));
-            assert!(matches!(turns.request((1, PLACES), ticket, &waker, us(0)), PermitReply::NotYet(_)));
+            assert!(matches!(
+                turns.request((1, PLACES), ticket, &waker, us(0)),
+                PermitReply::NotYet(_)
+            ));
         }
         turns.release(first, 1);
         let woken = || wakes.each_ref().map(|wake| wake.0.load(Ordering::Relaxed));
@@ -396,8 +404,9 @@ mod tests {
         // one after another.
         const BOUND: u64 = 48 << 10;
         let (mut turns, mut ticket) = (ReceivePermits::default(), None);
-        let see =
-            |turns: &mut ReceivePermits, received, at| turns.update_link(received, (BOUND, us(4000)), us(at));
+        let see = |turns: &mut ReceivePermits, received, at| {
+            turns.update_link(received, (BOUND, us(4000)), us(at))
+        };
         see(&mut turns, 0, 0);
         let (_, _, first) = granted(ask(&mut turns, 1, &mut None, us(0)));
         granted(ask(&mut turns, PLACES - 1, &mut None, us(0)));

@@ -15,13 +15,14 @@ use braid_wire::{
 
 use super::{
     Peer, ServerConnection,
-    listener::{ListenerState, loopback},
     connection_limits::ConnectionPermit,
+    listener::{ListenerState, loopback},
 };
 use crate::{
     frames::FrameBuffer,
     handshake::{
-        HANDSHAKE_BODY_BYTES_MAX, ServerIdentity, AuthenticatedClient, Refusal, ServerHandshake, refuse_malformed,
+        AuthenticatedClient, HANDSHAKE_BODY_BYTES_MAX, Refusal, ServerHandshake, ServerIdentity,
+        refuse_malformed,
     },
     random::random_bytes,
     tls,
@@ -118,8 +119,9 @@ fn shake_hands(
     };
 
     let (header, body) = receive(transport, &mut buffer, OP_AUTH, deadline)?;
-    let proved =
-        handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(AdmissionError::Refused)?;
+    let proved = handshake
+        .auth(&header, &body, binding, &*shared.authorizer)
+        .map_err(AdmissionError::Refused)?;
     nothing_behind(&buffer, OP_AUTH)?;
     let AuthenticatedClient { frame: reply, role, credential, connection: id } = proved;
     place.authenticate(role, &credential).map_err(|full| {
@@ -179,7 +181,9 @@ fn nothing_behind(buffer: &FrameBuffer, op: u16) -> Result<(), AdmissionError> {
 }
 
 fn send(transport: &Transport, frame: &[u8], deadline: Wait) -> Result<(), AdmissionError> {
-    transport.send_all(&mut [IoSlice::new(frame)], false, deadline).map_err(|_| AdmissionError::Gone)
+    transport
+        .send_all(&mut [IoSlice::new(frame)], false, deadline)
+        .map_err(|_| AdmissionError::Gone)
 }
 
 /// Sends the refusal, then reads until the peer closes, within limits. To close immediately with

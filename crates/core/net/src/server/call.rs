@@ -23,7 +23,7 @@ use std::{
 use braid_types::{Failure, Status};
 use braid_wire::{FrameFlags, WireError, encode_failure};
 
-use super::{ReceiveError, FrameSender, Handler, AdmittedPeer, Peer, listener::lock};
+use super::{AdmittedPeer, FrameSender, Handler, Peer, ReceiveError, listener::lock};
 use crate::{
     frames::{FrameBuffer, push_frame},
     transport::{Transport, Wait},

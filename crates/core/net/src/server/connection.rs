@@ -103,7 +103,10 @@ impl ServerConnection {
     ///
     /// # Errors
     /// Why there are no more requests. The connection must then be dropped.
-    pub fn next_header(&mut self, wait: Option<Duration>) -> Result<Option<FrameHeader>, ReceiveError> {
+    pub fn next_header(
+        &mut self,
+        wait: Option<Duration>,
+    ) -> Result<Option<FrameHeader>, ReceiveError> {
         self.pause();
         self.skip_rest()?;
         let wait = wait.map_or(Wait::Forever, |time| Wait::Until(Instant::now() + time));

@@ -90,7 +90,12 @@ impl ShareOwner {
 
 impl ConnectionLimits {
     pub(super) fn new(places_max: usize, newcomers_max: usize) -> Self {
-        Self { connections_max: places_max, unauthenticated_max: newcomers_max, table: Mutex::default(), left: Condvar::new() }
+        Self {
+            connections_max: places_max,
+            unauthenticated_max: newcomers_max,
+            table: Mutex::default(),
+            left: Condvar::new(),
+        }
     }
 
     /// Present connections, including those in their handshake.

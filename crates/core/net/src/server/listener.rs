@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Authorizer, AdmittedPeer, ServerConfig, admission, receive_limit::Interfaces, connection_limits::ConnectionLimits};
+use super::{
+    AdmittedPeer, Authorizer, ServerConfig, admission, connection_limits::ConnectionLimits,
+    receive_limit::Interfaces,
+};
 use crate::{
     tcp, tls,
     transport::{Transport, is_loopback},
@@ -159,7 +162,10 @@ impl ListenerState {
     ) -> Self {
         Self {
             node_id: AtomicU32::new(config.node_id),
-            connection_limits: Arc::new(ConnectionLimits::new(config.connections_max, config.unauthenticated_max)),
+            connection_limits: Arc::new(ConnectionLimits::new(
+                config.connections_max,
+                config.unauthenticated_max,
+            )),
             config,
             authorizer,
             tls,

@@ -15,11 +15,11 @@
 mod admission;
 mod call;
 mod connection;
-mod receive_limit;
-mod listener;
-mod page_pipe;
-mod mapped_ranges;
 mod connection_limits;
+mod listener;
+mod mapped_ranges;
+mod page_pipe;
+mod receive_limit;
 mod sender;
 
 use std::time::Duration;

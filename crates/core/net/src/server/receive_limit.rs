@@ -26,7 +26,7 @@ use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
 use super::listener::lock;
 use crate::{
-    incast::{BOUNDED_BYTES_MIN, ReceiveLimiter, ReceiveProgress, ReceiveStats, ReceivePermit},
+    incast::{BOUNDED_BYTES_MIN, ReceiveLimiter, ReceivePermit, ReceiveProgress, ReceiveStats},
     tcp::ReceiveWindow,
     transport::Transport,
 };
@@ -75,7 +75,14 @@ struct ActivePermit {
 
 impl ReceiveLimit {
     fn new(intake: Arc<ReceiveLimiter>, window: ReceiveWindow, transport: Arc<Transport>) -> Self {
-        Self { intake, window, transport, is_limited: false, wait_max: PERMIT_WAIT_MAX, permit: None }
+        Self {
+            intake,
+            window,
+            transport,
+            is_limited: false,
+            wait_max: PERMIT_WAIT_MAX,
+            permit: None,
+        }
     }
 
     /// A payload of `payload_bytes` follows.
@@ -90,7 +97,8 @@ impl ReceiveLimit {
         if !self.is_limited {
             return;
         }
-        if let Some(turn) = self.intake.acquire_until(1, Instant::now() + wait_max.min(self.wait_max))
+        if let Some(turn) =
+            self.intake.acquire_until(1, Instant::now() + wait_max.min(self.wait_max))
         {
             self.window.begin(self.transport.socket(), turn.window_share());
             self.permit = Some(ActivePermit { progress: turn.progress(), permit: turn });
@@ -154,7 +162,14 @@ mod tests {
             TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let transport =
             Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
-        (ReceiveLimit::new(Arc::clone(intake), ReceiveWindow::for_loopback(&transport), transport), client)
+        (
+            ReceiveLimit::new(
+                Arc::clone(intake),
+                ReceiveWindow::for_loopback(&transport),
+                transport,
+            ),
+            client,
+        )
     }
 
     #[test]

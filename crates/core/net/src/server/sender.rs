@@ -9,7 +9,7 @@ use std::{
 
 use braid_wire::FrameHeader;
 
-use super::{page_pipe::PagePipe, mapped_ranges::MappedRange};
+use super::{mapped_ranges::MappedRange, page_pipe::PagePipe};
 use crate::transport::{Transport, Wait};
 
 /// Bytes read at a time when the kernel cannot send a file by itself.

@@ -112,7 +112,10 @@ fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
         refilled.unwrap();
         let error = opener.open().map(|_| ()).expect_err("a changed record was opened");
         assert_eq!(error.kind(), ErrorKind::InvalidData, "bit {bit}");
-        assert!(matches!(opener.open(), Ok(OpenedRecord::End)), "something is opened after an error");
+        assert!(
+            matches!(opener.open(), Ok(OpenedRecord::End)),
+            "something is opened after an error"
+        );
     }
 }
 

@@ -16,7 +16,7 @@ use braid_net::{
     frames::{FrameBuffer, push_frame},
     handshake::ClientHandshake,
     server::{
-        CallHandler, CallService, Handler, Listener, AdmittedPeer, Peer, Responder, SendError,
+        AdmittedPeer, CallHandler, CallService, Handler, Listener, Peer, Responder, SendError,
         ServerConnection,
     },
 };

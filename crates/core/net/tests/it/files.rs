@@ -9,7 +9,7 @@ use std::{
 use crate::support::{LONG, config, connect, endpoint, listen};
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
-    server::{FrameSender, Handler, MappedRange, AdmittedPeer, SendError},
+    server::{AdmittedPeer, FrameSender, Handler, MappedRange, SendError},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 use memmap2::MmapOptions;

@@ -4,7 +4,7 @@ use crate::support::{CLUSTER, Keys, server_key};
 use braid_net::{
     Endpoint, NetError, TlsPolicy,
     frames::FrameBuffer,
-    handshake::{ClientHandshake, Established, ServerIdentity, ServerHandshake},
+    handshake::{ClientHandshake, Established, ServerHandshake, ServerIdentity},
 };
 use braid_types::{ClusterUuid, KeyId, Status};
 use braid_wire::{

@@ -11,7 +11,7 @@ use std::{
 use crate::support::{LONG, SILENCE, Script, TRICKLED, config, connect, endpoint, listen, trickle};
 use braid_net::{
     Answer, Blocking, Connection, Driver, Endpoint, Exchange, NetError, Pipe, TlsPolicy, block_on,
-    server::{Handler, Listener, AdmittedPeer, ServerConnection},
+    server::{AdmittedPeer, Handler, Listener, ServerConnection},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 use proptest::{collection::vec, prelude::*};

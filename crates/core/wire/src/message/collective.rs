@@ -150,7 +150,8 @@ mod tests {
             };
             (0..tasks).map(task).collect::<Vec<_>>()
         };
-        let bytes = |requests: &[Request]| StridedRequests::from_requests(requests).to_bytes().len();
+        let bytes =
+            |requests: &[Request]| StridedRequests::from_requests(requests).to_bytes().len();
         assert_eq!(bytes(&strided(4, 4)), bytes(&strided(1000, 1 << 20)));
         let backwards: Vec<Request> = (0..8)
             .rev()
@@ -160,7 +161,10 @@ mod tests {
         let tiles: Vec<Request> = (0..16).map(tile).collect();
         assert!(StridedRequests::from_requests(&tiles).len() <= 8, "a row of tiles is one group");
         for requests in [strided(5, 3), backwards, tiles] {
-            assert_eq!(StridedRequests::expand(&StridedRequests::from_requests(&requests), 1000).unwrap(), requests);
+            assert_eq!(
+                StridedRequests::expand(&StridedRequests::from_requests(&requests), 1000).unwrap(),
+                requests
+            );
         }
     }
 
@@ -177,7 +181,11 @@ mod tests {
                 requests,
                 "seed {seed}"
             );
-            assert_eq!(StridedRequests::expand(&StridedRequests::from_requests(&requests), 5), None, "one too many");
+            assert_eq!(
+                StridedRequests::expand(&StridedRequests::from_requests(&requests), 5),
+                None,
+                "one too many"
+            );
         }
     }
 

@@ -16,8 +16,8 @@ use super::{
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
     types::{
-        PathRef, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutHint, ObjectInfo,
-        Space,
+        Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutHint, ObjectInfo,
+        PathRef, Space,
     },
 };
 use crate::{

@@ -1,6 +1,6 @@
 //! Attributes.
 
-use braid_vfs::{AttributeChanges, FileHandle, FileIndex, CachedAttributes, SetTime, User};
+use braid_vfs::{AttributeChanges, CachedAttributes, FileHandle, FileIndex, SetTime, User};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, ExtendedStat, SetAttributes};

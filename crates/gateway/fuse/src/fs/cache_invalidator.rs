@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use braid_vfs::{FileIndex, CacheInvalidator};
+use braid_vfs::{CacheInvalidator, FileIndex};
 use rustix::io::Errno;
 
 use super::kernel_names::{KernelNames, TakenNames};

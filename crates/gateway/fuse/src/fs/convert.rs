@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_vfs::{Attributes, FileKind, Cacheable, Timestamp};
+use braid_vfs::{Attributes, Cacheable, FileKind, Timestamp};
 
 use crate::kernel::{self, Entry, Kind, Time, Validity};
 

@@ -1,7 +1,7 @@
 //! Listings. The kernel's offsets are the metadata server's cookies, which begin at 3; 1 and 2
 //! stand for `.` and `..`.
 
-use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, FileKind, Cacheable};
+use braid_vfs::{Cacheable, DirectoryEntry, DirectoryHandle, FileIndex, FileKind};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, DirectoryBuffer, Kind};

@@ -19,12 +19,13 @@
 //! 5. Everything that is done for one request has one deadline (I8): [`Vfs::bound`].
 
 mod attributes;
+mod cache_invalidator;
 mod convert;
 mod data;
 mod directories;
 mod errors;
 mod kernel_names;
-mod cache_invalidator;
+mod lock_waits;
 mod locks;
 mod names;
 mod opens;
@@ -32,7 +33,6 @@ mod pipes;
 mod ranges;
 mod settings;
 mod statfs;
-mod lock_waits;
 mod xattrs;
 
 use std::{
@@ -40,10 +40,13 @@ use std::{
     time::Instant,
 };
 
-use braid_vfs::{FileIndex, CachingLeases, CacheInvalidator, Cacheable, User, Vfs};
+use braid_vfs::{CacheInvalidator, Cacheable, CachingLeases, FileIndex, User, Vfs};
 use rustix::io::Errno;
 
-use self::{errors::ErrorLog, kernel_names::DirectoryLocks, cache_invalidator::KernelCache, pipes::Pipes, lock_waits::LockWaits};
+use self::{
+    cache_invalidator::KernelCache, errors::ErrorLog, kernel_names::DirectoryLocks,
+    lock_waits::LockWaits, pipes::Pipes,
+};
 use crate::kernel::{
     Call, Forget, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted,
 };
@@ -95,7 +98,8 @@ impl Handler for FileSystem {
 
     fn started(&self, notifier: Notifier) {
         let keeps_names = self.caches_names.get().is_some_and(|keeps| *keeps);
-        let memory = self.kernel_cache.get_or_init(|| Arc::new(KernelCache::new(notifier, keeps_names)));
+        let memory =
+            self.kernel_cache.get_or_init(|| Arc::new(KernelCache::new(notifier, keeps_names)));
         if let Err(error) = self.vfs.serve(Arc::clone(memory) as Arc<dyn CacheInvalidator>) {
             tracing::warn!(
                 %error,

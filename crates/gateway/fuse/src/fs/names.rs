@@ -1,6 +1,6 @@
 //! Names: lookups, creation, removal, renames.
 
-use braid_vfs::{FileIndex, FileKind, Cacheable, CachedAttributes, LookupResult, RenameMode, User};
+use braid_vfs::{Cacheable, CachedAttributes, FileIndex, FileKind, LookupResult, RenameMode, User};
 use rustix::{fs::RenameFlags, io::Errno};
 
 use super::{Answer, Done, FileSystem, convert, errors::ErrnoReply};
@@ -148,7 +148,12 @@ impl FileSystem {
         answer.with(|reply| reply.data(&target))
     }
 
-    fn entry(&self, name: (FileIndex, &[u8]), known: &CachedAttributes, answer: Answer<'_>) -> Done {
+    fn entry(
+        &self,
+        name: (FileIndex, &[u8]),
+        known: &CachedAttributes,
+        answer: Answer<'_>,
+    ) -> Done {
         // There is no table of nodes: an entry that the kernel does not accept leaves nothing
         // behind.
         self.reply_with_name(name, &known.leases, |cacheable| {

@@ -1,6 +1,6 @@
 //! Opening, creating, closing.
 
-use braid_vfs::{Access, FileHandle, FileIndex, Cacheable, NewFile, OpenAs, Opened, User};
+use braid_vfs::{Access, Cacheable, FileHandle, FileIndex, NewFile, OpenAs, Opened, User};
 use rustix::{fs::OFlags, io::Errno};
 
 use super::{Answer, Done, FileSystem, convert};

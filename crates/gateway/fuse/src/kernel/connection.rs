@@ -10,8 +10,8 @@ use super::page_buffer::PageBuffer;
 use super::uring::{IoUring, NoIoUring, Rings, Transport, plan};
 use super::worker::{Pool, PoolOptions};
 use super::{
-    ProtocolOptions, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply,
-    Request,
+    Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, ProtocolOptions,
+    Reply, Request,
 };
 use rustix::io::Errno;
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::abi::{MAJOR, MINOR, MINOR_OLDEST};
 use super::encode::Message;
-use super::{ProtocolOptions, Features, KernelFeatures, Wanted};
+use super::{Features, KernelFeatures, ProtocolOptions, Wanted};
 use std::time::Duration;
 
 /// Features that this code always needs.

@@ -126,8 +126,9 @@ impl Reply {
         // The older form has 32 bits: a larger copy is reported as a short one, which callers
         // continue.
         let narrow = u32::try_from(bytes).unwrap_or(!0xfff);
-        let _ =
-            self.send_fixed(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
+        let _ = self.send_fixed(
+            |message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) },
+        );
     }
 
     /// STATFS.
@@ -196,7 +197,10 @@ impl Reply {
         })
     }
 
-    fn send(self, send: impl FnOnce(&Channel, u64) -> Result<(), Errno>) -> Result<(), ReplyRejected> {
+    fn send(
+        self,
+        send: impl FnOnce(&Channel, u64) -> Result<(), Errno>,
+    ) -> Result<(), ReplyRejected> {
         self.interrupts.remove(self.unique);
         if !self.interrupt.claim_answer() {
             // The process was killed, and the watcher has replied.

@@ -16,12 +16,12 @@
 use super::abi::{BUFFER_HEADER_BYTES, opcode};
 use super::channel::Channel;
 use super::clone::clone_device;
-use super::worker_count::WorkerDemand;
 use super::device::Device;
 use super::init::InitOutcome;
 use super::interrupt::Interrupts;
 use super::page_buffer::PageBuffer;
-use super::{Call, ProtocolOptions, Forget, Handler, Header, Interrupt, Operation, Reply, Request};
+use super::worker_count::WorkerDemand;
+use super::{Call, Forget, Handler, Header, Interrupt, Operation, ProtocolOptions, Reply, Request};
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::AsRawFd;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use braid_layout::{Access, RequestUnion, NextExtent};
+use braid_layout::{Access, NextExtent, RequestUnion};
 use braid_types::limits::{
-    COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES,
-    COLLECTIVE_RING, COLLECTIVE_EXTENTS_MAX, JOB_SLICE_ACCESSES_MAX,
+    COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_EXTENTS_MAX,
+    COLLECTIVE_FRAME_BYTES, COLLECTIVE_RING, JOB_SLICE_ACCESSES_MAX,
 };
 
 use crate::verified_capability::VerifiedCapability;

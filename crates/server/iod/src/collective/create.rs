@@ -28,9 +28,9 @@ use super::{
 };
 use crate::{
     connection::ConnectionState,
-    verified_capability::VerifiedCapability,
     iod_core::IodCore,
     ops::{OpenedObjects, invalid},
+    verified_capability::VerifiedCapability,
 };
 
 /// Slices that may be spent to find each task's first byte, or a task's next one. Views that take
@@ -76,11 +76,14 @@ fn make<S: ObjectStore>(
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
-            let OpenedObjects { objects, ends, file_end, lost } = OpenedObjects::open(core, &capability)?;
+            let OpenedObjects { objects, ends, file_end, lost } =
+                OpenedObjects::open(core, &capability)?;
             // It fails for all tasks or for none: an independent read gets what is left.
             let first = lost.iter().zip(&ends).zip(&capability.local_parts).find_map(
                 |((from, end), local_part)| {
-                    from.map(|from| OpenedObjects::lost_range_error(local_part.object, from, end.bytes.0))
+                    from.map(|from| {
+                        OpenedObjects::lost_range_error(local_part.object, from, end.bytes.0)
+                    })
                 },
             );
             first.map_or(Ok(()), Err)?;
@@ -117,12 +120,16 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
 }
 
 /// The tasks' sessions, by rank.
-fn sessions(capability: &VerifiedCapability, collect: &BeginCollective) -> Result<Vec<SessionId>, Failure> {
-    let tasks = StridedRequests::task_count(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
-        let detail =
-            format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
-        Failure::new(Status::LimitExceeded, detail)
-    })?;
+fn sessions(
+    capability: &VerifiedCapability,
+    collect: &BeginCollective,
+) -> Result<Vec<SessionId>, Failure> {
+    let tasks =
+        StridedRequests::task_count(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
+            let detail =
+                format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
+            Failure::new(Status::LimitExceeded, detail)
+        })?;
     let counts: u64 = collect.sessions.iter().map(|(_, count)| u64::from(*count)).sum();
     if counts != tasks as u64 {
         let detail = format!("there are {tasks} tasks, and sessions for {counts}");

@@ -18,20 +18,20 @@ use braid_wire::message::{
 
 use super::{
     Collective, CollectiveId, Collectives, Participation,
-    create::rights,
     chunk::{Chunk, ChunkPlan, PlanResult},
+    create::rights,
     cursor::Cursor,
     progress::{JoinAction, NextAction},
     source::{MemorySource, PayloadSource},
     write::WriteState,
 };
 use crate::{
-    connections::ConnectionEntry,
     connection::ConnectionState,
-    verified_capability::VerifiedCapability,
+    connections::ConnectionEntry,
+    frame_sink::{Answer, FrameSink, SinkError},
     iod_core::IodCore,
     ops::SearchLimit,
-    frame_sink::{Answer, FrameSink, SinkError},
+    verified_capability::VerifiedCapability,
 };
 
 /// A task's call in a collective request.
@@ -226,7 +226,8 @@ impl JoinJob {
                     JoinStep::Again => {}
                     JoinStep::Finished => return Ok(()),
                     JoinStep::Waits => {
-                        return out.finish_from_memory(&self.fail(core, &would_wait(), now).body, &[]);
+                        return out
+                            .finish_from_memory(&self.fail(core, &would_wait(), now).body, &[]);
                     }
                 }
             }

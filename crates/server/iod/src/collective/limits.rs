@@ -60,7 +60,8 @@ impl CollectiveLimits {
             UsageSum::of(taken.places.iter()),
             UsageSum::of(taken.places.iter().filter(|held| held.session == session)),
         );
-        let users = UsageSum::of(taken.places.iter().filter(|held| user.is_some() && held.user == user));
+        let users =
+            UsageSum::of(taken.places.iter().filter(|held| user.is_some() && held.user == user));
         let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
         if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
             return refused(format!(

@@ -39,13 +39,13 @@
 //! 8. [`progress`] has no thread, clock or socket: it decides who may do what, and is tested by
 //!    itself.
 
-mod create;
 mod chunk;
+mod create;
 mod cursor;
-mod payload_exchange;
 mod join;
-mod participation;
 mod limits;
+mod participation;
+mod payload_exchange;
 mod progress;
 mod read;
 mod source;
@@ -70,10 +70,10 @@ use braid_wire::message::{collective::CollectiveKind, iod::ObjectEnd};
 pub(crate) use create::create;
 pub use join::{JoinJob, JoinStep};
 pub(crate) use join::{join_read, join_write};
+use limits::{CollectiveLimits, CollectivePermit};
 pub(crate) use participation::Participation;
-use limits::{CollectivePermit, CollectiveLimits};
 use progress::CollectiveProgress;
-pub use source::{MemorySource, ConnectionLost, PayloadSource};
+pub use source::{ConnectionLost, MemorySource, PayloadSource};
 
 use crate::{connection::User, verified_capability::VerifiedCapability};
 

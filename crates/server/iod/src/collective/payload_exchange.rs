@@ -77,7 +77,12 @@ impl PayloadExchange {
     pub(super) fn new(writer: Writer) -> Self {
         let tasks = writer.tasks();
         let loans = std::iter::repeat_with(|| None).take(tasks).collect();
-        Self { offers: loans, put_until: vec![0; tasks], writer: Some(Box::new(writer)), ..Self::default() }
+        Self {
+            offers: loans,
+            put_until: vec![0; tasks],
+            writer: Some(Box::new(writer)),
+            ..Self::default()
+        }
     }
 
     /// Whether received bytes may be unwritten.

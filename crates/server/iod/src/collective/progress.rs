@@ -95,7 +95,11 @@ pub(super) enum JoinAction {
 
 impl CollectiveProgress {
     /// `cursors` of the tasks, by rank; `None` for a task without bytes here.
-    pub(super) fn new(sweep: RequestUnion, mut cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
+    pub(super) fn new(
+        sweep: RequestUnion,
+        mut cursors: Vec<Option<Box<Cursor>>>,
+        writes: bool,
+    ) -> Self {
         let mut tasks: Vec<TaskState> = cursors
             .iter()
             .map(|cursor| TaskState { finished: cursor.is_none(), ..TaskState::default() })
@@ -210,7 +214,8 @@ impl CollectiveProgress {
             None => match self.sweep.take() {
                 None => NextAction::Wait,
                 Some(sweep) => {
-                    self.ring.push_back(RingChunk { stage: ChunkStage::Making, left: self.unfinished });
+                    self.ring
+                        .push_back(RingChunk { stage: ChunkStage::Making, left: self.unfinished });
                     debug_assert!(self.ring.len() <= COLLECTIVE_RING, "2: few chunks in memory");
                     NextAction::Make(sweep, self.spare.pop().unwrap_or_default())
                 }

@@ -15,15 +15,15 @@ use braid_wire::message::iod::ReadReply;
 
 use super::{
     Collective,
-    create::VIEW_SEARCH_SLICES_MAX,
     chunk::{Chunk, ChunkExtent, ChunkPlan},
+    create::VIEW_SEARCH_SLICES_MAX,
     cursor::NextPiece,
     join::{ChunkPosition, JoinJob, JoinStep, SliceEnd},
 };
 use crate::{
+    frame_sink::{Answer, FrameSink, SinkError},
     iod_core::IodCore,
     payload::truncated_while_read,
-    frame_sink::{Answer, FrameSink, SinkError},
 };
 
 /// Why a frame is sent now.
@@ -192,7 +192,11 @@ impl JoinJob {
     }
 
     /// After the final frame: finds out for the other tasks whether this one wants more.
-    fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<JoinStep, SliceEnd> {
+    fn end_read<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<JoinStep, SliceEnd> {
         core.admission().check(&self.capability, &self.caller, now)?;
         let mut over = true;
         if let Some(cursor) = self.joined.as_mut().and_then(|entered| entered.cursor.as_mut()) {

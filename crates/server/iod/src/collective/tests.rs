@@ -92,8 +92,14 @@ fn the_fastest_task_is_a_ring_ahead_of_the_slowest_and_no_further() {
 #[test]
 fn one_task_makes_a_chunk_and_the_others_wait_for_it() {
     let mut progress = progress(&interleaved(3, CHUNK), false);
-    let NextAction::Make(sweep, memory) = progress.next_action(1) else { panic!("the first makes it") };
-    assert!(is_wait(&progress.next_action(0)) && is_wait(&progress.next_action(1)) && is_wait(&progress.next_action(2)));
+    let NextAction::Make(sweep, memory) = progress.next_action(1) else {
+        panic!("the first makes it")
+    };
+    assert!(
+        is_wait(&progress.next_action(0))
+            && is_wait(&progress.next_action(1))
+            && is_wait(&progress.next_action(2))
+    );
     let (mut plan, mut sweep) = (ChunkPlan::default(), sweep);
     while plan.more(&mut sweep, &grant(), CHUNK, 0) == PlanResult::Paused {}
     assert_eq!(
@@ -205,7 +211,10 @@ fn a_call_ends_with_its_payload_and_the_last_one_when_it_is_written() {
     let borrowed = progress.take_offer(0).expect("it is offered");
     progress.has_bytes_in_chunk(0);
     progress.complete_offer(0, borrowed);
-    assert!(matches!(progress.offer_state(0), Ok(OfferState::Received(0))), "the task has another call to make");
+    assert!(
+        matches!(progress.offer_state(0), Ok(OfferState::Received(0))),
+        "the task has another call to make"
+    );
     progress.finish(0);
     assert!(matches!(progress.offer_state(0), Ok(OfferState::Writing)));
     let version = progress.version();

@@ -12,12 +12,12 @@ use braid_wire::message::iod::WriteReply;
 
 use super::{
     Collective,
-    payload_exchange::{OfferState, OfferedPayload},
     join::{JoinJob, JoinStep, SliceEnd},
+    payload_exchange::{OfferState, OfferedPayload},
     source::PayloadSource,
     writer::{SliceResult, Writer, mismatch},
 };
-use crate::{iod_core::IodCore, frame_sink::Answer};
+use crate::{frame_sink::Answer, iod_core::IodCore};
 
 /// The state of a call that writes.
 #[derive(Debug, Default)]
@@ -87,7 +87,9 @@ impl JoinJob {
                 self.had = had;
                 Ok(Some(self.written(core, &collective, now)))
             }
-            (OfferState::Received(had), Some(_)) if collective.progress().is_finished(self.rank) => {
+            (OfferState::Received(had), Some(_))
+                if collective.progress().is_finished(self.rank) =>
+            {
                 self.had = had;
                 Ok(Some(self.written(core, &collective, now)))
             }
@@ -107,7 +109,8 @@ impl JoinJob {
             return false;
         }
         let progress = collective.progress();
-        progress.is_finished(self.rank) && matches!(progress.offer_state(self.rank), Ok(OfferState::Received(_)))
+        progress.is_finished(self.rank)
+            && matches!(progress.offer_state(self.rank), Ok(OfferState::Received(_)))
     }
 
     /// Takes the writer if it is free, and does one slice of its work. `None`: this thread has

@@ -28,7 +28,10 @@ use super::{
     payload_exchange::OfferedPayload,
     source::ConnectionLost,
 };
-use crate::{connections::ConnectionEntry, verified_capability::VerifiedCapability, iod_core::IodCore, ops::blocks_allocated, reservation::WriteCost};
+use crate::{
+    connections::ConnectionEntry, iod_core::IodCore, ops::blocks_allocated, reservation::WriteCost,
+    verified_capability::VerifiedCapability,
+};
 
 /// Pieces that are shorter on average are received together and copied to their positions: the
 /// kernel takes longer for each piece than a copy does.
@@ -172,9 +175,9 @@ impl Writer {
                 }
                 NextPiece::Past | NextPiece::Over => {
                     let wanted = self.cursors[rank].is_some();
-                    let loan = borrowed
-                        .take()
-                        .or_else(|| wanted.then(|| OfferGuard::of(collective, rank, now)).flatten());
+                    let loan = borrowed.take().or_else(|| {
+                        wanted.then(|| OfferGuard::of(collective, rank, now)).flatten()
+                    });
                     if next == NextPiece::Over {
                         self.cursors[rank] = None;
                         collective.advance(now, |progress| progress.finish(rank));
@@ -283,7 +286,8 @@ impl Writer {
             let (object, first) = collective.object(core, usize::from(*slot))?;
             let in_place = || blocks_allocated(&*object, *offset, *bytes);
             let cost = WriteCost::of(*offset, *bytes, first);
-            let _charge = core.reservations().charge(cost, false, now, || core.free_space(), in_place)?;
+            let _charge =
+                core.reservations().charge(cost, false, now, || core.free_space(), in_place)?;
             let mut offset = ObjectOffset(*offset);
             for data in self.memory[*at..at + *bytes as usize].chunks(WRITTEN_BYTES_MAX) {
                 core.logged(object.write_at(data, offset, collective.capability.size_generation))?;
@@ -301,7 +305,10 @@ impl Writer {
 }
 
 /// The memory of the pieces; `None` when their positions do not rise.
-fn memory_slices<'m>(memory: &'m mut [u8], pieces: &[(usize, usize)]) -> Option<Vec<IoSliceMut<'m>>> {
+fn memory_slices<'m>(
+    memory: &'m mut [u8],
+    pieces: &[(usize, usize)],
+) -> Option<Vec<IoSliceMut<'m>>> {
     let (mut rest, mut from) = (memory, 0);
     let mut rooms = Vec::with_capacity(pieces.len());
     for (at, bytes) in pieces {

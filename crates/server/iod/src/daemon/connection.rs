@@ -31,7 +31,7 @@ use std::{
 
 use braid_net::{
     frames::push_frame,
-    server::{ReceiveError, FrameSender, Handler, AdmittedPeer, ServerConnection},
+    server::{AdmittedPeer, FrameSender, Handler, ReceiveError, ServerConnection},
 };
 use braid_store::LocalStore;
 use braid_types::{Failure, Status, limits::CONNECTION_READS_BYTES_MAX};
@@ -42,11 +42,11 @@ use braid_wire::{
 
 use super::{Daemon, socket_sink::SocketSink};
 use crate::{
-    collective::{ConnectionLost, JoinJob, PayloadSource, JoinStep},
+    collective::{ConnectionLost, JoinJob, JoinStep, PayloadSource},
     connection::{ConnectionState, Peer},
-    ops::{ReadProgress, ReadJob, BlockingWork, WriteJob},
-    requests::StartedRequest,
     frame_sink::Answer,
+    ops::{BlockingWork, ReadJob, ReadProgress, WriteJob},
+    requests::StartedRequest,
 };
 
 /// How much of a write's payload is received at a time (`docs/adr/0001-iod-data-path.md`: more
@@ -133,7 +133,7 @@ struct ActiveJob {
     op: u16,
     request_id: u64,
     job: Job,
-    /// Its part of [`Serving::reads_bytes`].
+    /// Its part of [`ConnectionLoop::reads_bytes`].
     bytes: usize,
 }
 
@@ -295,7 +295,11 @@ impl<'a> ConnectionLoop<'a> {
 
     /// Offers the payload of a task's part in a collective write, and perhaps receives the payloads
     /// of all tasks.
-    fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), ReceiveError> {
+    fn join_write(
+        &mut self,
+        header: &FrameHeader,
+        mut job: Box<JoinJob>,
+    ) -> Result<(), ReceiveError> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
         let source: Arc<dyn PayloadSource> = Arc::new(SocketPayload(Arc::clone(&self.connection)));
         let mut watched = clock.now();

@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{
     iod_core::IodCore,
-    registration::{RegistrationInfo, Registration},
+    registration::{Registration, RegistrationInfo},
 };
 
 /// Threads that block on the disk for clients. Flushes of one disk queue in the disk anyway; four

@@ -113,20 +113,21 @@ impl RegistrarThread {
         while !self.signals.stopping.load(Ordering::Acquire) {
             let now = self.daemon.clock.now();
             let core = self.daemon.core.clone();
-            let outcome = match core.heartbeat_info().map(|vitals| self.registration.next(now, || vitals)) {
-                Ok(RegistrationStep::Wait(until)) => {
-                    thread::park_timeout(until.saturating_sub(now));
-                    continue;
-                }
-                Ok(RegistrationStep::Register(message)) => self.register(&message),
-                Ok(RegistrationStep::Heartbeat(message)) => self.heartbeat(&message),
-                Err(failure) => {
-                    // A disk that does not report its space may recover; until then its requests
-                    // fail by themselves.
-                    thread::park_timeout(Duration::from_millis(HEARTBEAT_MS));
-                    Err(failure.to_string())
-                }
-            };
+            let outcome =
+                match core.heartbeat_info().map(|vitals| self.registration.next(now, || vitals)) {
+                    Ok(RegistrationStep::Wait(until)) => {
+                        thread::park_timeout(until.saturating_sub(now));
+                        continue;
+                    }
+                    Ok(RegistrationStep::Register(message)) => self.register(&message),
+                    Ok(RegistrationStep::Heartbeat(message)) => self.heartbeat(&message),
+                    Err(failure) => {
+                        // A disk that does not report its space may recover; until then its requests
+                        // fail by themselves.
+                        thread::park_timeout(Duration::from_millis(HEARTBEAT_MS));
+                        Err(failure.to_string())
+                    }
+                };
             self.log_outcome(outcome);
         }
     }

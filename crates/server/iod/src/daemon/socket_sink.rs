@@ -8,9 +8,9 @@ use braid_types::{Failure, Status, limits::REPLY_DATA_BYTES_MAX};
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
 use crate::{
+    frame_sink::{FrameSink, SinkError},
     ops::COPIED_BYTES_MAX,
     payload::{Payload, Piece},
-    frame_sink::{FrameSink, SinkError},
 };
 
 /// Pieces of memory that are shorter on average are copied behind their header.

@@ -17,7 +17,7 @@ use braid_store::LocalStore;
 use braid_types::{Failure, Status};
 
 use super::clock::Clock;
-use crate::{iod_core::IodCore, ops::BlockingWork, frame_sink::Answer};
+use crate::{frame_sink::Answer, iod_core::IodCore, ops::BlockingWork};
 
 /// Works in the queue of each pool.
 const QUEUE_MAX: usize = 256;

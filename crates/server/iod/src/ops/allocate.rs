@@ -14,11 +14,11 @@ use braid_wire::{
 
 use super::{BlockingWork, invalid};
 use crate::{
-    connections::ConnectionEntry,
     connection::ConnectionState,
-    verified_capability::{VerifiedCapability, LocalPart},
+    connections::ConnectionEntry,
     iod_core::IodCore,
     reservation::WriteCost,
+    verified_capability::{LocalPart, VerifiedCapability},
 };
 
 pub(crate) fn begin<S: ObjectStore>(

@@ -6,7 +6,7 @@ use braid_store::ObjectStore;
 use braid_types::Failure;
 use braid_wire::Wire;
 
-use crate::{iod_core::IodCore, frame_sink::Answer};
+use crate::{frame_sink::Answer, iod_core::IodCore};
 
 type Run<S> = Box<dyn FnOnce(&IodCore<S>, Duration) -> Answer + Send>;
 

@@ -29,8 +29,8 @@ pub(super) fn check_count(objects: usize) -> Result<(), Failure> {
     ))
 }
 
-pub(crate) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> BlockingWork<S> {
-    BlockingWork::new("CollectSizes", move |core, _| collect_sizes(core, &collect_sizes))
+pub(crate) fn begin<S: ObjectStore>(collect: CollectSizes) -> BlockingWork<S> {
+    BlockingWork::new("CollectSizes", move |core, _| collect_sizes(core, &collect))
 }
 
 /// Without a flush it does not block, and may run on the thread that received it.

@@ -1,6 +1,6 @@
 //! Copy a range of one file to another within the daemon: no data crosses the network.
 //!
-//! The client asks only where the two ranges have identical placement (`Layout::lies_as`). Then a
+//! The client asks only where the two ranges have identical placement (`Layout::has_identical_placement`). Then a
 //! range is one contiguous range of each object on both sides (`braid_layout`: objects have no
 //! gaps).
 //!
@@ -22,13 +22,13 @@ use braid_wire::{
     message::iod::{CopyRange, WriteReply},
 };
 
-use super::{OpenedObjects, BlockingWork, allocate::range_end, invalid};
+use super::{BlockingWork, OpenedObjects, allocate::range_end, invalid};
 use crate::{
-    connections::ConnectionEntry,
     connection::ConnectionState,
-    verified_capability::{VerifiedCapability, LocalPart},
+    connections::ConnectionEntry,
     iod_core::{IodCore, OpenedObject},
     reservation::WriteCost,
+    verified_capability::{LocalPart, VerifiedCapability},
 };
 
 /// Bytes copied in one slice.
@@ -136,7 +136,11 @@ fn one<S: ObjectStore>(
             && let Some(lost_from) = source.stat.lost_from
             && (stretch.from + done < source.stat.size && stretch.from + done + bytes > lost_from)
         {
-            return Err(OpenedObjects::lost_range_error(stretch.source.object, lost_from, source.stat.size));
+            return Err(OpenedObjects::lost_range_error(
+                stretch.source.object,
+                lost_from,
+                source.stat.size,
+            ));
         }
         let (at, to) = (ObjectOffset(stretch.from + done), ObjectOffset(stretch.to + done));
         let _charge = core.charge_space(WriteCost::of(to.0, bytes, done == 0), now)?;

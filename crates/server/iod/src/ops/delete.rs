@@ -15,5 +15,9 @@ pub(crate) fn begin<S: ObjectStore>(delete: Delete) -> BlockingWork<S> {
         }
         if delete.durable { core.logged(core.store().flush_names(&delete.objects)) } else { Ok(()) }
     };
-    if durable { BlockingWork::long_running("Delete", run) } else { BlockingWork::new("Delete", run) }
+    if durable {
+        BlockingWork::long_running("Delete", run)
+    } else {
+        BlockingWork::new("Delete", run)
+    }
 }

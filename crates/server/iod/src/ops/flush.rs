@@ -10,7 +10,9 @@ use braid_wire::{
 };
 
 use super::BlockingWork;
-use crate::{connection::ConnectionState, verified_capability::VerifiedCapability, iod_core::IodCore};
+use crate::{
+    connection::ConnectionState, iod_core::IodCore, verified_capability::VerifiedCapability,
+};
 
 pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
@@ -28,7 +30,10 @@ pub(crate) fn begin<S: ObjectStore>(
     Ok(BlockingWork::new("Flush", move |core, _| run(core, &capability)))
 }
 
-fn run<S: ObjectStore>(core: &IodCore<S>, capability: &VerifiedCapability) -> Result<FlushReply, Failure> {
+fn run<S: ObjectStore>(
+    core: &IodCore<S>,
+    capability: &VerifiedCapability,
+) -> Result<FlushReply, Failure> {
     for local_part in &capability.local_parts {
         if let Some(opened) = core.open(capability, local_part)? {
             core.logged(opened.object.flush())?;

@@ -45,7 +45,8 @@ pub(crate) fn begin<S: ObjectStore>(
         let detail = format!("{bytes} bytes to measure the disk, {available} are free");
         return Err(Failure::new(Status::NoSpace, detail));
     }
-    let load = DiskLoad { bytes: bytes.0, part: Duration::from_millis(part_ms.into()), threads: at_once };
+    let load =
+        DiskLoad { bytes: bytes.0, part: Duration::from_millis(part_ms.into()), threads: at_once };
     core.measuring().begin(now, load.part * PARTS)?;
     Ok(BlockingWork::new("MeasureDisk", move |core, _| run(core, load)))
 }

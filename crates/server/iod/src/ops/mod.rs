@@ -3,6 +3,7 @@
 
 pub(crate) mod abandon;
 pub(crate) mod allocate;
+mod blocking_work;
 pub(crate) mod collect_sizes;
 pub(crate) mod copy;
 pub(crate) mod delete;
@@ -20,15 +21,14 @@ pub(crate) mod sizes;
 pub(crate) mod space;
 pub(crate) mod status;
 pub(crate) mod truncate;
-mod blocking_work;
 pub(crate) mod write;
 
 use braid_types::{Failure, Status};
 
-pub(crate) use read::OpenedObjects;
-pub use read::{COPIED_BYTES_MAX, ReadProgress, ReadJob};
-pub(crate) use search_limit::SearchLimit;
 pub use blocking_work::BlockingWork;
+pub(crate) use read::OpenedObjects;
+pub use read::{COPIED_BYTES_MAX, ReadJob, ReadProgress};
+pub(crate) use search_limit::SearchLimit;
 pub use write::WriteJob;
 pub(crate) use write::blocks_allocated;
 

@@ -14,11 +14,14 @@ use braid_wire::message::iod::Punch;
 
 use super::{BlockingWork, allocate::range_end, invalid, truncate::is_unusable};
 use crate::{
-    verified_capability::{VerifiedCapability, LocalPart},
     iod_core::IodCore,
+    verified_capability::{LocalPart, VerifiedCapability},
 };
 
-pub(crate) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<BlockingWork<S>, Failure> {
+pub(crate) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    punch: Punch,
+) -> Result<BlockingWork<S>, Failure> {
     let capability = core.admission().mds_capability(&punch.capability)?;
     let end = range_end(punch.offset, punch.bytes)?;
     Ok(BlockingWork::new("Punch", move |core, _| {

@@ -39,12 +39,12 @@ use braid_wire::{
 
 use super::{invalid, search_limit::SearchLimit};
 use crate::{
-    connections::ConnectionEntry,
     connection::ConnectionState,
-    verified_capability::VerifiedCapability,
-    iod_core::IodCore,
-    payload::{Payload, FramePlan, truncated_while_read},
+    connections::ConnectionEntry,
     frame_sink::{Answer, FrameSink, SinkError},
+    iod_core::IodCore,
+    payload::{FramePlan, Payload, truncated_while_read},
+    verified_capability::VerifiedCapability,
 };
 
 /// Payload of up to this many bytes is sent in the final frame. More is sent before it in data
@@ -218,7 +218,10 @@ impl Accesses {
 
 /// The access of a contiguous request within one strip of a local part. `None` for any other
 /// request, also for a malformed one.
-fn strip(capability: &VerifiedCapability, request: &Request) -> Result<Option<Access>, LayoutError> {
+fn strip(
+    capability: &VerifiedCapability,
+    request: &Request,
+) -> Result<Option<Access>, LayoutError> {
     let Request { view, start, bytes } = request;
     let is_small = *bytes > 0 && start.checked_add(*bytes).is_some_and(|end| end <= FILE_BYTES_MAX);
     if !is_small || *view != View::whole() {
@@ -334,8 +337,9 @@ impl ReadJob {
         let (from, end) = ((*self.lost.get(slot)?)?, self.ends[slot].bytes.0);
         let (start, stop) =
             (access.object_offset.0, access.object_offset.0.saturating_add(access.bytes).min(end));
-        (start < end && stop > from)
-            .then(|| OpenedObjects::lost_range_error(self.capability.local_parts[slot].object, from, end))
+        (start < end && stop > from).then(|| {
+            OpenedObjects::lost_range_error(self.capability.local_parts[slot].object, from, end)
+        })
     }
 
     /// Takes the next access: before its object's end it is data, behind that a hole.

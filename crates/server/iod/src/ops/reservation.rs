@@ -12,7 +12,7 @@ use braid_store::ObjectStore;
 use braid_types::{Failure, SessionId, Status};
 use braid_wire::message::iod::{ReturnReservation, WriteWithReservation};
 
-use super::write::{self, WriteReplyForm, WriteJob};
+use super::write::{self, WriteJob, WriteReplyForm};
 use crate::{
     connection::{ConnectionState, PeerRights},
     iod_core::IodCore,
@@ -34,9 +34,11 @@ pub(crate) fn write<S: ObjectStore>(
     )?;
     // Before anything is reserved, since a fence has ended the reservations of its sessions.
     job.check(core, now)?;
-    let uses = if u64::from(payload_bytes) <= write.reserved_bytes.0 { write.reserved_bytes.0 } else { 0 };
+    let uses =
+        if u64::from(payload_bytes) <= write.reserved_bytes.0 { write.reserved_bytes.0 } else { 0 };
     let (room, in_room) =
-        core.reservations().update(session, &write.account, write.wanted.0, uses, now, || core.free_space());
+        core.reservations()
+            .update(session, &write.account, write.wanted.0, uses, now, || core.free_space());
     job.uses_reservation = in_room;
     job.reply = WriteReplyForm::WithReservation(room);
     job.modified = write.modified;

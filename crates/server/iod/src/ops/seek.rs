@@ -13,8 +13,8 @@ use braid_wire::message::iod::{Seek, SeekWhat};
 use super::{invalid, sizes::ANY};
 use crate::{
     connection::ConnectionState,
-    verified_capability::{VerifiedCapability, LocalPart},
     iod_core::IodCore,
+    verified_capability::{LocalPart, VerifiedCapability},
 };
 
 pub(crate) fn seek<S: ObjectStore>(

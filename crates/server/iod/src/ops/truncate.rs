@@ -17,7 +17,7 @@ use braid_wire::message::{
 };
 
 use super::{BlockingWork, collect_sizes::check_count};
-use crate::{verified_capability::VerifiedCapability, iod_core::IodCore};
+use crate::{iod_core::IodCore, verified_capability::VerifiedCapability};
 
 pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,

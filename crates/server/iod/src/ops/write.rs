@@ -35,12 +35,12 @@ use braid_wire::{
 
 use super::{invalid, search_limit::SearchLimit};
 use crate::{
-    connections::ConnectionEntry,
     connection::ConnectionState,
-    verified_capability::{VerifiedCapability, LocalPart},
+    connections::ConnectionEntry,
+    frame_sink::Answer,
     iod_core::IodCore,
     reservation::WriteCost,
-    frame_sink::Answer,
+    verified_capability::{LocalPart, VerifiedCapability},
 };
 
 /// A write in progress.
@@ -147,7 +147,9 @@ impl WriteJob {
         let (bytes, verifier, outcome) =
             (ByteCount(self.written), self.verifier, self.outcome.clone());
         let answer = match &self.reply {
-            WriteReplyForm::Plain => Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier })),
+            WriteReplyForm::Plain => {
+                Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier }))
+            }
             WriteReplyForm::WithReservation(room) => {
                 let (room, objects) = (room.clone(), self.written_objects(core));
                 Answer::from_outcome(outcome.map(|()| WriteWithReservationReply {
@@ -193,7 +195,11 @@ impl WriteJob {
     }
 
     /// Whether the request wants no more bytes, as far as one slice can find out.
-    fn wants_no_more<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
+    fn wants_no_more<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<bool, Failure> {
         match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
             (None, Unfolded::Paused) => {
                 // A fence or an abandonment ends the search.
@@ -248,7 +254,13 @@ impl WriteJob {
         let (offset, bytes) = (ObjectOffset(rest.offset), data.len() as u64);
         let in_place = || rest.blocks_allocated(bytes);
         let cost = WriteCost::of(rest.offset, bytes, rest.first);
-        let _charge = core.reservations().charge(cost, self.uses_reservation, now, || core.free_space(), in_place)?;
+        let _charge = core.reservations().charge(
+            cost,
+            self.uses_reservation,
+            now,
+            || core.free_space(),
+            in_place,
+        )?;
         core.logged(rest.object.write_at(data, offset, self.capability.size_generation))?;
         self.written += bytes;
         self.search.reset();

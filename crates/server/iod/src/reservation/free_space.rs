@@ -17,7 +17,9 @@
 use std::time::Duration;
 
 use braid_store::StoreSpace;
-use braid_types::limits::{RESERVATION_BLOCK_BYTES, RESERVATION_EXPIRES_MS, RESERVATION_FREE_SPACE_DIVISOR};
+use braid_types::limits::{
+    RESERVATION_BLOCK_BYTES, RESERVATION_EXPIRES_MS, RESERVATION_FREE_SPACE_DIVISOR,
+};
 
 use super::ChargeKind;
 
@@ -95,14 +97,20 @@ impl FreeSpace {
             return 0;
         }
         // While nothing was reserved, the count was not watched.
-        if (self.is_older(now, MEASUREMENT_VALID) || self.reserved == 0) && !self.measure(now, measure) {
+        if (self.is_older(now, MEASUREMENT_VALID) || self.reserved == 0)
+            && !self.measure(now, measure)
+        {
             return 0;
         }
-        let granted = (self.free_at_least().saturating_sub(self.margin) / RESERVATION_FREE_SPACE_DIVISOR)
+        let granted = (self.free_at_least().saturating_sub(self.margin)
+            / RESERVATION_FREE_SPACE_DIVISOR)
             .saturating_sub(self.reserved)
             .min(wanted);
         self.reserved += granted;
-        debug_assert!(granted == 0 || self.reserved <= self.free_at_least(), "reserved space is free");
+        debug_assert!(
+            granted == 0 || self.reserved <= self.free_at_least(),
+            "reserved space is free"
+        );
         granted
     }
 

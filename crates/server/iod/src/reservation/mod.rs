@@ -93,7 +93,8 @@ impl Reservations {
 
     /// On a device by its id, together with the other daemons of this process on it.
     pub(crate) fn of_device(device: DeviceId) -> Self {
-        static DEVICES: OnceLock<Mutex<HashMap<DeviceId, Weak<DeviceReservations>>>> = OnceLock::new();
+        static DEVICES: OnceLock<Mutex<HashMap<DeviceId, Weak<DeviceReservations>>>> =
+            OnceLock::new();
         let mut devices =
             DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         devices.retain(|_, known| known.strong_count() > 0);

@@ -3,14 +3,14 @@
 //! Invariants:
 //! 1. No daemon of this boot uses the number of a term again, before or after this one.
 //! 2. What a session released in another term does not count for this one.
-//! 3. A term ends when its session returns the last of it, with its session, or [`EXPIRES`] after
+//! 3. A term ends when its session returns the last of it, with its session, or [`TERM_LIFETIME`] after
 //!    the last message about it, by this machine's clock alone.
 
 use std::{collections::HashMap, time::Duration};
 
 use braid_types::{
     ByteCount, SessionId,
-    limits::{RESERVATION_VALID_MS, RESERVATION_SESSION_BYTES_MAX, RESERVATION_SESSIONS_MAX},
+    limits::{RESERVATION_SESSION_BYTES_MAX, RESERVATION_SESSIONS_MAX, RESERVATION_VALID_MS},
 };
 use braid_wire::message::iod::{Reservation, ReservationAccount};
 
@@ -46,7 +46,12 @@ impl ReservationTerm {
 
 impl ReservationTerms {
     /// Applies what a session reports as released. Returns how much less is reserved.
-    pub(super) fn apply_release(&mut self, key: Key, account: &ReservationAccount, now: Duration) -> u64 {
+    pub(super) fn apply_release(
+        &mut self,
+        key: Key,
+        account: &ReservationAccount,
+        now: Duration,
+    ) -> u64 {
         let Some(term) = self.terms.get_mut(&key) else { return 0 };
         term.renewed = term.renewed.max(now);
         if account.term != term.number {
@@ -65,7 +70,9 @@ impl ReservationTerms {
     pub(super) fn allowed(&self, key: Key, wanted: u64) -> u64 {
         match self.terms.get(&key) {
             Some(term) => wanted.min(RESERVATION_SESSION_BYTES_MAX.saturating_sub(term.reserved())),
-            None if self.terms.len() < RESERVATION_SESSIONS_MAX => wanted.min(RESERVATION_SESSION_BYTES_MAX),
+            None if self.terms.len() < RESERVATION_SESSIONS_MAX => {
+                wanted.min(RESERVATION_SESSION_BYTES_MAX)
+            }
             None => 0,
         }
     }
@@ -77,12 +84,18 @@ impl ReservationTerms {
             // moments.
             let began = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
             self.newest = began.max(self.newest.saturating_add(1));
-            self.terms
-                .insert(key, ReservationTerm { number: self.newest, granted: 0, released: 0, renewed: now });
+            self.terms.insert(
+                key,
+                ReservationTerm { number: self.newest, granted: 0, released: 0, renewed: now },
+            );
         }
         let term = self.terms.get_mut(&key)?;
         term.granted = term.granted.saturating_add(bytes);
-        Some(Reservation { term: term.number, granted: ByteCount(term.granted), valid_ms: RESERVATION_VALID_MS })
+        Some(Reservation {
+            term: term.number,
+            granted: ByteCount(term.granted),
+            valid_ms: RESERVATION_VALID_MS,
+        })
     }
 
     /// Ends a session's term. Returns how much less is reserved.

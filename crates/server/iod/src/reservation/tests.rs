@@ -4,7 +4,10 @@ use std::cell::Cell;
 
 use braid_types::{
     ByteCount,
-    limits::{RESERVATION_VALID_MS, RESERVATION_FREE_SPACE_DIVISOR, RESERVATION_SESSION_BYTES_MAX, RESERVATION_SESSIONS_MAX},
+    limits::{
+        RESERVATION_FREE_SPACE_DIVISOR, RESERVATION_SESSION_BYTES_MAX, RESERVATION_SESSIONS_MAX,
+        RESERVATION_VALID_MS,
+    },
 };
 use proptest::prelude::*;
 
@@ -168,7 +171,8 @@ fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
 fn a_term_of_which_nothing_is_heard_ends_and_not_before() {
     let keeper = Reservations::of_one_daemon();
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
-    let other = |now| asked(&keeper, SessionId(8), &NOTHING, 1, now).map(|_| keeper.reserved_bytes());
+    let other =
+        |now| asked(&keeper, SessionId(8), &NOTHING, 1, now).map(|_| keeper.reserved_bytes());
     assert_eq!(other(NOW + free_space::TERM_LIFETIME - Duration::from_millis(1)), Some(101));
     let again = asked(
         &keeper,
@@ -185,11 +189,17 @@ fn a_term_of_which_nothing_is_heard_ends_and_not_before() {
 #[test]
 fn daemons_of_one_device_count_together_and_one_that_stops_leaves_nothing() {
     let device = DeviceId([42; 16]);
-    let (one, two, elsewhere) =
-        (Reservations::of_device(device), Reservations::of_device(device), Reservations::of_device(DeviceId([43; 16])));
+    let (one, two, elsewhere) = (
+        Reservations::of_device(device),
+        Reservations::of_device(device),
+        Reservations::of_device(DeviceId([43; 16])),
+    );
     asked(&one, SESSION, &NOTHING, 100, NOW);
     asked(&two, SESSION, &NOTHING, 10, NOW);
-    assert_eq!((one.reserved_bytes(), two.reserved_bytes(), elsewhere.reserved_bytes()), (110, 110, 0));
+    assert_eq!(
+        (one.reserved_bytes(), two.reserved_bytes(), elsewhere.reserved_bytes()),
+        (110, 110, 0)
+    );
     one.end_sessions(&[SESSION]);
     assert_eq!(two.reserved_bytes(), 10, "a fence is each daemon's own");
     drop(two);

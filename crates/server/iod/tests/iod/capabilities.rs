@@ -10,9 +10,10 @@ use braid_wire::{
         DaemonStatus, Ping,
         collective::CollectiveKind,
         iod::{
-            Allocate, BeginCollective, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead,
-            JoinWrite, MeasureDisk, ObjectLength, ObjectSizes, Read, Release, ReturnReservation,
-            ReservationAccount, Seek, SeekWhat, Truncate, Write, WriteWithReservation,
+            Allocate, BeginCollective, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll,
+            JoinRead, JoinWrite, MeasureDisk, ObjectLength, ObjectSizes, Read, Release,
+            ReservationAccount, ReturnReservation, Seek, SeekWhat, Truncate, Write,
+            WriteWithReservation,
         },
     },
 };
@@ -239,7 +240,11 @@ fn a_fenced_session_may_only_give_up_what_is_its_own() {
         let refused = decode_outcome::<()>(&out.body.unwrap()).expect("a refusal").unwrap_err();
         assert_eq!(refused.status, Status::Fenced, "message {op:#06x}");
     }
-    client.call(&ReturnReservation { account: ReservationAccount { term: 0, released: ByteCount(0) } }).unwrap();
+    client
+        .call(&ReturnReservation {
+            account: ReservationAccount { term: 0, released: ByteCount(0) },
+        })
+        .unwrap();
     client.call(&Release { handles: vec![1] }).unwrap();
 }
 

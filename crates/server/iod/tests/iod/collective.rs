@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use braid_iod::{StartedRequest, MemorySink, MemorySource, JoinJob, PayloadSource, JoinStep};
+use braid_iod::{JoinJob, JoinStep, MemorySink, MemorySource, PayloadSource, StartedRequest};
 use braid_layout::{Distribution, Layout, Pattern, Request, View};
 use braid_net::TlsPolicy;
 use braid_types::{
@@ -15,7 +15,10 @@ use braid_wire::{
     message::{
         Cancel, Ping,
         collective::{CollectiveKind, StridedRequests},
-        iod::{Abandon, BeginCollective, Fence, JoinRead, JoinWrite, ObjectLength, Truncate, WriteReply},
+        iod::{
+            Abandon, BeginCollective, Fence, JoinRead, JoinWrite, ObjectLength, Truncate,
+            WriteReply,
+        },
     },
 };
 
@@ -39,7 +42,12 @@ pub fn of(session: SessionId) -> Capability {
 }
 
 /// Two tasks with 8 of every 16 bytes each; sessions by rank.
-pub fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u64) -> BeginCollective {
+pub fn collect(
+    id: [u8; 16],
+    kind: CollectiveKind,
+    sessions: &[SessionId],
+    bytes: u64,
+) -> BeginCollective {
     let stride = 8 * sessions.len() as u64;
     let task = |n: usize| Request { view: View::strided(n as u64 * 8, 8, stride), start: 0, bytes };
     let tasks = StridedRequests::from_requests(&(0..sessions.len()).map(task).collect::<Vec<_>>());
@@ -140,8 +148,11 @@ fn the_right_that_is_needed_is_needed_by_master_and_task() {
         "and so are joins"
     );
     let id = [4; 16];
-    task.call(&BeginCollective { collective: id, ..collect(id, CollectiveKind::Write, &[SESSION], 16) })
-        .unwrap();
+    task.call(&BeginCollective {
+        collective: id,
+        ..collect(id, CollectiveKind::Write, &[SESSION], 16)
+    })
+    .unwrap();
     let joining = JoinWrite { collective: id, ..join_write(&read_only, 0) };
     assert_eq!(refusal(task.call_with(&joining, &[1; 16])), Status::BadCapability);
     let reading = JoinRead { collective: id, ..join_read(&whole(), 0, 16) };
@@ -226,8 +237,12 @@ fn views_of_collective_requests_take_bounded_memory() {
         bytes: 16,
     };
     let large = |id: u8, count: u32| {
-        let tasks =
-            vec![StridedRequests { first: request.clone(), count, displacement_step: 0, start_step: 0 }];
+        let tasks = vec![StridedRequests {
+            first: request.clone(),
+            count,
+            displacement_step: 0,
+            start_step: 0,
+        }];
         BeginCollective { tasks, sessions: vec![(SESSION, count)], ..by(SESSION, id) }
     };
     master.call(&large(1, 16)).unwrap();
@@ -375,7 +390,14 @@ fn more_is_long_to_search() -> BeginCollective {
     let request = Request { view, start: 0, bytes: 1 << 29 };
     let present = second_of_two().sign(&server_key());
     let (kind, tasks) = (CollectiveKind::Read, StridedRequests::from_requests(&[request]));
-    BeginCollective { handle: 1, present, collective: ID, kind, tasks, sessions: vec![(SESSION, 1)] }
+    BeginCollective {
+        handle: 1,
+        present,
+        collective: ID,
+        kind,
+        tasks,
+        sessions: vec![(SESSION, 1)],
+    }
 }
 
 #[test]
@@ -396,7 +418,8 @@ fn what_a_task_wants_after_its_call_is_not_sought_for_a_fenced_session() {
     task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
     task.call(&more_is_long_to_search()).unwrap();
     let join = join_read(&second_of_two(), 0, 256 * 1024).to_bytes();
-    let StartedRequest::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0) else {
+    let StartedRequest::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0)
+    else {
         panic!("a job")
     };
     let mut out = MemorySink::default();
@@ -418,7 +441,8 @@ fn a_task_that_goes_before_it_has_seen_the_collect_is_not_waited_for() {
         (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.write(&whole(), contiguous(0, 32), &[1; 32]).unwrap();
     let join = join_read(&of(OTHER), 1, 16).to_bytes();
-    let StartedRequest::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0) else {
+    let StartedRequest::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0)
+    else {
         panic!("a job")
     };
     assert_eq!(job.step(&core, NOW, &mut MemorySink::default()).unwrap(), JoinStep::Waits);

@@ -139,10 +139,14 @@ fn a_forgotten_request_has_failed_for_late_tasks() {
     first.call(&writing(ID)).unwrap();
     first.call_with(&join_write(&of(SESSION), 0), &[1; 8]).unwrap();
     later(&mut second, IDLE - Duration::from_millis(1));
-    second.call(&BeginCollective { present: of(OTHER).sign(&server_key()), ..writing([4; 16]) }).unwrap();
+    second
+        .call(&BeginCollective { present: of(OTHER).sign(&server_key()), ..writing([4; 16]) })
+        .unwrap();
     let rest = JoinWrite { skip: ByteCount(8), wait_ms: 0, ..join_write(&of(SESSION), 0) };
     later(&mut second, Duration::from_millis(1));
-    second.call(&BeginCollective { present: of(OTHER).sign(&server_key()), ..writing([5; 16]) }).unwrap();
+    second
+        .call(&BeginCollective { present: of(OTHER).sign(&server_key()), ..writing([5; 16]) })
+        .unwrap();
     first.now = second.now;
     let failure = first.call_with(&rest, &[1; 8]).err().expect("it is forgotten");
     assert_eq!(failure.status, Status::TryAgain);

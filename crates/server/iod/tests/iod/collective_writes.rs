@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use braid_iod::{StartedRequest, MemorySource, IodCore, JoinJob, PayloadSource, JoinStep};
+use braid_iod::{IodCore, JoinJob, JoinStep, MemorySource, PayloadSource, StartedRequest};
 use braid_layout::{Request, View};
 use braid_store::MemStore;
 use braid_types::{ByteCount, ConnectionId, Failure, Status};
@@ -174,7 +174,8 @@ fn capability_of(parts: usize) -> Capability {
 }
 
 fn collect(client: &mut Client<'_>, capability: &Capability, requests: &[Request]) {
-    let (tasks, present) = (StridedRequests::from_requests(requests), capability.sign(&server_key()));
+    let (tasks, present) =
+        (StridedRequests::from_requests(requests), capability.sign(&server_key()));
     let sessions = vec![(SESSION, requests.len() as u32)];
     let collect = BeginCollective {
         handle: 1,
@@ -371,7 +372,10 @@ impl PayloadSource for Broken {
         16
     }
 
-    fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::ConnectionLost> {
+    fn receive(
+        &self,
+        _: &mut [std::io::IoSliceMut<'_>],
+    ) -> Result<usize, braid_iod::ConnectionLost> {
         Err(braid_iod::ConnectionLost)
     }
 }
@@ -409,7 +413,10 @@ fn a_task_whose_bytes_do_not_come_is_named_after_the_wait() {
         fn left(&self) -> usize {
             16
         }
-        fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::ConnectionLost> {
+        fn receive(
+            &self,
+            _: &mut [std::io::IoSliceMut<'_>],
+        ) -> Result<usize, braid_iod::ConnectionLost> {
             Ok(0)
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use braid_iod::{ConnectionState, MemorySink, IodCore, Peer};
+use braid_iod::{ConnectionState, IodCore, MemorySink, Peer};
 use braid_layout::{Distribution, Layout, Request};
 use braid_store::{MemStore, ObjectStore};
 use braid_types::{

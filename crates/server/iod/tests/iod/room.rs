@@ -5,12 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use braid_iod::IodCore;
 use braid_store::MemStore;
-use braid_types::{ByteCount, FileOffset, IodId, SessionId, Status, limits::RESERVATION_EXPIRES_MS};
+use braid_types::{
+    ByteCount, FileOffset, IodId, SessionId, Status, limits::RESERVATION_EXPIRES_MS,
+};
 use braid_wire::{
     Capability, Credential, Role,
     message::iod::{
-        Allocate, CopyRange, DiskSpace, Fence, ReturnReservation, Reservation, ReservationAccount, WriteWithReservation,
-        WriteWithReservationReply,
+        Allocate, CopyRange, DiskSpace, Fence, Reservation, ReservationAccount, ReturnReservation,
+        WriteWithReservation, WriteWithReservationReply,
     },
 };
 
@@ -49,7 +51,15 @@ impl Client<'_> {
         let (handle, present) = self.present(&of(SESSION));
         let (request, room) = (contiguous(offset, bytes), room.clone());
         let (wanted, uses) = (ByteCount(wanted), ByteCount(uses));
-        let write = WriteWithReservation { handle, present, request, account: room, wanted, reserved_bytes: uses, modified: None };
+        let write = WriteWithReservation {
+            handle,
+            present,
+            request,
+            account: room,
+            wanted,
+            reserved_bytes: uses,
+            modified: None,
+        };
         let outcome = self.call_with(&write, &pattern(bytes as usize, offset));
         outcome.map(|reply| reply.reply).map_err(|failure| failure.status)
     }
@@ -133,7 +143,9 @@ fn returned_fenced_and_expired_reservations_are_free_for_others() {
             let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
             Client::mds(core).call(&fence).unwrap();
         },
-        |core, _, _| core.serve_until(Some(NOW + Duration::from_millis(2 * RESERVATION_EXPIRES_MS))),
+        |core, _, _| {
+            core.serve_until(Some(NOW + Duration::from_millis(2 * RESERVATION_EXPIRES_MS)))
+        },
     ];
     for (which, end) in ended.iter().enumerate() {
         let core = small();
@@ -192,7 +204,8 @@ fn a_restarted_daemon_says_that_what_was_granted_is_void() {
     gathers.now = later;
     let told = gathers.write_with_room(&account(&room, 0), 0, 4096, 0, 1).unwrap();
     assert_eq!(told.reservation, None);
-    let anew = gathers.write_with_room(&account(&room, 0), MIB, 0, 0, 1).unwrap().reservation.unwrap();
+    let anew =
+        gathers.write_with_room(&account(&room, 0), MIB, 0, 0, 1).unwrap().reservation.unwrap();
     assert_ne!(anew.term, room.term);
 }
 
@@ -202,7 +215,10 @@ fn room_is_for_sessions_alone() {
     let mut admin = Client::new(&core, Role::Admin, Credential::Server);
     for client in [&mut Client::mds(&core), &mut admin] {
         assert_eq!(client.write_with_room(&NOTHING, MIB, 0, 0, 1).unwrap_err(), Status::WrongRole);
-        assert_eq!(refusal(client.call(&ReturnReservation { account: NOTHING })), Status::WrongRole);
+        assert_eq!(
+            refusal(client.call(&ReturnReservation { account: NOTHING })),
+            Status::WrongRole
+        );
     }
     assert_eq!(core.iod(), IodId(1));
 }

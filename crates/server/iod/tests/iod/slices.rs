@@ -1,6 +1,6 @@
 //! Jobs are lazy and cut into slices (I9): counted in slices and frames, not in time.
 
-use braid_iod::{StartedRequest, MemorySink, ReadProgress};
+use braid_iod::{MemorySink, ReadProgress, StartedRequest};
 use braid_layout::{Distribution, Extent, Layout, Pattern, Request, View};
 use braid_types::{
     ByteCount, ConnectionId, FileOffset, IodId, SessionId, Status,
@@ -34,7 +34,8 @@ fn a_small_read_finishes_between_the_slices_of_an_expensive_view() {
     client.write(&sparse, contiguous(1 << 50, 1), b"x").unwrap();
     let present = capability.sign(&server_key());
     let evil = Read { handle: 1, present, request: burns_cpu() }.to_bytes();
-    let StartedRequest::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &evil, 0) else {
+    let StartedRequest::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &evil, 0)
+    else {
         panic!("a job")
     };
     let mut out = MemorySink::default();
@@ -126,7 +127,8 @@ fn a_slice_sends_at_most_one_frame() {
     client.write(&capability, contiguous(0, bytes), &pattern(bytes as usize, 1)).unwrap();
     let present = capability.sign(&server_key());
     let read = Read { handle: 1, present, request: contiguous(0, bytes) }.to_bytes();
-    let StartedRequest::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
+    let StartedRequest::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &read, 0)
+    else {
         panic!("a job")
     };
     let mut out = MemorySink::default();
@@ -218,7 +220,8 @@ fn a_fence_stops_a_read_and_a_write_between_two_slices() {
     let request = contiguous(0, 1 << 20);
     let read = Read { handle: 1, present: present.clone(), request: request.clone() }.to_bytes();
     let write = Write { handle: 1, present, request }.to_bytes();
-    let StartedRequest::Read(mut reading) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
+    let StartedRequest::Read(mut reading) = core.begin(&mut client.state, NOW, Read::OP, &read, 0)
+    else {
         panic!("a job")
     };
     let begun = core.begin(&mut client.state, NOW, Write::OP, &write, 1 << 20);
@@ -260,7 +263,9 @@ fn a_write_changes_nothing_after_its_abandonment_is_answered() {
     let write =
         Write { handle: 1, present: capability.sign(&server_key()), request: request.clone() }
             .to_bytes();
-    let StartedRequest::Write(mut late) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
+    let StartedRequest::Write(mut late) =
+        core.begin(&mut first.state, NOW, Write::OP, &write, 2000)
+    else {
         panic!("a job")
     };
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000);
@@ -270,7 +275,9 @@ fn a_write_changes_nothing_after_its_abandonment_is_answered() {
 
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000, "taken and dropped");
     assert_eq!(late.finish(&core, NOW).unwrap().status, Status::Cancelled);
-    let StartedRequest::Write(mut later) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
+    let StartedRequest::Write(mut later) =
+        core.begin(&mut first.state, NOW, Write::OP, &write, 2000)
+    else {
         panic!("a job")
     };
     assert_eq!(later.push(&core, NOW, &[0xee; 2000]), 2000, "nor does a later one write");

@@ -16,7 +16,9 @@ use std::{
     time::Duration,
 };
 
-use braid_net::{Answer, Blocking, Driver, Endpoint, NetError, SharedConnection, TlsPolicy, block_on};
+use braid_net::{
+    Answer, Blocking, Driver, Endpoint, NetError, SharedConnection, TlsPolicy, block_on,
+};
 use braid_types::{ClusterUuid, IodId};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
@@ -72,7 +74,10 @@ impl SocketLink {
     pub(super) fn set_cluster(&self, cluster: ClusterUuid) {
         let mut state = lock(&self.state);
         state.cluster = Some(cluster);
-        state.queues.values().for_each(|lane| lock(&lane.connection).endpoint.cluster = Some(cluster));
+        state
+            .queues
+            .values()
+            .for_each(|lane| lock(&lane.connection).endpoint.cluster = Some(cluster));
     }
 
     /// Accepts no more calls. Calls in flight end with their own time-outs.
@@ -97,8 +102,10 @@ impl SocketLink {
 
     fn start_queue(&self, iod: IodId, endpoint: Endpoint) -> std::io::Result<IodQueue> {
         let (jobs, queue) = mpsc::sync_channel(QUEUE_MAX);
-        let (queue, place) =
-            (Arc::new(Mutex::new(queue)), Arc::new(Mutex::new(IodConnection { endpoint, connection: None })));
+        let (queue, place) = (
+            Arc::new(Mutex::new(queue)),
+            Arc::new(Mutex::new(IodConnection { endpoint, connection: None })),
+        );
         for _ in 0..THREADS {
             let (driver, queue, place) = (self.driver.clone(), queue.clone(), place.clone());
             thread::Builder::new()
@@ -161,7 +168,12 @@ fn run_queue(driver: &Blocking, queue: &Mutex<Receiver<IodCall>>, place: &Mutex<
 
 /// One call. A connection that failed may have been dead for long (the daemon restarted), so the
 /// call is tried once more on a new one. Every call of the server may be repeated.
-fn call_once(driver: &Blocking, place: &Mutex<IodConnection>, op: u16, body: &[u8]) -> Result<Answer, NetError> {
+fn call_once(
+    driver: &Blocking,
+    place: &Mutex<IodConnection>,
+    op: u16,
+    body: &[u8],
+) -> Result<Answer, NetError> {
     let kept = lock(place).connection.clone();
     if let Some(shared) = kept {
         match block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT)) {
@@ -181,7 +193,10 @@ fn call_once(driver: &Blocking, place: &Mutex<IodConnection>, op: u16, body: &[u
     answer
 }
 
-fn connect(driver: &Blocking, place: &Mutex<IodConnection>) -> Result<Arc<SharedConnection>, NetError> {
+fn connect(
+    driver: &Blocking,
+    place: &Mutex<IodConnection>,
+) -> Result<Arc<SharedConnection>, NetError> {
     let endpoint = {
         let place = lock(place);
         if let Some(shared) = &place.connection {

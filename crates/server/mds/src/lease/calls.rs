@@ -10,7 +10,10 @@ use braid_types::{Failure, FileIndex, SessionId, Status, limits::RECALL_CONTACT_
 
 use super::{
     layout, names_of,
-    service::{ExpiredWaits, LeaseWait, LeaseService, DataGrant, Leases, Need, SuspendOutcome, LeasedItems, no_recalls},
+    service::{
+        DataGrant, ExpiredWaits, LeaseService, LeaseWait, LeasedItems, Leases, Need,
+        SuspendOutcome, no_recalls,
+    },
 };
 use crate::{
     call::{Call, CallOutcome},
@@ -74,7 +77,8 @@ impl MdsCore {
             other => (None, other),
         };
         let core = self.weak();
-        let (hold, blocked) = self.with_leases(|board| board.claim(kept, &core, session, needs, now));
+        let (hold, blocked) =
+            self.with_leases(|board| board.claim(kept, &core, session, needs, now));
         // After the new claim, so that no other call comes between.
         drop(dropped);
         call.claims = Some(hold);
@@ -92,7 +96,11 @@ impl MdsCore {
 
     /// Claims what the size of a file needs: that no other session has buffered writes to it.
     #[allow(clippy::result_large_err)]
-    pub(crate) fn claim_size_query(&self, call: Call, file: FileIndex) -> Result<Call, CallOutcome> {
+    pub(crate) fn claim_size_query(
+        &self,
+        call: Call,
+        file: FileIndex,
+    ) -> Result<Call, CallOutcome> {
         if !self.has_buffered_writes(&call, file) {
             return Ok(call);
         }
@@ -102,7 +110,8 @@ impl MdsCore {
     /// Whether another session than the caller's may have buffered writes to a file.
     pub(crate) fn has_buffered_writes(&self, call: &Call, file: FileIndex) -> bool {
         let session = call.caller_session();
-        self.leases.any_writing() && self.with_leases(|board| board.has_buffered_writes(session, file))
+        self.leases.any_writing()
+            && self.with_leases(|board| board.has_buffered_writes(session, file))
     }
 
     /// Suspends a call that waits for leases.
@@ -209,7 +218,9 @@ impl MdsCore {
     fn opens_without_leases(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
         let opens = self.namespace.opens_of(file);
         let besides = || {
-            opens.iter().filter(|open| open.session != session && !self.is_lease_holder(open.session))
+            opens
+                .iter()
+                .filter(|open| open.session != session && !self.is_lease_holder(open.session))
         };
         (besides().next().is_some(), besides().any(|open| open.writers > 0))
     }
@@ -245,7 +256,11 @@ impl MdsCore {
     }
 
     /// A session returns leases.
-    pub(crate) fn return_leases_of(&self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
+    pub(crate) fn return_leases_of(
+        &self,
+        session: SessionId,
+        leases: &[(LeaseOf, u64, LeaseMode)],
+    ) {
         self.with_leases(|board| board.return_leases(session, leases));
     }
 
@@ -285,8 +300,9 @@ impl MdsCore {
         let is_given_up = |id: &SessionId| {
             let state = self.state();
             let silent = state.sessions.live.get(*id).map(|session| session.activity.idle_ms(now));
-            silent
-                .is_some_and(|silent| silent > RECALL_CONTACT_MS || overdue_though_heard.contains(id))
+            silent.is_some_and(|silent| {
+                silent > RECALL_CONTACT_MS || overdue_though_heard.contains(id)
+            })
         };
         let overdue: Vec<SessionId> = overdue.into_iter().filter(is_given_up).collect();
         if !overdue.is_empty() {

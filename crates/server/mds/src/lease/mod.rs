@@ -15,25 +15,25 @@
 //!
 //! Invariants:
 //! 1. The lock of the leases is taken last. Nothing is called, answered or run again under it:
-//!    what follows from a change is returned as [`service::After`].
+//!    what follows from a change is returned as [`service::Deferred`].
 //! 2. A call that waits keeps its claim: no session is granted what the call waits for.
 //! 3. Waits are bounded in number and time. A wait that ends in vain names the session that did
 //!    not answer (I8, I9).
 //! 4. A session's leases are freed when it returns them or closes, or when they are no longer
-//!    valid: [`LEASE_BROKEN_MS`] after it was last heard, and its fence holds.
+//!    valid: [`LEASE_EXPIRES_MS`] after it was last heard, and its fence holds.
 //! 5. After a restart nothing is claimed while a session of before, other than the caller's, may
 //!    still rely on a lease.
-//! 6. At most one thread runs calls again (`Board::draining`), so that what one call frees does not
+//! 6. At most one thread runs calls again (`LeaseService::draining`), so that what one call frees does not
 //!    nest in it.
 //!
-//! [`LEASE_BROKEN_MS`]: braid_types::limits::LEASE_BROKEN_MS
+//! [`LEASE_EXPIRES_MS`]: braid_types::limits::LEASE_EXPIRES_MS
 
 mod calls;
 mod needs;
 mod service;
 
 pub(crate) use needs::{layout, names, names_of};
-pub(crate) use service::{LeaseWait, ClaimGuard, Leases};
+pub(crate) use service::{ClaimGuard, LeaseWait, Leases};
 
 /// The call, once its claims hold; else the operation ends here for now.
 macro_rules! claimed {

@@ -125,7 +125,7 @@ pub(super) struct Deferred {
     pub(super) must_resume: bool,
 }
 
-/// Waits that ended with time: see [`Board::age`].
+/// Waits that ended with time: see [`LeaseService::age`].
 pub(super) struct ExpiredWaits {
     /// Calls that waited too long for leases.
     pub(super) expired: Vec<(Call, Wait)>,
@@ -227,8 +227,12 @@ impl LeaseService {
                 self.ready.append(&mut waiting);
             }
         }
-        let told =
-            self.table.take_recalled_sessions().into_iter().filter_map(|session| self.take_recall_reply(session)).collect();
+        let told = self
+            .table
+            .take_recalled_sessions()
+            .into_iter()
+            .filter_map(|session| self.take_recall_reply(session))
+            .collect();
         let drains = !self.ready.is_empty() && !std::mem::replace(&mut self.resuming, true);
         Deferred { replies: told, must_resume: drains }
     }
@@ -252,7 +256,12 @@ impl LeaseService {
     }
 
     /// The claim that a call has already, or a new one of these items.
-    fn hold(&mut self, kept: Option<ClaimGuard>, of: LeasedItems, core: &Weak<MdsCore>) -> ClaimGuard {
+    fn hold(
+        &mut self,
+        kept: Option<ClaimGuard>,
+        of: LeasedItems,
+        core: &Weak<MdsCore>,
+    ) -> ClaimGuard {
         kept.unwrap_or_else(|| ClaimGuard { id: self.next_claim(), of, core: core.clone() })
     }
 
@@ -280,7 +289,8 @@ impl LeaseService {
 
     /// Whether another session holds an item, or may.
     pub(super) fn is_held_by_other(&self, session: SessionId, of: LeaseOf) -> bool {
-        self.table.must_wait_for_reclaim(session) || self.table.holders(of).any(|(holder, _)| holder != session)
+        self.table.must_wait_for_reclaim(session)
+            || self.table.holders(of).any(|(holder, _)| holder != session)
     }
 
     /// Whether another session may have buffered writes of a file.
@@ -295,7 +305,11 @@ impl LeaseService {
     }
 
     /// Suspends a call, unless a session returned a lease since the call decided to wait.
-    pub(super) fn suspend(&mut self, blocked: &LeaseWait, waiting: SuspendedCall) -> SuspendOutcome {
+    pub(super) fn suspend(
+        &mut self,
+        blocked: &LeaseWait,
+        waiting: SuspendedCall,
+    ) -> SuspendOutcome {
         if self.freed != blocked.freed {
             return SuspendOutcome::Freed(Box::new(waiting));
         }
@@ -385,7 +399,11 @@ impl LeaseService {
     }
 
     /// A session returns leases.
-    pub(super) fn return_leases(&mut self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
+    pub(super) fn return_leases(
+        &mut self,
+        session: SessionId,
+        leases: &[(LeaseOf, u64, LeaseMode)],
+    ) {
         leases
             .iter()
             .for_each(|(of, number, keep)| self.table.return_lease(session, *of, *number, *keep));
@@ -433,7 +451,8 @@ impl LeaseService {
     pub(super) fn expire_all(&mut self, now: Duration) -> ExpiredWaits {
         self.table.expire(now);
         let wait = Duration::from_millis(AWAIT_RECALLS_MS);
-        let late = |awaiting: &AwaitingRecalls| now.saturating_sub(awaiting.call.received_at) >= wait;
+        let late =
+            |awaiting: &AwaitingRecalls| now.saturating_sub(awaiting.call.received_at) >= wait;
         let over = self.awaiting.iter().filter(|(_, awaiting)| late(awaiting));
         // Ordered: the order of answers must not depend on a hash.
         let over: BTreeSet<SessionId> = over.map(|(session, _)| *session).collect();
@@ -444,7 +463,8 @@ impl LeaseService {
         let since = |ms| now.checked_sub(Duration::from_millis(ms));
         let (overdue, overdue_though_heard) = since(RECALL_MS)
             .map(|recalled| {
-                let though_heard = self.table.overdue_but_responsive(recalled, since(RECALL_DATA_MS));
+                let though_heard =
+                    self.table.overdue_but_responsive(recalled, since(RECALL_DATA_MS));
                 (self.table.overdue(recalled), though_heard)
             })
             .unwrap_or_default();

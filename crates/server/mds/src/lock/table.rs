@@ -9,8 +9,9 @@ use braid_types::{RangeMap, SessionId};
 use braid_wire::message::lock::{LockHolder, LockSpace};
 
 use super::{
-    Answers, LockResult, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX,
-    LOCKS_USER_MAX, Mode, Owner, LockTarget, Ticket, WaitOutcome, User, WaitingCall, LockRequestOf, waits::LockWait,
+    Answers, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX, LOCKS_USER_MAX,
+    LockRequestOf, LockResult, LockTarget, Mode, Owner, Ticket, User, WaitOutcome, WaitingCall,
+    waits::LockWait,
 };
 
 /// Every lock and every wait. `W` is a call that waits.
@@ -60,7 +61,7 @@ impl<W> Default for TargetLocks<W> {
 }
 
 impl<W> LockTable<W> {
-    /// No locks. Nothing is granted before [`Locks::grant_from_now_on`] unless `granting`.
+    /// No locks. Nothing is granted before [`LockTable::start_granting`] unless `granting`.
     pub(crate) fn new(granting: bool) -> Self {
         Self {
             targets: BTreeMap::new(),
@@ -81,7 +82,7 @@ impl<W> LockTable<W> {
     }
 
     /// Requests a lock. With a ticket it waits if it must; the call that waits comes with
-    /// [`Locks::attach`].
+    /// [`LockTable::attach`].
     pub(crate) fn request(
         &mut self,
         wanted: &LockRequestOf,
@@ -92,12 +93,18 @@ impl<W> LockTable<W> {
         (asked, self.take_answers())
     }
 
-    fn ask_only(&mut self, wanted: &LockRequestOf, ticket: Option<Ticket>, now: Duration) -> LockResult {
+    fn ask_only(
+        &mut self,
+        wanted: &LockRequestOf,
+        ticket: Option<Ticket>,
+        now: Duration,
+    ) -> LockResult {
         if ticket.is_some_and(|ticket| self.tickets.contains_key(&ticket)) {
             return LockResult::Waiting;
         }
         if !self.granting {
-            return ticket.map_or(LockResult::InGracePeriod, |ticket| self.enqueue(wanted, ticket, now));
+            return ticket
+                .map_or(LockResult::InGracePeriod, |ticket| self.enqueue(wanted, ticket, now));
         }
         if wanted.place.space == LockSpace::Whole && !self.has(wanted) {
             // flock(2): a conversion is not atomic: the existing lock is released first.
@@ -127,7 +134,8 @@ impl<W> LockTable<W> {
     ) -> Answers<W> {
         let Some(wait) = self.wait_mut(ticket) else {
             // The answer with the grant may have been lost.
-            let turn = if self.has(wanted) { WaitOutcome::Granted } else { WaitOutcome::NoSuchWait };
+            let turn =
+                if self.has(wanted) { WaitOutcome::Granted } else { WaitOutcome::NoSuchWait };
             self.answers.push((waiter.call, turn));
             return self.take_answers();
         };
@@ -186,7 +194,8 @@ impl<W> LockTable<W> {
 
     /// Reclaims a lock that its session held before a restart. False when another owner has it.
     pub(crate) fn reclaim(&mut self, wanted: &LockRequestOf) -> bool {
-        self.has(wanted) || self.conflicting_lock(wanted).is_none() && self.grant(wanted) == LockResult::Granted
+        self.has(wanted)
+            || self.conflicting_lock(wanted).is_none() && self.grant(wanted) == LockResult::Granted
     }
 
     /// All clients from before the restart have reclaimed: locks are granted again.
@@ -231,7 +240,8 @@ impl<W> LockTable<W> {
 
     /// Whether the owner holds every byte in this mode.
     pub(super) fn has(&self, wanted: &LockRequestOf) -> bool {
-        let held = self.targets.get(&wanted.place).and_then(|locked| locked.held.get(&wanted.owner));
+        let held =
+            self.targets.get(&wanted.place).and_then(|locked| locked.held.get(&wanted.owner));
         held.is_some_and(|ranges| ranges.covers(wanted.start, wanted.last, wanted.mode))
     }
 
@@ -251,7 +261,8 @@ impl<W> LockTable<W> {
     /// Whether a session may have two more ranges: a lock can make three of one.
     fn has_room(&self, session: SessionId, user: Option<User>) -> bool {
         let of = self.of_session.get(&session).map_or(0, |of| of.ranges);
-        let share = user.and_then(|user| self.usage_of_user.get(&user)).map_or(0, |share| share.ranges);
+        let share =
+            user.and_then(|user| self.usage_of_user.get(&user)).map_or(0, |share| share.ranges);
         self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX && share + 2 <= LOCKS_USER_MAX
     }
 
@@ -279,7 +290,12 @@ impl<W> LockTable<W> {
     }
 
     /// Changes what an owner holds at a target, and updates the counts.
-    fn change(&mut self, place: LockTarget, owner: Owner, change: impl FnOnce(&mut RangeMap<Mode>)) {
+    fn change(
+        &mut self,
+        place: LockTarget,
+        owner: Owner,
+        change: impl FnOnce(&mut RangeMap<Mode>),
+    ) {
         let locked = self.targets.entry(place).or_default();
         let ranges = locked.held.entry(owner).or_default();
         let before = ranges.len();

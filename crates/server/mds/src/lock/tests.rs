@@ -142,7 +142,11 @@ fn a_wait_keeps_its_position_between_calls_and_expires_without_one() {
     table.pass(1000);
     table.pass(LOCK_WAIT_FORGOTTEN_MS + 1);
     table.attach(second, 30);
-    assert_eq!(table.take_told(), [(30, WaitOutcome::StillWaiting), (30, WaitOutcome::NoSuchWait)], "too late");
+    assert_eq!(
+        table.take_told(),
+        [(30, WaitOutcome::StillWaiting), (30, WaitOutcome::NoSuchWait)],
+        "too late"
+    );
 }
 
 #[test]
@@ -282,7 +286,10 @@ fn a_circle_that_the_end_of_a_session_opens_again_is_no_deadlock() {
         assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), LockResult::Waiting);
     }
     let answers = table.locks.end_session(SessionId(1));
-    assert_eq!(answers, [(40, WaitOutcome::Granted), (20, WaitOutcome::Granted), (41, WaitOutcome::Granted)]);
+    assert_eq!(
+        answers,
+        [(40, WaitOutcome::Granted), (20, WaitOutcome::Granted), (41, WaitOutcome::Granted)]
+    );
 }
 
 #[test]
@@ -344,8 +351,9 @@ fn the_sessions_of_one_user_leave_room_for_the_locks_of_others() {
     };
     let mut given = 0;
     for session in [10, 11, 12] {
-        given +=
-            (0..).take_while(|n| table.try_lock(lock(USER, session, *n)) == LockResult::Granted).count();
+        given += (0..)
+            .take_while(|n| table.try_lock(lock(USER, session, *n)) == LockResult::Granted)
+            .count();
     }
     assert_eq!(given, LOCKS_USER_MAX - 1);
     assert_eq!(table.try_lock(lock(other, 13, 0)), LockResult::Granted);
@@ -597,7 +605,9 @@ impl Model {
                 self.bytes
                     .values_mut()
                     .for_each(|owners| owners.retain(|who, _| owner(*who).session.0 != session));
-                table.told.extend(answers.into_iter().filter(|(_, turn)| *turn != WaitOutcome::NoSuchWait));
+                table.told.extend(
+                    answers.into_iter().filter(|(_, turn)| *turn != WaitOutcome::NoSuchWait),
+                );
             }
         }
     }

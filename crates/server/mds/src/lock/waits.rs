@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use braid_wire::message::lock::LockSpace;
 
 use super::{
-    Answers, LockResult, LOCK_WAIT_FORGOTTEN_MS, LockTable, Owner, LockTarget, Ticket, WaitOutcome, WaitingCall, LockRequestOf,
+    Answers, LOCK_WAIT_FORGOTTEN_MS, LockRequestOf, LockResult, LockTable, LockTarget, Owner,
+    Ticket, WaitOutcome, WaitingCall,
 };
 
 /// A position in a queue.
@@ -80,14 +81,16 @@ impl<W> LockTable<W> {
     /// is skipped.
     fn next_grantable(&self, place: LockTarget) -> Option<Ticket> {
         let queue = &self.targets.get(&place)?.queue;
-        let ready =
-            |wait: &&LockWait<W>| wait.waiter.is_some() && self.conflicting_lock(&wait.wanted).is_none();
+        let ready = |wait: &&LockWait<W>| {
+            wait.waiter.is_some() && self.conflicting_lock(&wait.wanted).is_none()
+        };
         queue.iter().find(ready).map(|wait| wait.ticket)
     }
 
     /// Whether an owner of a conflicting lock waits, directly or indirectly, for this owner.
     pub(super) fn would_deadlock(&self, wanted: &LockRequestOf) -> bool {
-        wanted.place.space == LockSpace::Range && self.waits_for(self.blockers(wanted), wanted.owner)
+        wanted.place.space == LockSpace::Range
+            && self.waits_for(self.blockers(wanted), wanted.owner)
     }
 
     /// An owner that was granted a lock and still waits for another, with a second thread, may have

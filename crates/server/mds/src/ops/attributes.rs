@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_meta::{
-    AttributeChanges, Inode, IntentKind, Principal, SetTime as StoredTime,
+    AttributeChanges as StoredChanges, Inode, IntentKind, Principal, SetTime as StoredTime,
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{Failure, FileIndex, Status};
@@ -80,7 +80,7 @@ impl MdsCore {
             // mode does not allow writes any more.
             Ok(others) => {
                 let drop_set_ids = others.drop_set_ids && call.who.bypasses_permissions();
-                AttributeChanges { drop_set_ids, drop_capabilities: false, ..others }
+                StoredChanges { drop_set_ids, drop_capabilities: false, ..others }
             }
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
@@ -100,7 +100,9 @@ impl MdsCore {
                 let done = core.set_times_after(&call, done, &others);
                 match done {
                     // Nobody wrote while the gate was closed: the size is the requested one.
-                    IntentOutcome::Finished(inode) => CallOutcome::from(call, Ok(convert::attributes(&inode))),
+                    IntentOutcome::Finished(inode) => {
+                        CallOutcome::from(call, Ok(convert::attributes(&inode)))
+                    }
                     IntentOutcome::AlreadyFinished(inode) => {
                         core.reply_with_attributes(call, inode, || again, |attributes| attributes)
                     }
@@ -118,7 +120,9 @@ impl MdsCore {
         let root = braid_meta::Identity::root();
         let mut change = self.change(call);
         if only_drops_privileges(changes)
-            && call.session.is_some_and(|session| self.namespace.writers(inode.file).contains(&session))
+            && call
+                .session
+                .is_some_and(|session| self.namespace.writers(inode.file).contains(&session))
         {
             // A session that has the file open for writing may write, whatever the mode is now.
             change.who = &root;
@@ -131,15 +135,22 @@ impl MdsCore {
     }
 
     /// Sets requested times after a truncate, which sets the times itself when it is finished.
-    fn set_times_after(&self, call: &Call, done: IntentOutcome, changes: &AttributeChanges) -> IntentOutcome {
-        let AttributeChanges { atime, mtime, .. } = *changes;
-        let (IntentOutcome::Finished(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
+    fn set_times_after(
+        &self,
+        call: &Call,
+        done: IntentOutcome,
+        changes: &StoredChanges,
+    ) -> IntentOutcome {
+        let StoredChanges { atime, mtime, .. } = *changes;
+        let (IntentOutcome::Finished(inode), Some(StoredTime::To(_))) = (&done, mtime) else {
+            return done;
+        };
         let root = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &root, replay: None, ..self.change(call) };
         match self.namespace.setattr(
             &change,
             inode.file,
-            &AttributeChanges { atime, mtime, ..AttributeChanges::default() },
+            &StoredChanges { atime, mtime, ..StoredChanges::default() },
         ) {
             Ok(inode) => IntentOutcome::Finished(inode),
             Err(failure) => {
@@ -178,7 +189,7 @@ impl MdsCore {
                     file,
                     kind,
                     false,
-                    &AttributeChanges::default(),
+                    &StoredChanges::default(),
                     None,
                     request,
                     |core, call, done| then(core, call, done.inode()),
@@ -197,12 +208,14 @@ impl MdsCore {
         file: FileIndex,
         kind: IntentKind,
         opened: bool,
-        changes: &AttributeChanges,
+        changes: &StoredChanges,
         replay: Option<braid_meta::Replay>,
         request: MdsRequest,
         then: impl FnOnce(&Self, Call, IntentOutcome) -> CallOutcome + Send + 'static,
     ) -> CallOutcome {
-        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else {
+            return CallOutcome::Fail(call, Status::NotServing.into());
+        };
         if !self.close_gate(file) {
             return CallOutcome::Gate(call, file);
         }
@@ -263,8 +276,8 @@ impl IntentOutcome {
 }
 
 /// All changes but the size, in the types of the namespace.
-fn stored(changes: &AttributeChanges) -> Result<AttributeChanges, Failure> {
-    Ok(AttributeChanges {
+fn stored(changes: &AttributeChanges) -> Result<StoredChanges, Failure> {
+    Ok(StoredChanges {
         mode: changes
             .mode
             .map(|mode| u16::try_from(mode).map_err(|_| Status::Invalid))

@@ -46,7 +46,8 @@ impl MdsCore {
         match self.make_file(&call, &slot, r, true) {
             Ok(made) => {
                 // No other client knows the file yet.
-                let attributes = Attributes { uncacheable: false, ..convert::attributes(&made.inode) };
+                let attributes =
+                    Attributes { uncacheable: false, ..convert::attributes(&made.inode) };
                 let directory = self.directory_after(&call, slot.0);
                 self.created(call, &made, attributes, r, (directory, since))
             }
@@ -85,7 +86,8 @@ impl MdsCore {
                     let recorded = recorded
                         .filter(|_| found.inode.file == file)
                         .map(|mark| (SoleWriterSince::Recorded, mark));
-                    let since = if found.created { Some((SoleWriterSince::Made, made)) } else { recorded };
+                    let since =
+                        if found.created { Some((SoleWriterSince::Made, made)) } else { recorded };
                     core.created(call, &found, attributes, &request, (None, since))
                 }
                 Err(failure) => CallOutcome::Fail(call, failure),
@@ -155,15 +157,18 @@ impl MdsCore {
         (directory, since): (Option<Attributes>, Option<(SoleWriterSince, CreateStart)>),
     ) -> CallOutcome {
         let now = convert::attributes(&made.inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.uncacheable, known);
+        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
+            (!known.uncacheable, known);
         let change = change.max(now.change);
         let denied = r.rights.is_some() && r.deny.has(Deny::READ);
         let shared =
             if made.created { denied } else { self.is_uncacheable(&call, &made.inode, settled) };
-        let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
+        let attributes =
+            Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
-            let opened = self.give_handle(session, &made.inode, attributes.clone(), rights, r.deny)?;
+            let opened =
+                self.give_handle(session, &made.inode, attributes.clone(), rights, r.deny)?;
             if let Some((since, mark)) = since.filter(|_| rights.allow(Rights::WRITE)) {
                 self.note_sole_writer(&made.inode, (session, opened.open_id), since, mark);
             }
@@ -191,7 +196,9 @@ impl MdsCore {
         let (iods, turn) = (candidates.iods(), self.next_turn());
         let make = || {
             let inherited = default.map_or_else(LayoutHint::none, convert::wish);
-            let layout = PlacementInput { wish, inherited: &inherited, iods, round_robin: turn, uid }.layout()?;
+            let layout =
+                PlacementInput { wish, inherited: &inherited, iods, round_robin: turn, uid }
+                    .layout()?;
             layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
             Ok(layout)
         };

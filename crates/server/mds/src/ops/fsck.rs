@@ -8,7 +8,7 @@ use braid_meta::{
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{ByteCount, Failure, FileIndex, ObjectId, ShardId, Status};
-use braid_wire::message::mds::{FsckFile, FsckFiles, NeedsFsck, FsckMendFile, FsckOrphans};
+use braid_wire::message::mds::{FsckFile, FsckFiles, FsckMendFile, FsckOrphans, NeedsFsck};
 
 use super::name_search;
 use crate::{

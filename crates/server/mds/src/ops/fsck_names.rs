@@ -139,7 +139,9 @@ impl MdsCore {
         let outcome = match (mend, wrong.kind) {
             (false, _) => None,
             (true, FsckProblemKind::Unreachable) => Some(self.bring_back(call, file, change)),
-            (true, _) => Some(self.namespace.mend_links(&self.change(call), file, wrong.links, change)),
+            (true, _) => {
+                Some(self.namespace.mend_links(&self.change(call), file, wrong.links, change))
+            }
         };
         let (mended, why) = match outcome {
             Some(Err(failure)) => (false, format!(" (not repaired: {failure})")),
@@ -222,7 +224,8 @@ impl MdsCore {
         listed: &braid_meta::ListedEntry,
     ) -> Option<FsckProblem> {
         let (name, file) = (String::from_utf8_lossy(&listed.name), listed.entry.file);
-        let (kind, detail) = match self.namespace.lookup(&Identity::root(), directory, &listed.name) {
+        let (kind, detail) = match self.namespace.lookup(&Identity::root(), directory, &listed.name)
+        {
             Ok(inode) if inode.file == file => return None,
             Ok(inode) => {
                 let detail =
@@ -304,7 +307,11 @@ fn wrong(inode: &Inode, names: NameCount) -> Option<LinkProblem> {
         }
         false => format!("records {} links; names that lead to it: {links}", inode.nlink),
     };
-    (inode.nlink != links).then_some(LinkProblem { kind: FsckProblemKind::LinkCount, detail, links })
+    (inode.nlink != links).then_some(LinkProblem {
+        kind: FsckProblemKind::LinkCount,
+        detail,
+        links,
+    })
 }
 
 fn kind_word(kind: FileKind) -> &'static str {

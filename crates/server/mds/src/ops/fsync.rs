@@ -24,11 +24,14 @@ impl MdsCore {
         if self.is_size_changing(r.file) {
             return CallOutcome::Gate(call, r.file);
         }
-        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else {
+            return CallOutcome::Fail(call, Status::NotServing.into());
+        };
         let request = MdsRequest::FsyncFile(r.clone());
         if !inode.size_in_objects {
             me.sync_log_then(move |core, forced| {
-                let flow = CallOutcome::from(call, forced.map(|()| crate::convert::attributes(&inode)));
+                let flow =
+                    CallOutcome::from(call, forced.map(|()| crate::convert::attributes(&inode)));
                 core.settle(flow, request);
             });
             return CallOutcome::Pending;
@@ -69,7 +72,9 @@ impl MdsCore {
 
     pub(super) fn fsync_directory(&self, call: Call, r: &FsyncDirectory) -> CallOutcome {
         let known = self.file_named(&call, r.dir);
-        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else {
+            return CallOutcome::Fail(call, Status::NotServing.into());
+        };
         if let Err(failure) = known {
             return CallOutcome::Fail(call, failure);
         }

@@ -30,8 +30,12 @@ impl MdsCore {
         }
         if !r.rights.subtree.is_empty() {
             let root = braid_meta::Identity::root();
-            let top =
-                self.namespace.resolve(&root, braid_types::FileIndex::ROOT, &r.rights.subtree, true)?;
+            let top = self.namespace.resolve(
+                &root,
+                braid_types::FileIndex::ROOT,
+                &r.rights.subtree,
+                true,
+            )?;
             if !top.is_directory() {
                 return Err(Failure::new(
                     Status::NotDirectory,

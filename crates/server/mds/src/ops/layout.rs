@@ -38,7 +38,11 @@ impl MdsCore {
         };
         let wish = default.as_ref().map_or_else(LayoutHint::none, convert::wish);
         let layout = inode.layout.as_deref().cloned();
-        Ok(LayoutShowReply { layout, layout_hint: wish, existing_parts: inode.parts.as_bytes().to_vec() })
+        Ok(LayoutShowReply {
+            layout,
+            layout_hint: wish,
+            existing_parts: inode.parts.as_bytes().to_vec(),
+        })
     }
 
     pub(super) fn layout_set(&self, call: Call, r: &LayoutSet) -> CallOutcome {

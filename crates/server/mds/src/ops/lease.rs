@@ -21,7 +21,8 @@ use crate::{
 
 impl MdsCore {
     pub(super) fn lease_names(&self, call: Call, r: &LeaseNames) -> CallOutcome {
-        let (call, session) = match self.as_lease_holder(call, || MdsRequest::LeaseNames(r.clone())) {
+        let (call, session) = match self.as_lease_holder(call, || MdsRequest::LeaseNames(r.clone()))
+        {
             Ok(known) => known,
             Err(flow) => return flow,
         };
@@ -44,10 +45,11 @@ impl MdsCore {
     }
 
     pub(super) fn lease_layout(&self, call: Call, r: &LeaseLayout) -> CallOutcome {
-        let (call, session) = match self.as_lease_holder(call, || MdsRequest::LeaseLayout(r.clone())) {
-            Ok(known) => known,
-            Err(flow) => return flow,
-        };
+        let (call, session) =
+            match self.as_lease_holder(call, || MdsRequest::LeaseLayout(r.clone())) {
+                Ok(known) => known,
+                Err(flow) => return flow,
+            };
         let granted = self.layout_of(&call, r.file).and_then(|_| {
             let Some(number) = self.grant_shared(LeaseOf::Layout(r.file), session) else {
                 return Ok(None);
@@ -170,7 +172,9 @@ impl MdsCore {
             Ok(session) => session,
             Err(failure) => return Err(CallOutcome::Fail(call, failure)),
         };
-        let Some(me) = self.arc() else { return Err(CallOutcome::Fail(call, Status::NotServing.into())) };
+        let Some(me) = self.arc() else {
+            return Err(CallOutcome::Fail(call, Status::NotServing.into()));
+        };
         if let Err(failure) = self.namespace.note_leases(session) {
             return Err(CallOutcome::Fail(call, failure));
         }

@@ -60,8 +60,9 @@ impl MdsCore {
             };
             listed.inode = listed.inode.take().filter(|inode| !left_out(inode));
         }
-        let marked =
-            |listed: &ListedEntry| listed.inode.clone().filter(|inode| self.must_collect_size(inode));
+        let marked = |listed: &ListedEntry| {
+            listed.inode.clone().filter(|inode| self.must_collect_size(inode))
+        };
         let mut known = BTreeMap::new();
         let mut written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
         written.retain(|inode| match self.cached_attributes(inode) {
@@ -75,7 +76,9 @@ impl MdsCore {
         if written.is_empty() {
             return CallOutcome::Answer(call, encode_success(&reply(page, &known)));
         }
-        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else {
+            return CallOutcome::Fail(call, Status::NotServing.into());
+        };
         let request = MdsRequest::ReadDirectory(r.clone());
         me.collect_sizes_of(written, CollectMode::WHILE_CALLER_WAITS, move |core, sizes| {
             known.extend(sizes.into_iter().map(|(inode, found)| {
@@ -117,5 +120,9 @@ fn reply(
         }
     };
     let (end, last) = (page.end, page.last);
-    ReadDirectoryReply { entries: page.entries.into_iter().map(entry).collect(), end, last_cookie: last }
+    ReadDirectoryReply {
+        entries: page.entries.into_iter().map(entry).collect(),
+        end,
+        last_cookie: last,
+    }
 }

@@ -19,7 +19,7 @@ use super::open::{ended, session_of};
 use crate::{
     call::{Call, CallOutcome},
     core::MdsCore,
-    lock::{Answers, LockResult, WaitOutcome, WaitingCall, LockRequestOf},
+    lock::{Answers, LockRequestOf, LockResult, WaitOutcome, WaitingCall},
 };
 
 impl MdsCore {
@@ -29,7 +29,11 @@ impl MdsCore {
         CallOutcome::from(call, asked)
     }
 
-    pub(crate) fn ask_lock(&self, wanted: &LockRequestOf, ticket: u64) -> Result<LockReply, Failure> {
+    pub(crate) fn ask_lock(
+        &self,
+        wanted: &LockRequestOf,
+        ticket: u64,
+    ) -> Result<LockReply, Failure> {
         let (session, now) = (wanted.owner.session, self.now());
         let (asked, answers) = {
             let mut state = self.state();
@@ -84,11 +88,12 @@ impl MdsCore {
             last: range.last,
             exclusive: false,
         };
-        let done = wanted(&call, &lock).and_then(|LockRequestOf { place, owner, start, last, .. }| {
-            let (done, answers) = self.state().locks.unlock(place, owner, start, last);
-            self.answer_locks(answers);
-            if done { Ok(()) } else { Err(Status::NoLocks.into()) }
-        });
+        let done =
+            wanted(&call, &lock).and_then(|LockRequestOf { place, owner, start, last, .. }| {
+                let (done, answers) = self.state().locks.unlock(place, owner, start, last);
+                self.answer_locks(answers);
+                if done { Ok(()) } else { Err(Status::NoLocks.into()) }
+            });
         CallOutcome::from(call, done)
     }
 
@@ -160,7 +165,9 @@ fn wanted(call: &Call, lock: &LockRequest) -> Result<LockRequestOf, Failure> {
 fn reply(asked: LockResult) -> Result<LockReply, Failure> {
     match asked {
         LockResult::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
-        LockResult::Held(holder) => Ok(LockReply { outcome: LockOutcome::Held, holder: Some(holder) }),
+        LockResult::Held(holder) => {
+            Ok(LockReply { outcome: LockOutcome::Held, holder: Some(holder) })
+        }
         LockResult::Waiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
         LockResult::Deadlock => Err(Status::Deadlock.into()),
         LockResult::Full => Err(full()),

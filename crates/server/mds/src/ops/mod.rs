@@ -12,7 +12,6 @@ mod layout;
 mod lease;
 mod list;
 mod lock;
-mod stat;
 mod modes;
 mod name_search;
 mod names;
@@ -22,6 +21,7 @@ mod quota;
 mod reclaim;
 mod remove_iod;
 mod session;
+mod stat;
 mod status;
 mod xattr;
 

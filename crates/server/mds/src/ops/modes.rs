@@ -87,7 +87,9 @@ impl MdsCore {
             CallOutcome::Answer(call, body) if !deny.is_none() => (call, body),
             flow => return flow,
         };
-        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else {
+            return CallOutcome::Fail(call, Status::NotServing.into());
+        };
         me.sync_log_then(move |core, forced| match forced {
             Ok(()) => core.answer(call, body),
             Err(failure) => core.fail(call, &failure),
@@ -171,10 +173,12 @@ impl MdsCore {
             inode
         };
         let now = convert::attributes(&inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.uncacheable, known);
+        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
+            (!known.uncacheable, known);
         let change = change.max(now.change);
         let shared = self.is_uncacheable(call, &inode, settled);
-        let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
+        let attributes =
+            Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
         self.with_capability(session, &inode, attributes, to.rights, to.open_id)
     }
 }

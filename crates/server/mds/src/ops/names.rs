@@ -8,10 +8,10 @@ use braid_meta::{
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
     mds::{
-        MakeReply, MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, RemoveReply,
-        Rename, RenameMode, Unlink,
+        MakeDirectory, MakeLink, MakeNode, MakeReply, MakeSymlink, MdsRequest, RemoveDirectory,
+        RemoveReply, Rename, RenameMode, Unlink,
     },
-    types::{PathRef, Attributes},
+    types::{Attributes, PathRef},
 };
 
 use crate::{
@@ -89,7 +89,12 @@ impl MdsCore {
         match made {
             Ok(inode) => {
                 let again = MdsRequest::MakeLink(r.clone());
-                self.reply_with_attributes(call, inode, || again, |attributes: Attributes| attributes)
+                self.reply_with_attributes(
+                    call,
+                    inode,
+                    || again,
+                    |attributes: Attributes| attributes,
+                )
             }
             Err(failure) => CallOutcome::Fail(call, failure),
         }
@@ -119,7 +124,8 @@ impl MdsCore {
     }
 
     fn removed(&self, call: Call, directory: FileIndex, done: Result<(), Failure>) -> CallOutcome {
-        let removed = done.map(|()| RemoveReply { directory: self.directory_after(&call, directory) });
+        let removed =
+            done.map(|()| RemoveReply { directory: self.directory_after(&call, directory) });
         CallOutcome::from(call, removed)
     }
 
@@ -168,7 +174,11 @@ impl MdsCore {
     }
 
     /// The directory and name of something new that is not a directory.
-    pub(super) fn file_slot(&self, call: &Call, at: &PathRef) -> Result<(FileIndex, Vec<u8>), Failure> {
+    pub(super) fn file_slot(
+        &self,
+        call: &Call,
+        at: &PathRef,
+    ) -> Result<(FileIndex, Vec<u8>), Failure> {
         let slot = self.slot_at(call, at, false)?;
         if slot.wants_directory {
             return Err(Failure::new(Status::NotDirectory, "only a directory's name ends in '/'"));

@@ -86,10 +86,16 @@ impl MdsCore {
                 (!known.uncacheable, known);
             let shared = self.is_uncacheable(&call, &inode, settled);
             let change = change.max(now.change);
-            let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
+            let attributes =
+                Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
             let opened = self.give_handle(session, &inode, attributes, rights, deny)?;
             if let Some(mark) = recorded {
-                self.note_sole_writer(&inode, (session, opened.open_id), SoleWriterSince::Recorded, mark);
+                self.note_sole_writer(
+                    &inode,
+                    (session, opened.open_id),
+                    SoleWriterSince::Recorded,
+                    mark,
+                );
             }
             Ok(self.with_lease(&call, opened, lease))
         });
@@ -110,8 +116,10 @@ impl MdsCore {
         let (mode, number) = self.try_data(call, file, wish);
         // Read after the grant: a later change of the set-id bits recalls it. If they cannot be
         // read, the client asks when it writes.
-        let set_ids =
-            self.namespace.getattr(file).map_or(true, |inode| self.namespace.has_privileges(&inode));
+        let set_ids = self
+            .namespace
+            .getattr(file)
+            .map_or(true, |inode| self.namespace.has_privileges(&inode));
         OpenReply { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 
@@ -175,7 +183,8 @@ impl MdsCore {
             layout: layout.clone(),
             existing_parts: inode.parts.as_bytes().to_vec(),
         };
-        let write_end = self.growth_grant(session, (inode.file, layout), rights, attributes.bytes)?;
+        let write_end =
+            self.growth_grant(session, (inode.file, layout), rights, attributes.bytes)?;
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
         let lease = LeaseGrant::NONE;

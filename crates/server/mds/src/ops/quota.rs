@@ -1,7 +1,7 @@
 //! Quota: limits and usage, and how far files may be written (growth grants). ADR 0012.
 
 use braid_layout::Layout;
-use braid_meta::{QuotaLimit, Inode, Quota, QuotaOwner, QuotaState, Usage};
+use braid_meta::{Inode, Quota, QuotaLimit, QuotaOwner, QuotaState, Usage};
 use braid_types::{ByteCount, Failure, FileIndex, SessionId, Status, limits::FILE_BYTES_MAX};
 use braid_wire::{
     Rights,
@@ -45,7 +45,8 @@ impl MdsCore {
         if !rights.allow(Rights::WRITE) {
             return Ok(None);
         }
-        let allowed = self.namespace.growth_grant(session, file, size.0, None, self.env.clock.wall())?;
+        let allowed =
+            self.namespace.growth_grant(session, file, size.0, None, self.env.clock.wall())?;
         Ok(bounded(allowed, self.state().cluster.object_bytes_max(layout)))
     }
 
@@ -90,8 +91,11 @@ impl MdsCore {
 
     pub(super) fn quota_set(&self, call: Call, r: &QuotaSet) -> CallOutcome {
         let QuotaLimits { bytes, inodes, grace_seconds } = &r.limits;
-        let bound =
-            |bound: &QuotaBound| QuotaLimit { hard: bound.hard, soft: bound.soft, over_since: None };
+        let bound = |bound: &QuotaBound| QuotaLimit {
+            hard: bound.hard,
+            soft: bound.soft,
+            over_since: None,
+        };
         let quota = Quota {
             bytes: bound(bytes),
             inodes: bound(inodes),
@@ -171,7 +175,10 @@ impl MdsCore {
             inodes_counted: found.counted.inodes,
             mended: r.mend,
         };
-        CallOutcome::from(call, found.map(|found| found.into_iter().map(difference).collect::<Vec<_>>()))
+        CallOutcome::from(
+            call,
+            found.map(|found| found.into_iter().map(difference).collect::<Vec<_>>()),
+        )
     }
 
     /// Free space as limited by a directory's quota.
@@ -256,6 +263,8 @@ fn wire_owner(owner: QuotaOwner) -> WireOwner {
     match owner {
         QuotaOwner::User(id) => WireOwner { kind: QuotaKind::User, id },
         QuotaOwner::Group(id) => WireOwner { kind: QuotaKind::Group, id },
-        QuotaOwner::Directory(directory) => WireOwner { kind: QuotaKind::Directory, id: directory.0 },
+        QuotaOwner::Directory(directory) => {
+            WireOwner { kind: QuotaKind::Directory, id: directory.0 }
+        }
     }
 }

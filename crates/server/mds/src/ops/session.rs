@@ -15,7 +15,7 @@ use crate::{
     call::{Call, CallOutcome},
     convert,
     core::MdsCore,
-    session::{Owner, SESSION_SLOTS, ClientSession},
+    session::{ClientSession, Owner, SESSION_SLOTS},
 };
 
 /// Bytes of a client's name.

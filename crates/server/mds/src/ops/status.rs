@@ -15,8 +15,9 @@ use crate::{
 
 impl MdsCore {
     pub(super) fn stat_fs(&self, call: Call, r: &StatFs) -> CallOutcome {
-        let reply =
-            self.file_named(&call, r.file).and_then(|inode| self.free_space_at(self.free_space(), inode.file));
+        let reply = self
+            .file_named(&call, r.file)
+            .and_then(|inode| self.free_space_at(self.free_space(), inode.file));
         CallOutcome::from(call, reply)
     }
 
@@ -62,7 +63,8 @@ impl MdsCore {
         let open_files = self.namespace.open_file_count() as u64;
         let written = self.namespace.written_file_count();
         let state = self.state();
-        let heard = |iod: &crate::cluster::Iod| now.saturating_sub(iod.last_heard).as_millis() as u64;
+        let heard =
+            |iod: &crate::cluster::Iod| now.saturating_sub(iod.last_heard).as_millis() as u64;
         Ok(MdsStatusReply {
             epoch: self.epoch,
             sessions: state.sessions.live.count() as u32,

@@ -303,8 +303,11 @@ impl<W> ClientSession<W> {
             return None;
         }
         self.unfenced_closes.push_back(file);
-        let oldest =
-            if self.unfenced_closes.len() > UNFENCED_CLOSES_SESSION_MAX { self.unfenced_closes.pop_front() } else { None };
+        let oldest = if self.unfenced_closes.len() > UNFENCED_CLOSES_SESSION_MAX {
+            self.unfenced_closes.pop_front()
+        } else {
+            None
+        };
         if let Some(oldest) = oldest {
             self.unfenced_close_files.remove(&oldest);
         }
@@ -668,7 +671,8 @@ mod tests {
         let (one, other) =
             (Owner { key: KeyId(1), user: Some(7) }, Owner { key: KeyId(1), user: None });
         let mut sessions = Sessions::<u32>::new(HashMap::new());
-        let begin = |id| ClientSession::new(SessionId(id), one, String::new(), Duration::ZERO, false);
+        let begin =
+            |id| ClientSession::new(SessionId(id), one, String::new(), Duration::ZERO, false);
         for id in 0..SESSIONS_OWNER_MAX as u64 {
             sessions.check_room(one).unwrap();
             sessions.insert(begin(id));

@@ -13,7 +13,7 @@ use braid_types::{
 use braid_wire::message::iod::Fence;
 
 use super::{
-    OpenFile, Owner, ClientSession, Sessions,
+    ClientSession, OpenFile, Owner, Sessions,
     cleanup_retry::CleanupRetry,
     fence::{Fences, MissingFences},
 };
@@ -126,7 +126,14 @@ impl SessionTable {
         if wrote {
             let (sessions, clients, until) = (vec![id], Vec::new(), Duration::ZERO);
             let after_grace = None;
-            self.ends.push(SessionEnd { fence, sessions, unfenced_closes: withheld, clients, not_before: until, after_grace });
+            self.ends.push(SessionEnd {
+                fence,
+                sessions,
+                unfenced_closes: withheld,
+                clients,
+                not_before: until,
+                after_grace,
+            });
         }
         Some(wrote)
     }
@@ -139,8 +146,10 @@ impl SessionTable {
         now: Duration,
         leases: bool,
     ) -> Option<FencedSessions> {
-        let heard: Vec<_> =
-            ids.iter().filter_map(|id| Some((*id, self.live.get(*id)?.activity.last_active(now)))).collect();
+        let heard: Vec<_> = ids
+            .iter()
+            .filter_map(|id| Some((*id, self.live.get(*id)?.activity.last_active(now))))
+            .collect();
         let named = |id: &SessionId| Some((*id, self.live.get(*id)?.client.clone()));
         let clients = ids.iter().filter_map(named).collect();
         let (mut sessions, mut withheld) = (Vec::new(), Vec::new());
@@ -161,7 +170,14 @@ impl SessionTable {
             Duration::ZERO
         };
         let (count, after_grace) = (sessions.len(), None);
-        self.ends.push(SessionEnd { fence, sessions, unfenced_closes: withheld, clients, not_before: until, after_grace });
+        self.ends.push(SessionEnd {
+            fence,
+            sessions,
+            unfenced_closes: withheld,
+            clients,
+            not_before: until,
+            after_grace,
+        });
         Some(FencedSessions { fence, count, heard })
     }
 
@@ -260,7 +276,8 @@ impl SessionTable {
             |fence: u64| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, fence, now));
         let reclaimed =
             |end: &SessionEnd| !reclaiming || end.after_grace.is_none_or(|until| now >= until);
-        let is_finished = |end: &SessionEnd| now >= end.not_before && reclaimed(end) && holds(end.fence);
+        let is_finished =
+            |end: &SessionEnd| now >= end.not_before && reclaimed(end) && holds(end.fence);
         let (finished, waiting) = std::mem::take(&mut self.ends).into_iter().partition(is_finished);
         self.ends = waiting;
         let (fenced, waiting): (Vec<_>, Vec<_>) =

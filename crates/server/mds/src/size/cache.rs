@@ -164,7 +164,13 @@ mod tests {
             mtime: None,
             change: 0,
         };
-        CollectedSize { fetch, allocated_bytes: 0, verifiers: Vec::new(), empty: Vec::new(), is_part_lost: false }
+        CollectedSize {
+            fetch,
+            allocated_bytes: 0,
+            verifiers: Vec::new(),
+            empty: Vec::new(),
+            is_part_lost: false,
+        }
     }
 
     #[test]

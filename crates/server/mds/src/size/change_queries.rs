@@ -52,7 +52,8 @@ impl ChangeQueries {
             self.0.clear();
         }
         let infos = answers.iter().flat_map(|answer| &answer.infos).filter(|info| info.exists);
-        let old = infos.map(|info| nanos(now) - nanos(info.mtime)).all(|age| age > SETTLED_AGE_NANOS);
+        let old =
+            infos.map(|info| nanos(now) - nanos(info.mtime)).all(|age| age > SETTLED_AGE_NANOS);
         let number = draw();
         self.0.insert(file, ObjectTimes { digest, number, old });
         number
@@ -63,7 +64,10 @@ impl MdsCore {
     /// The number of a query that found `answers`.
     pub(super) fn change_number_of(&self, file: FileIndex, answers: &[IodReply]) -> u64 {
         let now = self.env.clock.wall();
-        self.state().sizes.change_queries.change_number(file, answers, now, || self.namespace.next_change())
+        self.state()
+            .sizes
+            .change_queries
+            .change_number(file, answers, now, || self.namespace.next_change())
     }
 }
 

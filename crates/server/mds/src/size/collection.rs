@@ -31,13 +31,13 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::{Call as Change, ObjectSummary, Identity, Inode, Parts};
+use braid_meta::{Call as Change, Identity, Inode, ObjectSummary, Parts};
 use braid_types::{Failure, FileIndex, SessionId, Status, Timestamp};
 
 use super::{
     SizeTable,
     cache::SizeCache,
-    sole_writer::{SoleWriter, SoleWriters, CreateStart},
+    sole_writer::{CreateStart, SoleWriter, SoleWriters},
     true_size::CollectMode,
 };
 use crate::{
@@ -127,7 +127,12 @@ impl SizeCollector {
     }
 
     /// The file was made and opened for writing at `since` or later, and by nobody else.
-    pub(crate) fn note_sole_writer(&mut self, file: FileIndex, maker: SoleWriter, since: CreateStart) {
+    pub(crate) fn note_sole_writer(
+        &mut self,
+        file: FileIndex,
+        maker: SoleWriter,
+        since: CreateStart,
+    ) {
         self.sole_writers.insert(file, maker, since);
     }
 
@@ -408,7 +413,11 @@ impl MdsCore {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let mtime = sizes.effective_mtime(inode, found.fetch.mtime);
-        match self.namespace.record_size(&change, inode.file, &ObjectSummary { mtime, ..found.fetch }) {
+        match self.namespace.record_size(
+            &change,
+            inode.file,
+            &ObjectSummary { mtime, ..found.fetch },
+        ) {
             Ok(inode) if inode.size_in_objects => {}
             Ok(inode) => {
                 sizes.collector.times_set.remove(&inode.file);
@@ -425,12 +434,20 @@ impl MdsCore {
 
     /// Records what an open file's daemons said after a flush, for fsync. With a writer the mark
     /// stays.
-    pub(crate) fn record_of_open_file(&self, inode: &Inode, found: &CollectedSize) -> Result<(), Failure> {
+    pub(crate) fn record_of_open_file(
+        &self,
+        inode: &Inode,
+        found: &CollectedSize,
+    ) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let mtime = self.state().sizes.effective_mtime(inode, found.fetch.mtime);
         // Writers may come and go in the meantime: only `record` ends the mark.
-        self.namespace.record_size_while_open(&change, inode.file, &ObjectSummary { mtime, ..found.fetch.clone() })
+        self.namespace.record_size_while_open(
+            &change,
+            inode.file,
+            &ObjectSummary { mtime, ..found.fetch.clone() },
+        )
     }
 }
 

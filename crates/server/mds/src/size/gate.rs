@@ -5,7 +5,7 @@
 //! 1. A gate is closed exactly while the file has an intent in the store, or one is about to be put
 //!    there. (The store is not looked at here, so this is not asserted.)
 //! 2. Its queue is bounded. A call that waits longer than [`GATE_WAIT_MS_MAX`], or
-//!    [`GATE_WAIT_BLAMED_MS_MAX`] once the reason is known, fails and names the server (I8).
+//!    [`GATE_WAIT_KNOWN_REASON_MS_MAX`] once the reason is known, fails and names the server (I8).
 //! 3. Calls that waited run again from their beginning, in the order of their arrival.
 
 use std::{
@@ -115,8 +115,11 @@ impl SizeChangeGates {
     pub(crate) fn expire(&mut self, now: Duration) -> Vec<(SuspendedCall, Failure)> {
         let mut expired = Vec::new();
         for gate in self.closed.values_mut() {
-            let limit =
-                if gate.blocked_by.is_some() { GATE_WAIT_KNOWN_REASON_MS_MAX } else { GATE_WAIT_MS_MAX };
+            let limit = if gate.blocked_by.is_some() {
+                GATE_WAIT_KNOWN_REASON_MS_MAX
+            } else {
+                GATE_WAIT_MS_MAX
+            };
             let limit = Duration::from_millis(limit);
             while gate
                 .waiting

@@ -177,7 +177,8 @@ impl MdsCore {
     /// generation. Otherwise such an object would cost a sync now and a deletion later for nothing,
     /// so absent parts stay absent.
     fn may_be_written(&self, file: FileIndex) -> bool {
-        !self.namespace.writers(file).is_empty() || self.state().sizes.collector.has_unfenced_close(file)
+        !self.namespace.writers(file).is_empty()
+            || self.state().sizes.collector.has_unfenced_close(file)
     }
 
     fn finish_intent(
@@ -188,10 +189,12 @@ impl MdsCore {
     ) {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let finished = parts.and_then(|parts| self.namespace.finish_intent(&change, &intent, &parts));
+        let finished =
+            parts.and_then(|parts| self.namespace.finish_intent(&change, &intent, &parts));
         match finished {
             Ok(inode) => {
-                let to_collect = matches!(self.namespace.needs_size_collection(intent.file), Ok(true));
+                let to_collect =
+                    matches!(self.namespace.needs_size_collection(intent.file), Ok(true));
                 {
                     let sizes = &mut self.state().sizes;
                     sizes.intents.running.remove(&intent.file);

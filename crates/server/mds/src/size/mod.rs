@@ -46,7 +46,7 @@ use braid_types::{Failure, FileIndex, SessionId, Timestamp};
 
 use change_queries::ChangeQueries;
 use collection::SizeCollector;
-use gate::{SizeChangeGates, NotWaiting};
+use gate::{NotWaiting, SizeChangeGates};
 use intents::Intents;
 
 pub(crate) use {

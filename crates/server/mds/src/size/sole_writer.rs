@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
 };
 
-use braid_meta::{ObjectSummary, Inode};
+use braid_meta::{Inode, ObjectSummary};
 use braid_types::{
     ByteCount, Failure, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Status,
     Timestamp, limits::REPORTED_OBJECTS_MAX,
@@ -37,7 +37,7 @@ use crate::{
     cluster::Cluster,
     convert,
     core::{MdsCore, MdsState, report},
-    objects::{self, IodReply, CollectedSize},
+    objects::{self, CollectedSize, IodReply},
 };
 
 /// The only handle by which a file was opened for writing, ever or since its size was recorded.
@@ -85,7 +85,8 @@ impl SoleWriters {
     /// Records a sole writer, unless another handle may have been opened for writing since.
     pub(crate) fn insert(&mut self, file: FileIndex, maker: SoleWriter, since: CreateStart) {
         let news = (self.open_count - since.0) as usize;
-        let opens = self.latest_opens.iter().rev().take(news).filter(|opened| **opened == file).count();
+        let opens =
+            self.latest_opens.iter().rev().take(news).filter(|opened| **opened == file).count();
         if news <= self.latest_opens.len() && opens == 1 {
             self.files.insert(file, maker);
         }
@@ -127,8 +128,9 @@ pub(crate) const REPORTED_FILES_MAX: usize = 1024;
 pub(crate) fn check_size_reports(told: &[SizeReport]) -> Result<(), Failure> {
     let objects =
         |told: &SizeReport| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
-    let too_much =
-        |told: &SizeReport| told.daemons.len() > REPORTED_OBJECTS_MAX || objects(told) > REPORTED_OBJECTS_MAX;
+    let too_much = |told: &SizeReport| {
+        told.daemons.len() > REPORTED_OBJECTS_MAX || objects(told) > REPORTED_OBJECTS_MAX
+    };
     if told.len() <= REPORTED_FILES_MAX && !told.iter().any(too_much) {
         return Ok(());
     }
@@ -187,7 +189,13 @@ impl MdsCore {
         }
         let MdsState { sizes, cluster, .. } = &*self.state();
         told.iter().find_map(|told| {
-            sizes.accept_report(cluster, told, call.caller_session(), inode, self.namespace.next_change())
+            sizes.accept_report(
+                cluster,
+                told,
+                call.caller_session(),
+                inode,
+                self.namespace.next_change(),
+            )
         })
     }
 
@@ -201,7 +209,8 @@ impl MdsCore {
         let MdsState { sizes, cluster, .. } = &mut *self.state();
         let news = |(told, inode): (&SizeReport, Arc<Inode>)| {
             let change = self.namespace.next_change();
-            let found = sizes.accept_report(cluster, told, call.caller_session(), &inode, change)?;
+            let found =
+                sizes.accept_report(cluster, told, call.caller_session(), &inode, change)?;
             // Apparently nothing was written: the daemons are asked, and their answer can be
             // recorded immediately.
             (!is_recorded(&inode, &found)).then_some(found)
@@ -235,7 +244,9 @@ impl SizeTable {
         let layout = inode.layout.as_ref()?;
         let maker = *self.collector.sole_writer(inode.file)?;
         let (open_id, generation, version) = (told.open_id, inode.size_generation, layout.version);
-        if maker != (SoleWriter { session, open_id, generation, layout: version, since: maker.since }) {
+        if maker
+            != (SoleWriter { session, open_id, generation, layout: version, since: maker.since })
+        {
             return None;
         }
         if maker.since == SoleWriterSince::Recorded {
@@ -258,7 +269,8 @@ impl SizeTable {
                 infos: objects.iter().map(|object| info(object.part)).collect(),
             });
         }
-        let found = objects::file_state(inode, layout, &answers, &cluster.removed(), change).ok()?;
+        let found =
+            objects::file_state(inode, layout, &answers, &cluster.removed(), change).ok()?;
         cluster.verifiers_unchanged(&found.verifiers).then_some(found)
     }
 }
@@ -266,9 +278,16 @@ impl SizeTable {
 /// The size on record.
 fn size_on_record(inode: &Inode) -> CollectedSize {
     let (size, parts) = (inode.size, inode.parts.clone());
-    let fetch = ObjectSummary { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
+    let fetch =
+        ObjectSummary { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
     let bytes_used = convert::attributes(inode).bytes_used.0;
-    CollectedSize { fetch, allocated_bytes: bytes_used, verifiers: Vec::new(), empty: Vec::new(), is_part_lost: false }
+    CollectedSize {
+        fetch,
+        allocated_bytes: bytes_used,
+        verifiers: Vec::new(),
+        empty: Vec::new(),
+        is_part_lost: false,
+    }
 }
 
 fn absent_object(part: PartIndex) -> ObjectInfo {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::{ObjectSummary, Inode, Parts};
+use braid_meta::{Inode, ObjectSummary, Parts};
 use braid_types::{ByteCount, Failure, FileIndex, IodId, Status, Timestamp};
 use braid_wire::{
     encode_success,
@@ -25,7 +25,7 @@ use crate::{
     core::{MdsCore, MdsState},
     iod_queries::Replies,
     lease::claimed,
-    objects::{self, IodReply, CollectedSize},
+    objects::{self, CollectedSize, IodReply},
 };
 
 /// What each file's daemons said, in the order of the question.
@@ -62,11 +62,17 @@ impl MdsCore {
         let recorded = !inode.size_in_objects;
         if !self.must_collect_size(&inode) {
             let shared = self.is_uncacheable(&call, &inode, true);
-            return then(self, call, Attributes { uncacheable: shared, ..convert::attributes(&inode) });
+            return then(
+                self,
+                call,
+                Attributes { uncacheable: shared, ..convert::attributes(&inode) },
+            );
         }
         if let Some(found) = self.reported_size(&call, &inode) {
-            let (shared, told) =
-                (self.is_uncacheable(&call, &inode, true), self.state().sizes.attributes_from_objects(&inode, &found));
+            let (shared, told) = (
+                self.is_uncacheable(&call, &inode, true),
+                self.state().sizes.attributes_from_objects(&inode, &found),
+            );
             self.counters.answered_by_report.fetch_add(1, Ordering::Relaxed);
             return then(self, call, Attributes { uncacheable: shared, ..told });
         }
@@ -74,40 +80,46 @@ impl MdsCore {
             let shared = self.is_uncacheable(&call, &inode, true);
             return then(self, call, Attributes { uncacheable: shared, ..attributes });
         }
-        let Some(me) = self.arc() else { return CallOutcome::Fail(call, Status::NotServing.into()) };
+        let Some(me) = self.arc() else {
+            return CallOutcome::Fail(call, Status::NotServing.into());
+        };
         let request = again();
         let file = inode.file;
-        me.collect_sizes_of(vec![inode], CollectMode::WHILE_CALLER_WAITS, move |core, mut sizes| {
-            let flow = match sizes.pop() {
-                // A truncate began in the meantime: the daemons may have done half of it.
-                _ if core.is_size_changing(file) => CallOutcome::Gate(call, file),
-                Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
-                    match core.check_uncertain_record(&inode, found) {
-                        Ok(attributes) => {
-                            then(core, call, Attributes { uncacheable: true, ..attributes })
+        me.collect_sizes_of(
+            vec![inode],
+            CollectMode::WHILE_CALLER_WAITS,
+            move |core, mut sizes| {
+                let flow = match sizes.pop() {
+                    // A truncate began in the meantime: the daemons may have done half of it.
+                    _ if core.is_size_changing(file) => CallOutcome::Gate(call, file),
+                    Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
+                        match core.check_uncertain_record(&inode, found) {
+                            Ok(attributes) => {
+                                then(core, call, Attributes { uncacheable: true, ..attributes })
+                            }
+                            Err(failure) => CallOutcome::Fail(call, failure),
                         }
-                        Err(failure) => CallOutcome::Fail(call, failure),
                     }
-                }
-                Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
-                    let alone = matches!(core.namespace.needs_size_collection(file), Ok(true));
-                    let merged = {
-                        let sizes = &mut core.state().sizes;
-                        if alone && !found.is_part_lost {
-                            // A mark that a restart left behind ends with the next query.
-                            sizes.collector.enqueue(file);
-                        }
-                        sizes.attributes_from_objects(&inode, &found)
-                    };
-                    let shared = core.is_uncacheable(&call, &inode, false);
-                    then(core, call, Attributes { uncacheable: shared, ..merged })
-                }
-                Some((_, Ok(_))) => return core.run(call, request),
-                Some((_, Err(failure))) => CallOutcome::Fail(call, failure),
-                None => CallOutcome::Fail(call, Status::Internal.into()),
-            };
-            core.settle(flow, request);
-        });
+                    Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
+                        let alone = matches!(core.namespace.needs_size_collection(file), Ok(true));
+                        let merged = {
+                            let sizes = &mut core.state().sizes;
+                            if alone && !found.is_part_lost {
+                                // A mark that a restart left behind ends with the next query.
+                                sizes.collector.enqueue(file);
+                            }
+                            sizes.attributes_from_objects(&inode, &found)
+                        };
+                        let shared = core.is_uncacheable(&call, &inode, false);
+                        then(core, call, Attributes { uncacheable: shared, ..merged })
+                    }
+                    Some((_, Ok(_))) => return core.run(call, request),
+                    Some((_, Err(failure))) => CallOutcome::Fail(call, failure),
+                    None => CallOutcome::Fail(call, Status::Internal.into()),
+                };
+                core.settle(flow, request);
+            },
+        );
         CallOutcome::Pending
     }
 
@@ -115,8 +127,8 @@ impl MdsCore {
     pub(crate) fn cached_attributes(&self, inode: &Inode) -> Option<Attributes> {
         let MdsState { sizes, cluster, .. } = &*self.state();
         let found = sizes.cached(inode.file)?;
-        let holds =
-            found.fetch.generation == inode.size_generation && cluster.verifiers_unchanged(&found.verifiers);
+        let holds = found.fetch.generation == inode.size_generation
+            && cluster.verifiers_unchanged(&found.verifiers);
         holds.then(|| sizes.attributes_from_objects(inode, found))
     }
 
@@ -136,7 +148,7 @@ impl MdsCore {
         self.collect_parts_of(inodes.into_iter().map(|inode| (inode, None)).collect(), how, done);
     }
 
-    /// As [`MdsCore::ask_sizes`], with these parts of each file only.
+    /// As [`MdsCore::collect_sizes_of`], with these parts of each file only.
     pub(crate) fn collect_parts_of(
         self: &Arc<Self>,
         questions: Vec<(Arc<Inode>, Option<Parts>)>,
@@ -250,7 +262,11 @@ impl ObjectReplies {
         });
     }
 
-    fn of(&self, core: &MdsCore, inode: Arc<Inode>) -> (Arc<Inode>, Result<CollectedSize, Failure>) {
+    fn of(
+        &self,
+        core: &MdsCore,
+        inode: Arc<Inode>,
+    ) -> (Arc<Inode>, Result<CollectedSize, Failure>) {
         let answers = self.answers.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
         let found = match (self.failed.get(&inode.file), &inode.layout) {
             (Some(failure), _) => Err(failure.clone()),
@@ -268,7 +284,11 @@ impl ObjectReplies {
 
 impl SizeTable {
     /// Attributes by what the daemons said of the objects.
-    pub(crate) fn attributes_from_objects(&self, inode: &Inode, found: &CollectedSize) -> Attributes {
+    pub(crate) fn attributes_from_objects(
+        &self,
+        inode: &Inode,
+        found: &CollectedSize,
+    ) -> Attributes {
         let mtime = self.effective_mtime(inode, found.fetch.mtime);
         // Cached in the meantime with the same size: that is recorded later with its own change
         // number, and a caller must not have been given a higher one.
@@ -277,14 +297,21 @@ impl SizeTable {
         };
         let heard = self.collector.cached(inode.file).filter(same);
         let change = heard.map_or(found.fetch.change, |heard| heard.fetch.change);
-        let mut attributes =
-            convert::attributes(&inode.with_objects(&ObjectSummary { mtime, change, ..found.fetch.clone() }));
+        let mut attributes = convert::attributes(&inode.with_objects(&ObjectSummary {
+            mtime,
+            change,
+            ..found.fetch.clone()
+        }));
         attributes.bytes_used = ByteCount(found.allocated_bytes);
         attributes
     }
 
     /// When the objects were written, unless the time of the file was set after that.
-    pub(crate) fn effective_mtime(&self, inode: &Inode, found: Option<Timestamp>) -> Option<Timestamp> {
+    pub(crate) fn effective_mtime(
+        &self,
+        inode: &Inode,
+        found: Option<Timestamp>,
+    ) -> Option<Timestamp> {
         let set = self.collector.mtime_set(inode);
         found.filter(|mtime| *mtime > inode.mtime && set.is_none_or(|set| *mtime > set))
     }

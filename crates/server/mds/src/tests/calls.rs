@@ -7,7 +7,7 @@ use braid_wire::{
         CommonRequest, FileKind,
         lease::LeaseMode,
         mds::*,
-        types::{PathRef, LayoutHint, DistributionHint},
+        types::{DistributionHint, LayoutHint, PathRef},
     },
 };
 

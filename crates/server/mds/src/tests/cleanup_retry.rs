@@ -75,7 +75,10 @@ fn a_session_whose_end_the_store_refuses_ends_as_soon_as_it_can() {
         assert_eq!(world.core.namespace.session(client.session).unwrap(), None);
         assert_eq!(other.stat("f").unwrap().bytes.0, 9000);
         world.settle();
-        assert!(!world.core.namespace.getattr(file).unwrap().size_in_objects, "its size is collected");
+        assert!(
+            !world.core.namespace.getattr(file).unwrap().size_in_objects,
+            "its size is collected"
+        );
         is_nobodys(&world, &other, file);
     }
 }

@@ -3,7 +3,7 @@
 use braid_types::{ByteCount, Status, limits::GRACE_MS};
 use braid_wire::{
     Rights,
-    message::mds::{OpenSession, OpenReply, RenewCapability, Unlink},
+    message::mds::{OpenReply, OpenSession, RenewCapability, Unlink},
 };
 
 use super::world::{World, at};

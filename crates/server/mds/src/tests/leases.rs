@@ -15,7 +15,7 @@ use braid_wire::{
         FileKind,
         lease::{LeaseGrant, LeaseKind, LeaseMode, Recall, ReturnedLease},
         mds::*,
-        types::{PathRef, LayoutHint},
+        types::{LayoutHint, PathRef},
     },
 };
 
@@ -157,7 +157,7 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     assert_eq!(s.recalled_for(set), [a]);
     assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
     let wish = LayoutHint { parts: Some(1), ..LayoutHint::none() };
-    assert_eq!(s.recalled_for(LayoutSet { at: at("b"), layout_hint }), [b]);
+    assert_eq!(s.recalled_for(LayoutSet { at: at("b"), layout_hint: wish }), [b]);
     let write = Open {
         at: at("a/f"),
         rights: Rights::WRITE,
@@ -403,7 +403,10 @@ fn attributes_are_uncacheable_during_writes_and_until_the_size_is_known() {
     other.call(MakeLink { from: at("f"), to: at("g") }).unwrap();
     assert!(other.stat("f").unwrap().uncacheable, "it has two names");
     other.call(Unlink { at: at("f") }).unwrap();
-    assert!(other.stat("g").unwrap().uncacheable, "where its one name is, is not known for certain");
+    assert!(
+        other.stat("g").unwrap().uncacheable,
+        "where its one name is, is not known for certain"
+    );
     other.call(Rename { from: at("g"), to: at("h"), mode: RenameMode::Replace }).unwrap();
     assert!(!other.stat("h").unwrap().uncacheable, "now it is");
 }
@@ -834,8 +837,10 @@ fn a_user_who_may_not_open_a_file_gets_no_lease_of_it() {
         let (user, _, made) = user_and_files(&mut world, mode);
         let file = made.attributes.file;
         for lease in [Read, Shared, Write] {
-            let asked = user
-                .call_as(Envelope::PLAIN, LeaseData { file, mode: lease, exclusive: lease == Write });
+            let asked = user.call_as(
+                Envelope::PLAIN,
+                LeaseData { file, mode: lease, exclusive: lease == Write },
+            );
             assert_eq!(
                 asked.is_ok(),
                 allowed.contains(&lease),
@@ -878,7 +883,8 @@ fn a_client_with_the_file_open_gets_leases_whatever_its_mode_is_now() {
     let root = world.client();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     root.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
-    let lease = || LeaseData { file: made.attributes.file, mode: LeaseMode::Write, exclusive: true };
+    let lease =
+        || LeaseData { file: made.attributes.file, mode: LeaseMode::Write, exclusive: true };
     user.call_as(Envelope::PLAIN, lease()).unwrap();
     user.close(&opened);
     assert_eq!(

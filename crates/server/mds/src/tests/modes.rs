@@ -174,7 +174,10 @@ fn denying_reads_recalls_the_names_lease_also_from_its_own_client() {
         assert!(gives_way(holder, seen));
         asked.take::<OpenReply>().expect("it is done").unwrap();
         names_holder(holder);
-        assert!(holder.stat("f").unwrap().uncacheable, "nobody opens it without a word from now on");
+        assert!(
+            holder.stat("f").unwrap().uncacheable,
+            "nobody opens it without a word from now on"
+        );
         refused(holder.call(open(Rights::READ, Deny::NONE)));
     }
 }

@@ -7,7 +7,7 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::*,
-        types::{PathRef, Identity, LayoutHint},
+        types::{Identity, LayoutHint, PathRef},
     },
 };
 
@@ -85,7 +85,8 @@ fn an_index_is_no_way_past_a_directory_that_may_not_be_searched() {
     let list = ReadDirectory { dir: sub, cookie: 0, bytes_max: 4096, with_attributes: true };
     let wish = LayoutHint::none();
     let (rights, mode) = (Rights::READ_WRITE, 0o644);
-    let unnamed = CreateUnnamed { at: PathRef::file(sub), mode, umask: 0, rights, layout_hint: wish };
+    let unnamed =
+        CreateUnnamed { at: PathRef::file(sub), mode, umask: 0, rights, layout_hint: wish };
     let user = &scene.user;
     let try_all = |number: u32| {
         let name = format!("link{number}");
@@ -97,7 +98,10 @@ fn an_index_is_no_way_past_a_directory_that_may_not_be_searched() {
             Create { exclusive: false, rights: Some(Rights::READ), at: below(b"g"), ..create("") },
         ));
         answers.push(status(user, list.clone()));
-        answers.push(status(user, MakeLink { from: PathRef::file(f), to: at(&format!("pub/{name}")) }));
+        answers.push(status(
+            user,
+            MakeLink { from: PathRef::file(f), to: at(&format!("pub/{name}")) },
+        ));
         answers.push(
             user.call_as(Envelope::PLAIN, LeaseNames { dir: sub })
                 .map(drop)

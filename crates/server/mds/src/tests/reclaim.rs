@@ -9,8 +9,8 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Close, Open, OpenReply, ReadDirectory, RenewCapability, SetAttributes,
-            Unlink,
+            AttributeChanges, Close, Open, OpenReply, ReadDirectory, RenewCapability,
+            SetAttributes, Unlink,
         },
         types::PathRef,
     },

@@ -7,7 +7,7 @@ use braid_wire::{
         FileKind,
         lease::LeaseMode,
         mds::*,
-        types::{PathRef, Attributes, LayoutHint},
+        types::{Attributes, LayoutHint, PathRef},
     },
 };
 

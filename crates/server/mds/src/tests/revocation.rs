@@ -9,7 +9,7 @@ use braid_wire::{
     Credential, Rights, Role, Ticket,
     message::mds::{
         AgentCheck, AgentCheckReply, CloseSession, Envelope, KeyRevoke, KeyRights, MakeDirectory,
-        Open, OpenSession, OpenReply, Unlink,
+        Open, OpenReply, OpenSession, Unlink,
     },
 };
 

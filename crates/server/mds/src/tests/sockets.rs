@@ -77,7 +77,8 @@ impl Line {
     }
 
     fn call<M: WireCall>(&self, sequence: u64, message: &M) -> Result<M::Reply, Failure> {
-        let mut body = Envelope { slot: 0, sequence, identity: 0, size_reports: Vec::new() }.to_bytes();
+        let mut body =
+            Envelope { slot: 0, sequence, identity: 0, size_reports: Vec::new() }.to_bytes();
         message.encode(&mut body);
         let deadline = self.driver.now() + BOUND;
         let answer = block_on(self.driver.call(&self.shared, M::OP, &body, deadline)).unwrap();

@@ -8,10 +8,10 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Close, Envelope, Open, OpenReply, SetAttributes, SetTime, Stat,
-            DaemonReport, SizeReport,
+            AttributeChanges, Close, DaemonReport, Envelope, Open, OpenReply, SetAttributes,
+            SetTime, SizeReport, Stat,
         },
-        types::{PathRef, Attributes, ObjectInfo},
+        types::{Attributes, ObjectInfo, PathRef},
     },
 };
 

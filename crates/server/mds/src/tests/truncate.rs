@@ -9,8 +9,8 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Envelope, ExtendGrowthGrant, MakeDirectory, Open, OpenReply, PunchHole,
-            RegisterIod, RenewCapability, SetAttributes, SetTime, Stat, Unlink,
+            AttributeChanges, Envelope, ExtendGrowthGrant, MakeDirectory, Open, OpenReply,
+            PunchHole, RegisterIod, RenewCapability, SetAttributes, SetTime, Stat, Unlink,
         },
         types::Attributes,
     },

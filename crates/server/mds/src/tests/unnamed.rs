@@ -5,7 +5,7 @@ use braid_wire::{
     Rights,
     message::{
         mds::{CreateUnnamed, MakeLink, OpenReply, SetAttributes},
-        types::{PathRef, LayoutHint},
+        types::{LayoutHint, PathRef},
     },
 };
 

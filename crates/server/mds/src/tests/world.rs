@@ -25,7 +25,7 @@ use braid_wire::{
         iod::{CollectReply, IodRequest},
         lease::LeaseMode,
         mds::*,
-        types::{PathRef, Attributes, LayoutHint, ObjectInfo, Space},
+        types::{Attributes, LayoutHint, ObjectInfo, PathRef, Space},
     },
 };
 
@@ -494,7 +494,8 @@ impl World {
         let mut daemons = BTreeMap::<IodId, DaemonReport>::new();
         for (iod, id) in state.objects.keys().filter(|(_, id)| id.file == opened.attributes.file) {
             let (verifier, objects) = (state.verifier(*iod), Vec::new());
-            let daemon = daemons.entry(*iod).or_insert(DaemonReport { iod: *iod, verifier, objects });
+            let daemon =
+                daemons.entry(*iod).or_insert(DaemonReport { iod: *iod, verifier, objects });
             daemon.objects.push(state.info(*iod, *id));
         }
         SizeReport { open_id: opened.open_id, daemons: daemons.into_values().collect() }

@@ -28,7 +28,7 @@ impl LeaseTable {
     }
 
     /// Requests a data lease, or checks a pending request again. While it waits, `id` is a claim.
-    /// Drop it with [`Table::unclaim`] if nobody waits for the answer any more.
+    /// Drop it with [`LeaseTable::unclaim`] if nobody waits for the answer any more.
     pub fn request_data(
         &mut self,
         id: ClaimId,
@@ -130,7 +130,10 @@ impl LeaseTable {
         debug_assert!(held.is_none_or(|held| held.number <= self.last_number), "3: numbers rise");
         self.last_number += 1;
         let recalls = held.map_or(0, |holder| holder.recalls);
-        self.set(of, LeaseHolder { session, number: self.last_number, mode, recalls, recalled: false });
+        self.set(
+            of,
+            LeaseHolder { session, number: self.last_number, mode, recalls, recalled: false },
+        );
         self.last_number
     }
 }

@@ -138,7 +138,11 @@ pub enum IgnoredOpens {
 }
 
 /// The first existing open that conflicts with a new one of this mode.
-pub fn find_conflict(wanted: OpenMode, opens: &[OpenFile], beside: IgnoredOpens) -> Option<ModeConflict> {
+pub fn find_conflict(
+    wanted: OpenMode,
+    opens: &[OpenFile],
+    beside: IgnoredOpens,
+) -> Option<ModeConflict> {
     opens.iter().find_map(|open| {
         if beside == IgnoredOpens::Session(open.session) {
             return None;
@@ -242,17 +246,29 @@ mod tests {
     fn denied_access_conflicts_whichever_open_came_first() {
         let denies = [opens(X, &[mode(Access::READ, DENY_WRITE)])];
         let by_denial = Some(ModeConflict { by: X, why: ConflictKind::DeniesWriting });
-        assert_eq!(find_conflict(OpenMode::plain(Access::WRITE), &denies, IgnoredOpens::Nothing), by_denial);
-        assert_eq!(find_conflict(OpenMode::plain(Access::READ), &denies, IgnoredOpens::Nothing), None);
+        assert_eq!(
+            find_conflict(OpenMode::plain(Access::WRITE), &denies, IgnoredOpens::Nothing),
+            by_denial
+        );
+        assert_eq!(
+            find_conflict(OpenMode::plain(Access::READ), &denies, IgnoredOpens::Nothing),
+            None
+        );
         let writes = [opens(X, &[OpenMode::plain(Access::BOTH)])];
         let by_access = Some(ModeConflict { by: X, why: ConflictKind::Writes });
-        assert_eq!(find_conflict(mode(Access::READ, DENY_WRITE), &writes, IgnoredOpens::Nothing), by_access);
+        assert_eq!(
+            find_conflict(mode(Access::READ, DENY_WRITE), &writes, IgnoredOpens::Nothing),
+            by_access
+        );
     }
 
     #[test]
     fn a_writer_does_not_conflict_with_an_open_that_denies_reading() {
         let writes = [opens(X, &[OpenMode::plain(Access::WRITE)])];
-        assert_eq!(find_conflict(mode(Access::WRITE, DENY_READ), &writes, IgnoredOpens::Nothing), None);
+        assert_eq!(
+            find_conflict(mode(Access::WRITE, DENY_READ), &writes, IgnoredOpens::Nothing),
+            None
+        );
         let both = [opens(X, &[OpenMode::plain(Access::WRITE), OpenMode::plain(Access::BOTH)])];
         assert_eq!(
             find_conflict(mode(Access::WRITE, DENY_READ), &both, IgnoredOpens::Nothing)
@@ -278,7 +294,10 @@ mod tests {
     #[test]
     fn an_open_that_denies_only_deleting_conflicts_with_no_open() {
         let denies = [opens(X, &[mode(Access::READ, Deny { delete: true, ..Deny::NONE })])];
-        assert_eq!(find_conflict(OpenMode::plain(Access::BOTH), &denies, IgnoredOpens::Nothing), None);
+        assert_eq!(
+            find_conflict(OpenMode::plain(Access::BOTH), &denies, IgnoredOpens::Nothing),
+            None
+        );
         assert!(denied(&denies).delete);
     }
 }

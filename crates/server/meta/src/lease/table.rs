@@ -70,7 +70,8 @@ impl Hash for LeaseTable {
         let mut leases: Vec<_> =
             self.leases.iter().map(|(of, lease)| (of, lease.sorted())).collect();
         leases.sort_unstable();
-        (self.last_number, leases, &self.sessions, &self.ended_sessions, &self.unreclaimed).hash(state);
+        (self.last_number, leases, &self.sessions, &self.ended_sessions, &self.unreclaimed)
+            .hash(state);
         self.claims.hash(state);
     }
 }

@@ -85,10 +85,17 @@ fn a_recall_is_sent_until_it_is_returned() {
 #[test]
 fn readers_share_and_a_writer_is_alone() {
     let mut table = table();
-    let ask =
-        |table: &mut LeaseTable, id, who, mode| table.request_data(ClaimId(id), who, F, (mode, false), NOW);
-    assert!(matches!(ask(&mut table, 1, X, LeaseMode::Read), AskOutcome::Granted(LeaseMode::Read, _)));
-    assert!(matches!(ask(&mut table, 2, Y, LeaseMode::Read), AskOutcome::Granted(LeaseMode::Read, _)));
+    let ask = |table: &mut LeaseTable, id, who, mode| {
+        table.request_data(ClaimId(id), who, F, (mode, false), NOW)
+    };
+    assert!(matches!(
+        ask(&mut table, 1, X, LeaseMode::Read),
+        AskOutcome::Granted(LeaseMode::Read, _)
+    ));
+    assert!(matches!(
+        ask(&mut table, 2, Y, LeaseMode::Read),
+        AskOutcome::Granted(LeaseMode::Read, _)
+    ));
     assert_eq!(ask(&mut table, 3, Y, LeaseMode::Write), WAITS);
     assert_eq!(
         ask(&mut table, 4, X, LeaseMode::Read),
@@ -98,14 +105,20 @@ fn readers_share_and_a_writer_is_alone() {
     let (number, keep) = recall(&table, X);
     assert_eq!(keep, LeaseMode::None);
     table.return_lease(X, F, number, keep);
-    assert!(matches!(ask(&mut table, 3, Y, LeaseMode::Write), AskOutcome::Granted(LeaseMode::Write, _)));
+    assert!(matches!(
+        ask(&mut table, 3, Y, LeaseMode::Write),
+        AskOutcome::Granted(LeaseMode::Write, _)
+    ));
     assert_eq!(table.write_count(), 1);
     assert_eq!(ask(&mut table, 4, X, LeaseMode::Read), WAITS, "it came later");
     let (number, keep) = recall(&table, Y);
     assert_eq!(keep, LeaseMode::Read, "the writer may continue reading");
     table.return_lease(Y, F, number, keep);
     assert_eq!(table.take_freed().last(), Some(&Wait::For(F)));
-    assert!(matches!(ask(&mut table, 4, X, LeaseMode::Read), AskOutcome::Granted(LeaseMode::Read, _)));
+    assert!(matches!(
+        ask(&mut table, 4, X, LeaseMode::Read),
+        AskOutcome::Granted(LeaseMode::Read, _)
+    ));
     assert_eq!((table.held(F, Y), table.write_count()), (LeaseMode::Read, 0));
 }
 
@@ -324,7 +337,10 @@ fn layout_leases_are_shared_and_recalled_for_a_change_of_the_layout_alone() {
         table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW),
         Some(Wait::For(layout))
     );
-    assert_eq!((table.take_recalled_sessions(), table.grant_shared(layout, SessionId(3), NOW)), (vec![X], None));
+    assert_eq!(
+        (table.take_recalled_sessions(), table.grant_shared(layout, SessionId(3), NOW)),
+        (vec![X], None)
+    );
     let (number, keep) = recall(&table, X);
     table.return_lease(X, layout, number, keep);
     assert_eq!(

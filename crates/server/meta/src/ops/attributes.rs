@@ -133,7 +133,11 @@ pub(super) fn apply(
 }
 
 pub(super) fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
-    if who.bypasses_permissions() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
+    if who.bypasses_permissions() || who.owns(inode) {
+        Ok(())
+    } else {
+        Err(Status::NotPermitted.into())
+    }
 }
 
 /// POSIX chown(): only root may change the owner; the owner may change the group to one of its own

@@ -22,7 +22,8 @@ impl Namespace {
     ) -> Result<Arc<Inode>, Failure> {
         let directory = self.directory(directory)?;
         permit(who, &directory, Want::EXECUTE)?;
-        self.step(&*self.store.snapshot()?, &directory, name)?.ok_or_else(|| Status::NotFound.into())
+        self.step(&*self.store.snapshot()?, &directory, name)?
+            .ok_or_else(|| Status::NotFound.into())
     }
 
     /// One step down (or up) from a directory whose search permission was checked.

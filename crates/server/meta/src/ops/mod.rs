@@ -26,7 +26,7 @@ mod unlink;
 mod unnamed;
 mod xattr;
 
-pub use attributes::{CAPABILITY_XATTR, AttributeChanges, SetTime};
+pub use attributes::{AttributeChanges, CAPABILITY_XATTR, SetTime};
 pub use create::{CreateArgs, Created};
 pub use mknod::NodeArgs;
 pub use open::{ObjectSummary, OpenArgs};

@@ -15,7 +15,7 @@ use braid_types::{Failure, FileIndex, SessionId, SizeGeneration, Status, Timesta
 use super::attributes;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key;
-use crate::lease::modes::{self, IgnoredOpens, Deny, OpenMode};
+use crate::lease::modes::{self, Deny, IgnoredOpens, OpenMode};
 use crate::namespace::Namespace;
 use crate::opens::{Access, OpenFile};
 use crate::record::{FileKind, Inode, Outcome, Parts};
@@ -204,7 +204,8 @@ impl Namespace {
         if mode.deny.is_none() && self.denying.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        let found = modes::find_conflict(mode, self.writer().opens.of_file(file), IgnoredOpens::Nothing);
+        let found =
+            modes::find_conflict(mode, self.writer().opens.of_file(file), IgnoredOpens::Nothing);
         found.map_or(Ok(()), |excluded| Err(excluded.into()))
     }
 
@@ -338,7 +339,11 @@ fn may(who: &Identity, inode: &Inode, access: Access) -> Result<(), Failure> {
 
 /// Checks that the recorded answer still allows the requested open: a record of version 1 may
 /// belong to another request.
-pub(super) fn check_replayed_open(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Result<(), Failure> {
+pub(super) fn check_replayed_open(
+    call: &Call<'_>,
+    inode: &Inode,
+    args: OpenArgs,
+) -> Result<(), Failure> {
     may(call.who, inode, args.access)
 }
 

@@ -11,7 +11,7 @@ use crate::identity::Call;
 use crate::key;
 use crate::namespace::{Namespace, Writer};
 use crate::quota::Recount;
-use crate::record::{QuotaLimit, Inode, Outcome, Quota, QuotaOwner, Usage, decode_cookie};
+use crate::record::{Inode, Outcome, Quota, QuotaLimit, QuotaOwner, Usage, decode_cookie};
 use crate::store::Batch;
 use crate::tx::{Op, Tx};
 
@@ -78,11 +78,12 @@ impl Namespace {
             return Ok(None);
         }
         let tree = self.inode(file)?.quota_directory;
-        Ok(Some(self.quota_state(QuotaOwner::Directory(tree))).filter(|state| state.quota.is_some()))
+        Ok(Some(self.quota_state(QuotaOwner::Directory(tree)))
+            .filter(|state| state.quota.is_some()))
     }
 
     /// Sets an owner's limits. A directory becomes a quota directory. [`Quota::complete`] of the
-    /// result says whether its contents need not be walked ([`Namespace::assign_tree`]). Only for
+    /// result says whether its contents need not be walked ([`Namespace::assign_quota_directory`]). Only for
     /// root.
     pub fn set_quota(
         &self,
@@ -157,7 +158,10 @@ impl Namespace {
                 }
                 if inode.quota_directory != tree {
                     page.moved += 1;
-                    tx.put_inode_keeping_change(Inode { quota_directory: tree, ..(*inode).clone() });
+                    tx.put_inode_keeping_change(Inode {
+                        quota_directory: tree,
+                        ..(*inode).clone()
+                    });
                 }
             }
             Ok(Outcome::Done)
@@ -185,7 +189,11 @@ impl Namespace {
     }
 
     /// Everything below a directory was walked: its quota is exact from now on. Only for root.
-    pub fn complete_quota_directory(&self, call: &Call<'_>, directory: FileIndex) -> Result<(), Failure> {
+    pub fn complete_quota_directory(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+    ) -> Result<(), Failure> {
         let owner = QuotaOwner::Directory(directory);
         self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
             root_only(call)?;
@@ -332,8 +340,7 @@ fn check(owner: QuotaOwner, quota: &Quota) -> Result<(), Failure> {
     if matches!(owner, QuotaOwner::User(0) | QuotaOwner::Group(0)) {
         return Err(Failure::new(Status::Invalid, "root and its group cannot have limits"));
     }
-    let soft_above_hard =
-        |bound: &QuotaLimit| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
+    let soft_above_hard = |bound: &QuotaLimit| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
     if soft_above_hard(&quota.bytes) || soft_above_hard(&quota.inodes) {
         return Err(Failure::new(Status::Invalid, "the soft limit is above the hard one"));
     }
@@ -359,8 +366,11 @@ fn leave_quota_directory(tx: &mut Tx<'_>, directory: FileIndex) -> Result<(), Fa
     if inode.quota_directory != directory {
         return Ok(());
     }
-    let tree =
-        if directory == FileIndex::ROOT { FileIndex(0) } else { tx.directory(inode.parent)?.quota_directory };
+    let tree = if directory == FileIndex::ROOT {
+        FileIndex(0)
+    } else {
+        tx.directory(inode.parent)?.quota_directory
+    };
     tx.put_inode_keeping_change(Inode { quota_directory: tree, ..(*inode).clone() });
     Ok(())
 }

@@ -119,7 +119,10 @@ fn check_loop(tx: &Tx<'_>, moved: &Inode, into: FileIndex) -> Result<(), Failure
 /// A file stays in the quota directory that counts it; as on XFS, it must be copied to move
 /// elsewhere. A directory with a quota of its own may be moved.
 fn check_tree(tx: &Tx<'_>, moved: &Inode, from: FileIndex, to: FileIndex) -> Result<(), Failure> {
-    if from == to || moved.quota_directory == moved.file || tx.directory(to)?.quota_directory == moved.quota_directory {
+    if from == to
+        || moved.quota_directory == moved.file
+        || tx.directory(to)?.quota_directory == moved.quota_directory
+    {
         return Ok(());
     }
     Err(Failure::new(Status::CrossDevice, "the directories belong to different quota directories"))

@@ -6,7 +6,7 @@ use braid_types::limits::{NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTE
 use braid_types::{Failure, FileIndex, Status};
 
 use super::attributes;
-use crate::acl::{self, AclList, AclKind};
+use crate::acl::{self, AclKind, AclList};
 use crate::acl_xattr;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key::{self, Kind};
@@ -128,7 +128,10 @@ impl Namespace {
             acl::set(&mut inode, which, list);
             // Linux posix_acl_update_mode(): as with chmod, a caller outside the file's group does
             // not keep sgid.
-            if drops && (drop_setgid || !call.who.bypasses_permissions() && !call.who.in_group(inode.group)) {
+            if drops
+                && (drop_setgid
+                    || !call.who.bypasses_permissions() && !call.who.in_group(inode.group))
+            {
                 inode.mode &= !0o2000;
             }
             inode.touch(tx.now);

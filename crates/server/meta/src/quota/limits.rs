@@ -2,7 +2,7 @@
 
 use braid_types::{Failure, Status, Timestamp};
 
-use crate::record::{QuotaLimit, Quota, QuotaOwner, Usage};
+use crate::record::{Quota, QuotaLimit, QuotaOwner, Usage};
 
 impl QuotaLimit {
     /// What may not be exceeded at `now`: the hard limit, or the soft one once its grace time is
@@ -67,6 +67,9 @@ mod tests {
         assert_eq!(over.bytes.effective_limit(10, at(11)), Some(50));
         let still = over.with_grace_updated(used(60), at(5));
         assert_eq!(still.bytes.over_since, Some(at(1)), "the time runs from the first moment");
-        assert_eq!(still.with_grace_updated(used(10), at(99)).bytes.effective_limit(10, at(99)), Some(100));
+        assert_eq!(
+            still.with_grace_updated(used(10), at(99)).bytes.effective_limit(10, at(99)),
+            Some(100)
+        );
     }
 }

@@ -15,21 +15,21 @@
 //!    lock. `Tx::publish` asserts the order.
 //! 3. Every file with unrecorded bytes has the size mark (I5) or a truncate in progress: what
 //!    outlives the last writer is its record. `extend_grant` asserts the mark.
-//! 4. The growth grants of one session never reach more than [`AHEAD_BYTES_MAX`] beyond the counted
+//! 4. The growth grants of one session never reach more than [`GROWTH_GRANT_MAX`] beyond the counted
 //!    bytes. Usage may exceed a hard limit by that amount for each client, and no more.
 //!    `extend_grant` asserts it.
 
 mod limits;
-mod usage_table;
 mod recount;
+mod usage_table;
 
 use std::sync::Arc;
 
 use crate::record::{FileKind, Inode, QuotaOwner};
 
-pub use usage_table::{GROWTH_GRANT_MAX, GROWTH_GRANT_FIRST};
-pub(crate) use usage_table::{UsageTable, GrantChange};
 pub(crate) use recount::Recount;
+pub use usage_table::{GROWTH_GRANT_FIRST, GROWTH_GRANT_MAX};
+pub(crate) use usage_table::{GrantChange, UsageTable};
 
 /// The owners that one inode is counted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,8 @@ pub(crate) struct QuotaOwners([Option<QuotaOwner>; 3]);
 
 impl QuotaOwners {
     pub(crate) fn of(inode: &Inode) -> Self {
-        let tree = (inode.quota_directory.0 != 0).then_some(QuotaOwner::Directory(inode.quota_directory));
+        let tree =
+            (inode.quota_directory.0 != 0).then_some(QuotaOwner::Directory(inode.quota_directory));
         Self([
             Some(QuotaOwner::User(inode.owner.id)),
             Some(QuotaOwner::Group(inode.group.id)),
@@ -64,9 +65,14 @@ pub(crate) struct UsageDelta {
 }
 
 /// Adds to `deltas` how the owners' usage changes when `old` becomes `new`.
-pub(crate) fn add_usage_deltas(deltas: &mut Vec<UsageDelta>, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
-    let known =
-        |inode: Option<&Arc<Inode>>| inode.map(|inode| (QuotaOwners::of(inode), counted_bytes(inode)));
+pub(crate) fn add_usage_deltas(
+    deltas: &mut Vec<UsageDelta>,
+    old: Option<&Arc<Inode>>,
+    new: Option<&Arc<Inode>>,
+) {
+    let known = |inode: Option<&Arc<Inode>>| {
+        inode.map(|inode| (QuotaOwners::of(inode), counted_bytes(inode)))
+    };
     let (old, new) = (known(old), known(new));
     if old == new {
         return;

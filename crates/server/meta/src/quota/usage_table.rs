@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use braid_types::{Failure, FileIndex, SessionId, ShardId, Timestamp};
 
 use super::limits::quota_exceeded;
-use super::{UsageDelta, QuotaOwners, counted_bytes};
+use super::{QuotaOwners, UsageDelta, counted_bytes};
 use crate::key::{self, Kind};
 use crate::record::{Inode, Quota, QuotaOwner, RecordError, Usage};
 use crate::store::Snapshot;
@@ -229,9 +229,11 @@ impl UsageTable {
             .min(self.remaining_bytes(inode, now) / GROWTH_GRANT_SHARE)
             .min(self.remaining_grant(session, inode.file) / 2);
         let end = wanted.saturating_add(ahead);
-        self.update(inode, |flight| match flight.grants.iter_mut().find(|(of, _)| *of == session) {
-            Some((_, known)) => *known = end.max(*known),
-            None => flight.grants.push((session, end)),
+        self.update(inode, |flight| {
+            match flight.grants.iter_mut().find(|(of, _)| *of == session) {
+                Some((_, known)) => *known = end.max(*known),
+                None => flight.grants.push((session, end)),
+            }
         });
         let ahead = self.granted.get(&session).copied().unwrap_or_default();
         debug_assert!(ahead <= GROWTH_GRANT_MAX, "4: a session's growth grants are bounded");
@@ -273,7 +275,8 @@ impl UsageTable {
             return;
         }
         self.update(inode, |flight| {
-            let end = flight.grants.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
+            let end =
+                flight.grants.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
             flight.counted_end = flight.counted_end.max(end);
             flight.grants.retain(|(of, _)| *of != session);
         });
@@ -334,9 +337,13 @@ impl UsageTable {
                 self.count(&flight, false);
                 UnrecordedFile { owners, recorded, ..flight }
             }
-            None => {
-                UnrecordedFile { owners, recorded, counted_end: recorded, grants: Vec::new(), intent: false }
-            }
+            None => UnrecordedFile {
+                owners,
+                recorded,
+                counted_end: recorded,
+                grants: Vec::new(),
+                intent: false,
+            },
         };
         change(&mut flight);
         flight.counted_end = flight.counted_end.max(recorded);

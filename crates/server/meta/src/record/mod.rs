@@ -23,7 +23,7 @@ pub use inode::{FileKind, Inode, Parts, Principal, PrincipalKind};
 pub(crate) use layout::fits as layout_fits;
 pub(crate) use modes::{decode_modes, encode_modes};
 pub use queue::{Deletion, Intent, IntentKind};
-pub use quota::{QuotaLimit, Quota, QuotaOwner, Usage};
+pub use quota::{Quota, QuotaLimit, QuotaOwner, Usage};
 pub use replay::{Outcome, ReplayRecord};
 pub use session::SessionRecord;
 

@@ -2,7 +2,7 @@
 
 use super::RecordError;
 use crate::codec::{Decoder, Encoder};
-use crate::lease::modes::{ModeCounts, Deny, OpenMode};
+use crate::lease::modes::{Deny, ModeCounts, OpenMode};
 use crate::opens::Access;
 
 const VERSION: u8 = 1;

@@ -151,7 +151,8 @@ mod tests {
 
         let over_since = Some(Timestamp { seconds: 9, nanos: 8 });
         let inodes = QuotaLimit { hard: Some(5), soft: Some(4), over_since };
-        let quota = Quota { bytes: QuotaLimit::default(), inodes, grace_seconds: 7, complete: true };
+        let quota =
+            Quota { bytes: QuotaLimit::default(), inodes, grace_seconds: 7, complete: true };
         let mut bytes = vec![1, 1, 7, 0, 0, 0, 0, 0, 0, 0];
         bytes.extend([0; 29]);
         bytes.extend([

@@ -6,7 +6,7 @@ use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
 use braid_types::Random;
 
-use super::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot, Visit};
+use super::{Batch, Fence, MetaStore, Sequence, Snapshot, StoreError, Visit};
 
 /// Which calls of a [`MemoryStore`] fail. Calls are counted from 0 for each kind.
 #[derive(Clone, Debug, Default)]

@@ -34,7 +34,7 @@ use braid_types::{Failure, Status};
 
 use crate::codec::Encoder;
 
-pub use engine::{TornTail, DumpSummary, Engine, EngineOptions, SalvagedRecords, dump};
+pub use engine::{DumpSummary, Engine, EngineOptions, SalvagedRecords, TornTail, dump};
 pub use memory::{Faults, MemoryStore};
 
 /// The number of a committed batch. Numbers begin at 1 and have no gaps.

@@ -55,7 +55,8 @@ fn file(ns: &Namespace, mode: u16) -> FileIndex {
 
 fn give(ns: &Namespace, file: FileIndex, mode: u16) {
     let (owner, group) = (Some(Principal::posix(7)), Some(Principal::posix(70)));
-    let changes = AttributeChanges { mode: Some(mode), owner, group, ..AttributeChanges::default() };
+    let changes =
+        AttributeChanges { mode: Some(mode), owner, group, ..AttributeChanges::default() };
     ns.setattr(&call(&Identity::root()), file, &changes).unwrap();
 }
 

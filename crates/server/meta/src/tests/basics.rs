@@ -3,7 +3,7 @@
 use braid_types::{SessionId, Status};
 
 use super::*;
-use crate::{Batch, AttributeChanges, DistributionKind, NodeArgs, Parts, SetTime, XattrMode, key};
+use crate::{AttributeChanges, Batch, DistributionKind, NodeArgs, Parts, SetTime, XattrMode, key};
 
 #[test]
 fn a_created_file_is_found_with_its_attributes_after_a_restart() {
@@ -255,7 +255,8 @@ fn mending_removes_no_part_and_skips_files_that_are_written() {
     assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);
     ns.end_session(SessionId(9), at(1)).unwrap();
     let generation = ns.getattr(file).unwrap().size_generation;
-    let found = crate::ObjectSummary { generation, size: 9, parts: Parts::none(), mtime: None, change: 0 };
+    let found =
+        crate::ObjectSummary { generation, size: 9, parts: Parts::none(), mtime: None, change: 0 };
     ns.record_size(&call(&root), file, &found).unwrap();
     ns.begin_intent(&call(&root), file, crate::IntentKind::Truncate { size: 3 }, false).unwrap();
     assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);
@@ -420,6 +421,8 @@ fn indexes_that_were_reserved_ahead_are_never_given_twice() {
     let next = make(&after, "next".into());
     assert!(next > last, "{next} after {last}");
     assert!(
-        after.is_created_in_this_epoch(next) && !after.is_created_in_this_epoch(last) && !after.is_created_in_this_epoch(first)
+        after.is_created_in_this_epoch(next)
+            && !after.is_created_in_this_epoch(last)
+            && !after.is_created_in_this_epoch(first)
     );
 }

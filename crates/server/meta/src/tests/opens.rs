@@ -1,7 +1,7 @@
 //! Open and close, the size mark (I5), orphans, truncates, the deletion queue.
 
 use super::*;
-use crate::{Access, ObjectSummary, IntentKind, OpenArgs, Parts};
+use crate::{Access, IntentKind, ObjectSummary, OpenArgs, Parts};
 
 const SESSION: SessionId = SessionId(9);
 
@@ -81,7 +81,8 @@ fn the_change_counter_rises_with_what_the_objects_say() {
         let file =
             create(&ns, &call(&root), ROOT, format!("f{seconds}").as_bytes()).unwrap().inode.file;
         let time = Timestamp { seconds, nanos: 5 };
-        let times = crate::AttributeChanges { mtime: Some(crate::SetTime::To(time)), ..Default::default() };
+        let times =
+            crate::AttributeChanges { mtime: Some(crate::SetTime::To(time)), ..Default::default() };
         let before = ns.setattr(&call(&root), file, &times).unwrap().change;
         let found = ObjectSummary { mtime: None, change: ns.next_change(), ..fetch(&ns, file, 10) };
         assert!(ns.record_size(&call(&root), file, &found).unwrap().change > before, "{seconds}");

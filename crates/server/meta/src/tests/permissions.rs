@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Access, CAPABILITY_XATTR, AttributeChanges, IntentKind, OpenArgs, Parts, Principal, SetTime, Want,
-    XattrMode,
+    Access, AttributeChanges, CAPABILITY_XATTR, IntentKind, OpenArgs, Parts, Principal, SetTime,
+    Want, XattrMode,
 };
 
 /// A directory with this owner and mode below the root.
@@ -12,7 +12,12 @@ fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
     let name = format!("d-{owner}-{mode:o}");
     let file = ns.mkdir(&call(&root), ROOT, name.as_bytes(), 0o755).unwrap().file;
     let ids = (Some(Principal::posix(owner)), Some(Principal::posix(owner)));
-    let changes = AttributeChanges { mode: Some(mode), owner: ids.0, group: ids.1, ..AttributeChanges::default() };
+    let changes = AttributeChanges {
+        mode: Some(mode),
+        owner: ids.0,
+        group: ids.1,
+        ..AttributeChanges::default()
+    };
     ns.setattr(&call(&root), file, &changes).unwrap();
     file
 }
@@ -58,8 +63,12 @@ fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
     let directory = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     create(&ns, &call(&root), directory, b"f").unwrap();
     for (mode, told) in [(0o704, false), (0o705, true)] {
-        ns.setattr(&call(&root), directory, &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() })
-            .unwrap();
+        ns.setattr(
+            &call(&root),
+            directory,
+            &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() },
+        )
+        .unwrap();
         let page = ns.readdir(&user(7), directory, 0, 4096, true).unwrap();
         assert_eq!((page.entries.len(), page.entries[0].inode.is_some()), (1, told), "{mode:o}");
     }
@@ -131,12 +140,17 @@ fn chmod_is_the_owners_and_drops_setgid_of_a_foreign_group() {
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
     let mode = |who: &Identity, mode| {
-        ns.setattr(&call(who), file, &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() })
+        ns.setattr(
+            &call(who),
+            file,
+            &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() },
+        )
     };
     assert_eq!(status(mode(&user(6), 0o777)), Status::NotPermitted);
     assert_eq!(status(mode(&owner, 0o10000)), Status::Invalid);
     assert_eq!(mode(&owner, 0o6755).unwrap().mode, 0o6755);
-    let foreign = AttributeChanges { group: Some(Principal::posix(99)), ..AttributeChanges::default() };
+    let foreign =
+        AttributeChanges { group: Some(Principal::posix(99)), ..AttributeChanges::default() };
     ns.setattr(&call(&root), file, &foreign).unwrap();
     assert_eq!(mode(&owner, 0o6755).unwrap().mode, 0o4755);
     assert_eq!(mode(&root, 0o6755).unwrap().mode, 0o6755);
@@ -149,11 +163,19 @@ fn set_ids_are_cleared_by_writers_only_and_only_if_there_are_any() {
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
     let mode = |mode| {
-        ns.setattr(&call(&owner), file, &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() })
-            .unwrap()
+        ns.setattr(
+            &call(&owner),
+            file,
+            &AttributeChanges { mode: Some(mode), ..AttributeChanges::default() },
+        )
+        .unwrap()
     };
     let drop = |who: &Identity| {
-        ns.setattr(&call(who), file, &AttributeChanges { drop_set_ids: true, ..AttributeChanges::default() })
+        ns.setattr(
+            &call(who),
+            file,
+            &AttributeChanges { drop_set_ids: true, ..AttributeChanges::default() },
+        )
     };
     mode(0o4700);
     assert_eq!(status(drop(&other)), Status::PermissionDenied);
@@ -174,7 +196,12 @@ fn a_write_a_truncate_and_a_chown_alone_clear_capabilities() {
     let root = Identity::root();
     let other = user(6);
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
-    ns.setattr(&call(&root), file, &AttributeChanges { mode: Some(0o4622), ..AttributeChanges::default() }).unwrap();
+    ns.setattr(
+        &call(&root),
+        file,
+        &AttributeChanges { mode: Some(0o4622), ..AttributeChanges::default() },
+    )
+    .unwrap();
     ns.set_xattr(&call(&root), file, b"user.a", b"1", XattrMode::Either, false).unwrap();
     let give = || {
         ns.set_xattr(&call(&root), file, CAPABILITY_XATTR, b"cap", XattrMode::Create, false)
@@ -186,9 +213,13 @@ fn a_write_a_truncate_and_a_chown_alone_clear_capabilities() {
 
     give();
     assert!(ns.has_privileges(&ns.getattr(file).unwrap()));
-    set(&root, AttributeChanges { mode: Some(0o4622), mtime: Some(SetTime::Now), ..none() }).unwrap();
+    set(&root, AttributeChanges { mode: Some(0o4622), mtime: Some(SetTime::Now), ..none() })
+        .unwrap();
     assert!(has());
-    assert_eq!(set(&root, AttributeChanges { drop_capabilities: true, ..none() }).unwrap().mode, 0o4622);
+    assert_eq!(
+        set(&root, AttributeChanges { drop_capabilities: true, ..none() }).unwrap().mode,
+        0o4622
+    );
     assert!(!has());
     let before = ns.getattr(file).unwrap();
     assert_eq!(
@@ -239,8 +270,11 @@ fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
 #[test]
 fn times_now_need_write_permission_and_others_ownership() {
     let (_, ns) = memory();
-    let (owner, writer, reader) =
-        (user(5), Identity { uid: 6, gid: 6, groups: vec![5], permissions_checked: false }, user(8));
+    let (owner, writer, reader) = (
+        user(5),
+        Identity { uid: 6, gid: 6, groups: vec![5], permissions_checked: false },
+        user(8),
+    );
     let dir = directory(&ns, 7, 0o777);
     let args = CreateArgs { mode: 0o664.into(), exclusive: true, open: None, place };
     let file = ns.create(&call(&owner), dir, b"f", args).unwrap().inode.file;
@@ -249,7 +283,8 @@ fn times_now_need_write_permission_and_others_ownership() {
         mtime: Some(crate::SetTime::Now),
         ..AttributeChanges::default()
     };
-    let then = AttributeChanges { mtime: Some(crate::SetTime::To(at(1))), ..AttributeChanges::default() };
+    let then =
+        AttributeChanges { mtime: Some(crate::SetTime::To(at(1))), ..AttributeChanges::default() };
     ns.setattr(&call(&writer), file, &now).unwrap();
     let one = AttributeChanges { atime: Some(crate::SetTime::Now), ..AttributeChanges::default() };
     assert_eq!(
@@ -307,8 +342,11 @@ fn a_user_checked_by_its_kernel_is_refused_nothing() {
     assert_eq!((made.owner, made.group), (Principal::posix(5), Principal::posix(5)));
     assert_eq!(ns.mkdir(&call(&who), dir, b"d", 0o700).unwrap().owner, Principal::posix(5));
     let other = create(&ns, &call(&Identity::root()), dir, b"of root").unwrap().inode;
-    let chown =
-        AttributeChanges { owner: Some(Principal::posix(8)), mode: Some(0o4755), ..AttributeChanges::default() };
+    let chown = AttributeChanges {
+        owner: Some(Principal::posix(8)),
+        mode: Some(0o4755),
+        ..AttributeChanges::default()
+    };
     let changed = ns.setattr(&call(&who), other.file, &chown).unwrap();
     assert_eq!(
         (changed.owner, changed.mode),

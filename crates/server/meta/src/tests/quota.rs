@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::quota::{GROWTH_GRANT_MAX, GROWTH_GRANT_FIRST};
+use crate::quota::{GROWTH_GRANT_FIRST, GROWTH_GRANT_MAX};
 use crate::{
-    Access, QuotaLimit, AttributeChanges, ObjectSummary, IntentKind, OpenArgs, Parts, Principal, Quota, QuotaOwner,
-    RenameMode, Usage, UsageDifference,
+    Access, AttributeChanges, IntentKind, ObjectSummary, OpenArgs, Parts, Principal, Quota,
+    QuotaLimit, QuotaOwner, RenameMode, Usage, UsageDifference,
 };
 
 const SESSION: SessionId = SessionId(9);
@@ -102,11 +102,17 @@ fn an_inode_counts_for_owner_group_and_quota_directory() {
     close(&ns, file, SESSION);
     collect(&ns, file, 10);
     let all = |ns: &Namespace| {
-        [QuotaOwner::User(7), QuotaOwner::Group(70), QuotaOwner::User(8), QuotaOwner::Directory(dir)]
-            .map(|who| used(ns, who))
+        [
+            QuotaOwner::User(7),
+            QuotaOwner::Group(70),
+            QuotaOwner::User(8),
+            QuotaOwner::Directory(dir),
+        ]
+        .map(|who| used(ns, who))
     };
     assert_eq!(all(&ns), [(10, 1), (10, 1), (0, 0), (10, 2)]);
-    let to_bob = AttributeChanges { owner: Some(Principal::posix(8)), ..AttributeChanges::default() };
+    let to_bob =
+        AttributeChanges { owner: Some(Principal::posix(8)), ..AttributeChanges::default() };
     ns.setattr(&call(&root), file, &to_bob).unwrap();
     assert_eq!(all(&ns), [(0, 0), (10, 1), (10, 1), (10, 2)]);
     let ns = open(Arc::new(store.kill()));
@@ -139,7 +145,8 @@ fn a_chown_to_a_full_quota_is_refused_except_for_root() {
     let dir = shared_dir(&ns, b"d");
     let file = create(&ns, &call(&alice), dir, b"f").unwrap().inode.file;
     set(&ns, QuotaOwner::Group(70), hard(None, Some(0)));
-    let to = |id| AttributeChanges { group: Some(Principal::posix(id)), ..AttributeChanges::default() };
+    let to =
+        |id| AttributeChanges { group: Some(Principal::posix(id)), ..AttributeChanges::default() };
     assert_eq!(status(ns.setattr(&call(&alice), file, &to(70))), Status::QuotaExceeded);
     ns.setattr(&call(&alice), file, &to(71)).unwrap();
     ns.setattr(&call(&root), file, &to(70)).unwrap();
@@ -321,7 +328,8 @@ fn the_walk_counts_a_directory_and_keeps_quotas_apart() {
     for n in 0..300u32 {
         create(&ns, &call(&root), sub, format!("f{n}").as_bytes()).unwrap();
     }
-    let state = ns.set_quota(&call(&root), QuotaOwner::Directory(dir), hard(None, Some(1000))).unwrap();
+    let state =
+        ns.set_quota(&call(&root), QuotaOwner::Directory(dir), hard(None, Some(1000))).unwrap();
     assert!(!state.quota.unwrap().complete);
     assert_eq!(walk(&ns, dir), 301);
     ns.complete_quota_directory(&call(&root), dir).unwrap();
@@ -493,7 +501,10 @@ fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, Usage>) {
     for inode in &all {
         let bytes = if inode.kind == FileKind::Regular { u128::from(inode.size) } else { 0 };
         let mut owners = vec![QuotaOwner::User(inode.owner.id), QuotaOwner::Group(inode.group.id)];
-        owners.extend((inode.quota_directory != FileIndex(0)).then_some(QuotaOwner::Directory(inode.quota_directory)));
+        owners.extend(
+            (inode.quota_directory != FileIndex(0))
+                .then_some(QuotaOwner::Directory(inode.quota_directory)),
+        );
         for owner in owners {
             let sum = sums.entry(owner).or_default();
             *sum = Usage { bytes: sum.bytes + bytes, inodes: sum.inodes + 1 };
@@ -518,7 +529,10 @@ fn step(ns: &Namespace, step: &Step) {
             Step::Create { user: id, dir, name } => {
                 let (dir, name) = at((dir, name));
                 let made = create(ns, &call, dir, name)?.inode.file;
-                let to = AttributeChanges { owner: Some(Principal::posix(id.into())), ..AttributeChanges::default() };
+                let to = AttributeChanges {
+                    owner: Some(Principal::posix(id.into())),
+                    ..AttributeChanges::default()
+                };
                 ns.setattr(&call, made, &to).map(drop)
             }
             Step::Mkdir { user: id, dir, name } => {
@@ -535,7 +549,13 @@ fn step(ns: &Namespace, step: &Step) {
                 ns.record_size(
                     &call,
                     file,
-                    &ObjectSummary { generation, size, parts: Parts::first(1), mtime: None, change: 0 },
+                    &ObjectSummary {
+                        generation,
+                        size,
+                        parts: Parts::first(1),
+                        mtime: None,
+                        change: 0,
+                    },
                 )
                 .map(drop)
             }
@@ -543,8 +563,12 @@ fn step(ns: &Namespace, step: &Step) {
             Step::Chown { dir, name, user, group } => {
                 let (owner, group) =
                     (Some(Principal::posix(user.into())), Some(Principal::posix(group.into())));
-                ns.setattr(&call, file(dir, name)?, &AttributeChanges { owner, group, ..AttributeChanges::default() })
-                    .map(drop)
+                ns.setattr(
+                    &call,
+                    file(dir, name)?,
+                    &AttributeChanges { owner, group, ..AttributeChanges::default() },
+                )
+                .map(drop)
             }
             Step::Rename { from, to, mode } => {
                 let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]
@@ -561,9 +585,9 @@ fn step(ns: &Namespace, step: &Step) {
             Step::Rmdir { dir, name } => {
                 ns.rmdir(&call, at((dir, name)).0, NAMES[usize::from(name)])
             }
-            Step::Limit { dir: pick, inodes } => {
-                ns.set_quota(&call, QuotaOwner::Directory(dir(pick)), hard(None, Some(inodes))).map(drop)
-            }
+            Step::Limit { dir: pick, inodes } => ns
+                .set_quota(&call, QuotaOwner::Directory(dir(pick)), hard(None, Some(inodes)))
+                .map(drop),
             Step::Unlimit { dir: pick } => {
                 ns.remove_quota(&call, QuotaOwner::Directory(dir(pick))).map(drop)
             }
@@ -571,7 +595,9 @@ fn step(ns: &Namespace, step: &Step) {
                 walk(ns, dir(pick));
                 Ok(())
             }
-            Step::Walk { dir: pick, whole: false } => ns.assign_quota_directory(&call, dir(pick), 0).map(drop),
+            Step::Walk { dir: pick, whole: false } => {
+                ns.assign_quota_directory(&call, dir(pick), 0).map(drop)
+            }
             Step::Kill | Step::LosePower(_) => Ok(()),
         }
     })();

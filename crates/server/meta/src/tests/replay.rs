@@ -3,7 +3,10 @@
 use super::*;
 use crate::record::ReplayRecord;
 use crate::store::Batch;
-use crate::{Access, AttributeChanges, ObjectSummary, IntentKind, NodeArgs, OpenArgs, Parts, RenameMode, XattrMode};
+use crate::{
+    Access, AttributeChanges, IntentKind, NodeArgs, ObjectSummary, OpenArgs, Parts, RenameMode,
+    XattrMode,
+};
 
 /// One operation: its name in messages, and the function that runs it.
 type Step = (&'static str, Box<dyn Fn(&Namespace, &Call<'_>) -> Result<String, Failure>>);
@@ -42,7 +45,11 @@ fn every_operation() -> Vec<Step> {
         step("symlink", |ns, call| ns.symlink(call, ROOT, b"sym", b"target")),
         step("link", move |ns, call| ns.link(call, file, ROOT, b"hard")),
         step("setattr", move |ns, call| {
-            ns.setattr(call, file, &AttributeChanges { mode: Some(0o600), ..AttributeChanges::default() })
+            ns.setattr(
+                call,
+                file,
+                &AttributeChanges { mode: Some(0o600), ..AttributeChanges::default() },
+            )
         }),
         step("set_xattr", move |ns, call| {
             ns.set_xattr(call, file, b"user.x", b"1", XattrMode::Create, false)
@@ -65,7 +72,13 @@ fn every_operation() -> Vec<Step> {
             ns.record_size(
                 call,
                 file,
-                &ObjectSummary { generation, size: 7, parts: Parts::first(2), mtime: None, change: 0 },
+                &ObjectSummary {
+                    generation,
+                    size: 7,
+                    parts: Parts::first(2),
+                    mtime: None,
+                    change: 0,
+                },
             )
         }),
         step("close", move |ns, call| ns.close_file(call, file, OPEN)),

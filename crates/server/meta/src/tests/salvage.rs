@@ -78,16 +78,23 @@ fn a_salvaged_store_lacks_only_what_the_bad_record_held() {
     let salvaged = done(directory.path());
     assert_eq!(salvaged.damaged_directory, directory.path().join("damaged-1"));
     assert!(
-        std::fs::read(salvaged.damaged_directory.join(segment.file_name().unwrap())).unwrap() == before,
+        std::fs::read(salvaged.damaged_directory.join(segment.file_name().unwrap())).unwrap()
+            == before,
         "unchanged"
     );
-    let [(first, last)] = salvaged.salvaged.lost[..] else { panic!("{:?}", salvaged.salvaged.lost) };
+    let [(first, last)] = salvaged.salvaged.lost[..] else {
+        panic!("{:?}", salvaged.salvaged.lost)
+    };
     assert_eq!(
         (first, salvaged.salvaged.batches),
         (last, salvaged.salvaged.last - 1),
         "one batch is lost"
     );
-    assert!(salvaged.salvaged.names.contains(file_name(147).as_bytes()), "{:?}", salvaged.salvaged.names);
+    assert!(
+        salvaged.salvaged.names.contains(file_name(147).as_bytes()),
+        "{:?}",
+        salvaged.salvaged.names
+    );
     let ns = open(Arc::new(default(directory.path())));
     assert_eq!(ns.needs_fsck().unwrap().unwrap(), salvaged.damage);
     let mut want = all_names(FILES);
@@ -169,7 +176,9 @@ fn a_lost_cluster_record_needs_the_uuid() {
     else {
         panic!()
     };
-    assert!(salvaged.repaired.cluster && salvaged.repaired.root && !salvaged.salvaged.lost.is_empty());
+    assert!(
+        salvaged.repaired.cluster && salvaged.repaired.root && !salvaged.salvaged.lost.is_empty()
+    );
     let ns = open(Arc::new(default(directory.path())));
     assert_eq!((ns.cluster().uuid, names(&ns, ROOT)), (ClusterUuid([9; 16]), Vec::new()));
 }
@@ -204,7 +213,10 @@ fn the_next_salvage_finishes_an_interrupted_one() {
                 "{undone} moves undone"
             );
         }
-        assert_eq!(salvage(directory.path(), None, at(1)).unwrap(), SalvageOutcome::Ended(kept.clone()));
+        assert_eq!(
+            salvage(directory.path(), None, at(1)).unwrap(),
+            SalvageOutcome::Ended(kept.clone())
+        );
         assert!(open(Arc::new(default(directory.path()))).needs_fsck().unwrap().is_some());
         assert!(old.iter().all(|name| kept.join(name).exists()) && !built.exists());
     }

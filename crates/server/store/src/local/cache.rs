@@ -78,7 +78,9 @@ impl Cache {
     /// What a sync of the whole file system will cover, for each open object. It does not hold the
     /// objects, so the cache can still evict them.
     pub(super) fn dirty_snapshot(&self) -> Vec<(Arc<DirtyState>, u64)> {
-        let seen = |slot: &CacheEntry| (slot.object.dirty_state().clone(), slot.object.dirty_state().change_count());
+        let seen = |slot: &CacheEntry| {
+            (slot.object.dirty_state().clone(), slot.object.dirty_state().change_count())
+        };
         self.shards
             .iter()
             .flat_map(|shard| lock(shard).entries.iter().map(seen).collect::<Vec<_>>())

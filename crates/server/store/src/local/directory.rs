@@ -72,7 +72,7 @@ struct ClosedDirty {
 #[derive(Debug, Default)]
 struct UncheckedObjects {
     /// Whether every object may be one of them: those of the process before are unknown, and more
-    /// than [`UNASKED_MAX`] are not remembered.
+    /// than [`UNCHECKED_MAX`] are not remembered.
     any: bool,
     objects: HashSet<ObjectId>,
 }

@@ -62,7 +62,8 @@ impl DirtyState {
     /// Whether a flush has something to do.
     pub(super) fn is_dirty(&self) -> bool {
         // In this order: a change that is no longer in progress has been counted.
-        self.changes_in_progress.load(SeqCst) > 0 || self.changes.load(SeqCst) != self.flushed.load(SeqCst)
+        self.changes_in_progress.load(SeqCst) > 0
+            || self.changes.load(SeqCst) != self.flushed.load(SeqCst)
     }
 }
 

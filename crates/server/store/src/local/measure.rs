@@ -61,8 +61,7 @@ impl Scratch {
     fn fill(&mut self, load: DiskLoad) -> io::Result<()> {
         let (began, request) = (Instant::now(), request());
         while self.bytes < load.bytes && (self.bytes == 0 || began.elapsed() < load.part) {
-            let end =
-                load.bytes.min(self.bytes + FILL_STEP_BYTES).next_multiple_of(REQUEST_BYTES);
+            let end = load.bytes.min(self.bytes + FILL_STEP_BYTES).next_multiple_of(REQUEST_BYTES);
             while self.bytes < end {
                 write_all(&self.file, &request, self.bytes)?;
                 self.bytes += REQUEST_BYTES;

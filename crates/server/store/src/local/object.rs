@@ -128,7 +128,11 @@ impl LocalObject {
 
     /// Finishes a pending size change, if there is one.
     fn finish_pending(&self) -> Result<()> {
-        if self.record_shared().pending.is_some() { self.finish_pending_of(&mut self.record_exclusive()) } else { Ok(()) }
+        if self.record_shared().pending.is_some() {
+            self.finish_pending_of(&mut self.record_exclusive())
+        } else {
+            Ok(())
+        }
     }
 
     /// The same, with the record locked. A refused change is undone: its caller asks again.
@@ -144,7 +148,10 @@ impl LocalObject {
 
     /// The record for a caller of this generation, locked against size changes, with nothing
     /// pending.
-    fn record_for_change(&self, generation: SizeGeneration) -> Result<RwLockReadGuard<'_, ObjectRecord>> {
+    fn record_for_change(
+        &self,
+        generation: SizeGeneration,
+    ) -> Result<RwLockReadGuard<'_, ObjectRecord>> {
         self.expect_writable()?;
         loop {
             self.finish_pending()?;

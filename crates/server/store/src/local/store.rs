@@ -366,7 +366,9 @@ impl ObjectStore for LocalStore {
             Ok(()) => {
                 self.directory.name_changed(id.file);
                 // Nobody needs the unflushed changes.
-                object.inspect(|object| object.dirty_state().mark_flushed(object.dirty_state().change_count()));
+                object.inspect(|object| {
+                    object.dirty_state().mark_flushed(object.dirty_state().change_count())
+                });
                 Ok(true)
             }
             Err(error) if error.is_no_object() => Ok(false),

@@ -1,7 +1,7 @@
 //! One open object of the store in memory.
 
 use super::crash::UnsyncedChange;
-use super::store::{ObjectEntry, StoreState, SharedStore};
+use super::store::{ObjectEntry, SharedStore, StoreState};
 use crate::change::check_generation;
 use crate::fault::{DiskOp, Fault};
 use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
@@ -187,7 +187,10 @@ impl Object for MemObject {
             self.pieces("write", DiskOp::Write, data.len())?;
             inner.take_space(data.len() as u64).map_err(|error| self.failed("write", error))?;
             if !data.is_empty() {
-                entry.apply_unsynced(UnsyncedChange::Write { offset: offset.0, data: data.to_vec() });
+                entry.apply_unsynced(UnsyncedChange::Write {
+                    offset: offset.0,
+                    data: data.to_vec(),
+                });
             }
             Ok(())
         })

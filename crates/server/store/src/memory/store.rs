@@ -376,8 +376,9 @@ impl ObjectStore for MemStore {
     fn flush_objects(&self, ids: &[ObjectId]) -> Result<WriteVerifier> {
         let dirty: Vec<ObjectId> = {
             let inner = self.shared.lock();
-            let is_dirty =
-                |id: &ObjectId| inner.entries.get(&listing_order(*id)).is_some_and(ObjectEntry::is_dirty);
+            let is_dirty = |id: &ObjectId| {
+                inner.entries.get(&listing_order(*id)).is_some_and(ObjectEntry::is_dirty)
+            };
             ids.iter().copied().filter(is_dirty).collect()
         };
         if dirty.len() > FLUSH_EACH_MAX {
@@ -438,8 +439,8 @@ impl ObjectStore for MemStore {
 
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {
         let inner = self.shared.lock();
-        let from =
-            cursor.map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(listing_order(id)));
+        let from = cursor
+            .map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(listing_order(id)));
         let mut after =
             inner.entries.range((from, std::ops::Bound::Unbounded)).map(|((_, id), _)| *id);
         let objects: Vec<ObjectId> = after.by_ref().take(limit.max(1)).collect();

@@ -304,7 +304,10 @@ fn strangers_among_the_objects_are_shown_and_left_alone() {
     fs::write(&misplaced, "?").unwrap();
     let page = store.list(None, 10).unwrap();
     assert_eq!(page.objects, [new(1).id]);
-    assert_eq!(page.foreign_files, [misplaced.display().to_string(), stranger.display().to_string()]);
+    assert_eq!(
+        page.foreign_files,
+        [misplaced.display().to_string(), stranger.display().to_string()]
+    );
     assert!(stranger.exists() && misplaced.exists());
 }
 

@@ -3,7 +3,7 @@
 
 use braid_client::IodId;
 
-use super::{RowLimit, Limits};
+use super::{Limits, RowLimit};
 use crate::{
     iods::Iod,
     report::{Limit, LimitKind},
@@ -70,7 +70,12 @@ impl Limits {
 
     /// Ceilings of operations by this many tasks at a time that each wait once for a call of this
     /// kind.
-    pub(crate) fn sync_limits(&self, kind: LimitKind, tasks: u32, iods: &[IodId]) -> Option<RowLimit> {
+    pub(crate) fn sync_limits(
+        &self,
+        kind: LimitKind,
+        tasks: u32,
+        iods: &[IodId],
+    ) -> Option<RowLimit> {
         let (time, name) = match kind {
             LimitKind::MdsForce | LimitKind::MdsRoundTrip => {
                 let limit = self.rate(kind, None)?;
@@ -78,7 +83,8 @@ impl Limits {
             }
             _ => (self.mean(kind, iods), format!("{} {}", kind.of_one(), self.named(kind, iods))),
         };
-        (time > 0.0).then(|| RowLimit { limit: at_once(name, tasks), rate: f64::from(tasks) / time })
+        (time > 0.0)
+            .then(|| RowLimit { limit: at_once(name, tasks), rate: f64::from(tasks) / time })
     }
 
     fn mean(&self, kind: LimitKind, iods: &[IodId]) -> f64 {
@@ -132,7 +138,9 @@ mod tests {
             (bound.limit.as_str(), bound.ceiling, bound.percent),
             ("MdsChanges, 3 for each", 100.0, 50.0)
         );
-        let few = find_bottleneck(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
+        let few =
+            find_bottleneck(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)]))
+                .unwrap();
         assert!(few.limit.starts_with("the round trips (1 to I/O daemon 1"), "{}", few.limit);
     }
 

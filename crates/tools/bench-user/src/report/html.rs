@@ -122,7 +122,7 @@ impl Report {
 pub(super) mod tests {
     use super::*;
     use crate::{
-        report::{RequestedOptions, Bottleneck, Limit, LimitKind, REPORT_FORMAT, chart},
+        report::{Bottleneck, Limit, LimitKind, REPORT_FORMAT, RequestedOptions, chart},
         stats::Summary,
     };
 

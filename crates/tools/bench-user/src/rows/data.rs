@@ -6,7 +6,7 @@ mod task;
 use braid_client::ThreadGroup;
 use task::DataTask;
 
-use super::{RowKind, Measured, RowSpec, files::Files, files::Shape, files::iods_of};
+use super::{Measured, RowKind, RowSpec, files::Files, files::Shape, files::iods_of};
 use crate::{
     bench::Bench,
     bottleneck::{Calls, Limits, TransferDirection},
@@ -196,7 +196,10 @@ pub(super) fn measure(
     if data.write {
         tasks.iter().try_for_each(|task| task.file.check())?;
     }
-    let (way, unit) = (if data.write { TransferDirection::Send } else { TransferDirection::Receive }, unit_of(data));
+    let (way, unit) = (
+        if data.write { TransferDirection::Send } else { TransferDirection::Receive },
+        unit_of(data),
+    );
     let mut ceilings = limits.network(way, &iods);
     if data.flush {
         ceilings.extend(limits.disks(LimitKind::DiskWrite, &iods));
@@ -204,8 +207,9 @@ pub(super) fn measure(
     if data.is_counted() {
         ceilings.iter_mut().for_each(|ceiling| ceiling.rate /= data.request as f64);
         ceilings.extend(limits.calls(data.tasks, Calls { iod: 1, ..Calls::default() }, &iods));
-        let read =
-            (!data.write).then(|| limits.sync_limits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
+        let read = (!data.write)
+            .then(|| limits.sync_limits(LimitKind::SmallRead, data.tasks, &iods))
+            .flatten();
         ceilings.extend(read);
     }
     Ok(Measured { unit, tasks: data.tasks, sample, ceilings })

@@ -3,7 +3,7 @@
 //! writes its own file).
 
 use super::{
-    RowKind, Measured, Random, RowSpec, files::Files, files::Shape, files::TaskFile, files::iods_of,
+    Measured, Random, RowKind, RowSpec, files::Files, files::Shape, files::TaskFile, files::iods_of,
 };
 use crate::{
     bench::Bench,

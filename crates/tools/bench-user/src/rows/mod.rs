@@ -14,7 +14,7 @@ pub(crate) use random::Random;
 
 use crate::{
     bench::{Bench, Progress},
-    bottleneck::{RowLimit, Limits, find_bottleneck},
+    bottleneck::{Limits, RowLimit, find_bottleneck},
     error::{BenchError, Result},
     options::Options,
     preset,

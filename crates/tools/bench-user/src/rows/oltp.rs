@@ -2,7 +2,7 @@
 //! one large file (Direct-pNFS 2007, 6.4.1).
 
 use super::{
-    RowKind, Measured, Random, RowSpec, files::Files, files::Shape, files::TaskFile, files::iods_of,
+    Measured, Random, RowKind, RowSpec, files::Files, files::Shape, files::TaskFile, files::iods_of,
 };
 use crate::{
     bench::Bench,

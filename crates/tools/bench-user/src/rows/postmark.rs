@@ -4,7 +4,7 @@
 
 use braid_client::{IodId, OpenOptions};
 
-use super::{RowKind, Measured, Random, RowSpec};
+use super::{Measured, Random, RowKind, RowSpec};
 use crate::{
     bench::Bench,
     bottleneck::{Calls, Limits},

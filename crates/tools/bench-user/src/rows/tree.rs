@@ -1,6 +1,6 @@
 //! Names only: all tasks in one directory, and trees as in mdtest.
 
-use super::{RowKind, Measured, RowSpec};
+use super::{Measured, RowKind, RowSpec};
 use crate::{
     bench::Bench,
     bottleneck::{Calls, Limits},

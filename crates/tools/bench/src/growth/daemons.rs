@@ -8,7 +8,7 @@ use super::{
     Growth, Plan,
     series::{Series, Unit},
     stage::{Amount, Stage},
-    transfer::{TransferredBytes, Transfer, small_point, small_series},
+    transfer::{Transfer, TransferredBytes, small_point, small_series},
 };
 
 /// Bytes of one call, 256 KiB for each of 64 daemons. A call that grows with the daemons would show

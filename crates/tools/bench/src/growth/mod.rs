@@ -14,12 +14,12 @@
 mod clients;
 mod daemons;
 mod directory;
+mod extents;
 mod file_sizes;
 mod fit;
-mod process_group;
 mod memory;
-mod extents;
 mod plots;
+mod process_group;
 mod reasons;
 mod series;
 mod stage;
@@ -57,8 +57,14 @@ pub struct Plan {
 }
 
 /// In the order of a whole run.
-pub const PLANS: &[Plan] =
-    &[daemons::PLAN, stripes::PLAN, clients::PLAN, file_sizes::PLAN, directory::PLAN, extents::PLAN];
+pub const PLANS: &[Plan] = &[
+    daemons::PLAN,
+    stripes::PLAN,
+    clients::PLAN,
+    file_sizes::PLAN,
+    directory::PLAN,
+    extents::PLAN,
+];
 
 /// A test does one part in this many of a sample's work.
 const SMALLEST_PART: u64 = 100;

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{
-    fit::{self, Cost, STEP_ROOM, NonLinearStep, WHOLE_ROOM},
+    fit::{self, Cost, NonLinearStep, STEP_ROOM, WHOLE_ROOM},
     memory::Memory,
     reasons,
 };

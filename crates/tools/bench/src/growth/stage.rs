@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use super::{
     Growth,
-    process_group::ProcessGroup,
     memory::{self, Memory},
+    process_group::ProcessGroup,
     series::Point,
 };
 use crate::{
@@ -62,7 +62,8 @@ impl<'g> Stage<'g> {
     fn try_start(growth: &'g Growth, iods: usize) -> Result<Self> {
         let bench = &growth.bench;
         let dir = tempfile::Builder::new().prefix("growth-").tempdir_in(&bench.scratch)?;
-        let (mds, daemons) = (ProcessGroup::new(bench.meter(), "mds")?, ProcessGroup::new(bench.meter(), "iods")?);
+        let (mds, daemons) =
+            (ProcessGroup::new(bench.meter(), "mds")?, ProcessGroup::new(bench.meter(), "iods")?);
         let cluster = Cluster::start_mds_only(dir.path(), bench.braid())?;
         let mut stage = Self { cluster, growth, mds, iods: daemons, _dir: dir };
         stage.mds.add(&[stage.cluster.mds_pid()])?;

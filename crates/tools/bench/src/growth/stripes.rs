@@ -7,7 +7,7 @@ use super::{
     Growth, Plan,
     series::{Point, Series, Unit},
     stage::{Amount, Stage},
-    transfer::{TransferredBytes, STRIPE_BYTES, Transfer, small_point, small_series},
+    transfer::{STRIPE_BYTES, Transfer, TransferredBytes, small_point, small_series},
 };
 
 /// Size of the file.

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{PLANS, Plan, plots, reasons};
 use crate::{
-    page::{StoredResults, PLOTS_FROM_RESULTS, Plot},
+    page::{PLOTS_FROM_RESULTS, Plot, StoredResults},
     report::short,
 };
 

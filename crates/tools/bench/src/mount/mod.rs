@@ -17,7 +17,6 @@
 //! 6. However this program ends, also by a signal, all its processes are stopped and its files
 //!    removed.
 
-mod targets;
 pub mod data;
 mod gluster;
 mod hard;
@@ -26,6 +25,7 @@ mod names;
 pub mod passthrough;
 pub mod shell;
 pub mod subject;
+mod targets;
 mod trees;
 mod uring;
 
@@ -37,12 +37,12 @@ use self::subject::Subject;
 use crate::{
     args::{CoreArgs, MountArgs},
     bench::Bench,
+    free_memory::touch_free_memory,
     machine,
     measure::Measure,
     papers::store,
     report,
     stats::Summary,
-    free_memory::touch_free_memory,
 };
 
 /// One measured value.

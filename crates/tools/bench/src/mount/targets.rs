@@ -2,7 +2,9 @@
 
 use super::{
     Samples, data,
-    subject::{MOOSEFS, OURS, OURS_URING, PASSTHROUGH, PASSTHROUGH_LL, PASSTHROUGH_URING, OTHER_SYSTEMS},
+    subject::{
+        MOOSEFS, OTHER_SYSTEMS, OURS, OURS_URING, PASSTHROUGH, PASSTHROUGH_LL, PASSTHROUGH_URING,
+    },
 };
 use crate::{bench::Bench, measure::Measure};
 
@@ -172,8 +174,13 @@ mod tests {
         values.iter().for_each(|(subject, value)| add(subject, *value));
         add(subject, ours);
         let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();
-        let measure =
-            set_targets(&bench, &samples, name, subject, Measure::new(name, "x", Summary::once(ours)));
+        let measure = set_targets(
+            &bench,
+            &samples,
+            name,
+            subject,
+            Measure::new(name, "x", Summary::once(ours)),
+        );
         (measure.plain.holds(), bench.notes().join("\n"))
     }
 

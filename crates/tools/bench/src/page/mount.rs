@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{StoredResults, target_cell, measures, spread};
+use super::{StoredResults, measures, spread, target_cell};
 use crate::mount::{
     GROUPS,
     subject::{OURS, OURS_URING, PASSTHROUGH_URING},
@@ -64,14 +64,19 @@ fn table(group: &Json) -> String {
             .map(|(subject, _)| format!(" {} |", of(subject).map(spread).unwrap_or_default()))
             .collect();
         let unit = measure["unit"].as_str().unwrap_or_default();
-        let _ = writeln!(text, "| {name} | {unit} |{cells} {} |", target_rows(of(OURS), of(OURS_URING)));
+        let _ = writeln!(
+            text,
+            "| {name} | {unit} |{cells} {} |",
+            target_rows(of(OURS), of(OURS_URING))
+        );
     }
     text
 }
 
 /// The targets of both our mounts; that of io_uring is marked.
 fn target_rows(device: Option<&Json>, uring: Option<&Json>) -> String {
-    let uring = uring.map(target_cell).filter(|bar| !bar.is_empty()).map(|bar| format!("io_uring {bar}"));
+    let uring =
+        uring.map(target_cell).filter(|bar| !bar.is_empty()).map(|bar| format!("io_uring {bar}"));
     let device = device.map(target_cell).filter(|bar| !bar.is_empty());
     [device, uring].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

@@ -3,7 +3,7 @@
 use braid_bench_user::report::chart::{Bar, Chart, Group, Owner};
 use serde_json::Value as Json;
 
-use super::{StoredResults, Plot, measures};
+use super::{Plot, StoredResults, measures};
 use crate::{mount::subject::OURS, papers::plots::summary, report::short};
 
 /// Subjects, from the top of a group on, and their labels.

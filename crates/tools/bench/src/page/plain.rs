@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{StoredResults, target_cell, measures, spread};
+use super::{StoredResults, measures, spread, target_cell};
 use crate::rows::Row;
 
 const TLS: &str = ".tls";

@@ -10,7 +10,7 @@ use super::{
     line,
     one_client::GIGABIT,
     rates::between_all,
-    tasks::{Task, DIRECTIONS, Direction, fill, together},
+    tasks::{DIRECTIONS, Direction, Task, fill, together},
 };
 use crate::measure::Measure;
 

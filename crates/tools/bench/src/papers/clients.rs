@@ -4,10 +4,11 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, with_target, line,
+    Papers, Sample, line,
     one_client::GIGABIT,
     rates::between_all,
-    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill, together},
+    tasks::{CALL_BYTES, DIRECTIONS, Direction, Task, fill, together},
+    with_target,
 };
 use crate::measure::Measure;
 

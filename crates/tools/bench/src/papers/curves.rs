@@ -9,7 +9,7 @@ use braid_netlab::Spec;
 
 use super::{
     Papers, Sample, ScaledLab, beside, line,
-    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill_striped, together},
+    tasks::{CALL_BYTES, DIRECTIONS, Direction, Task, fill_striped, together},
 };
 use crate::measure::Measure;
 
@@ -90,7 +90,11 @@ pub fn daemon_count(papers: &Papers) -> Result<Vec<Measure>> {
         fill_striped(papers, &sized.lab, std::slice::from_ref(&task), STRIPE_BYTES, Some(daemons))?;
         for call in [16, 256, 2048].map(|kib| kib * KIB) {
             let tasks = vec![task.in_calls_of(call)];
-            points.push(Point { name: format!("{daemons}.{}", size(call)), tasks, way: Direction::Read });
+            points.push(Point {
+                name: format!("{daemons}.{}", size(call)),
+                tasks,
+                way: Direction::Read,
+            });
         }
     }
     measured(papers, &sized, "daemon_count", &points, line(rate))

@@ -4,9 +4,10 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, with_target, measures,
+    Papers, Sample, measures,
     one_client::{GIGABIT, one_task},
     tasks::{Direction, fill, together},
+    with_target,
 };
 use crate::measure::Measure;
 
@@ -31,8 +32,10 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         for (daemons, tasks) in DAEMONS.iter().zip(&tasks) {
             fill(papers, &sized.lab, tasks, Some(*daemons))?;
         }
-        let mut reads: Vec<_> =
-            tasks.iter().map(|tasks| || together(papers, &sized.lab, tasks, Direction::Read)).collect();
+        let mut reads: Vec<_> = tasks
+            .iter()
+            .map(|tasks| || together(papers, &sized.lab, tasks, Direction::Read))
+            .collect();
         let mut reads: Vec<&mut dyn FnMut() -> Result<Sample>> =
             reads.iter_mut().map(|read| read as &mut dyn FnMut() -> Result<Sample>).collect();
         let samples = papers.alternate(&mut reads)?;

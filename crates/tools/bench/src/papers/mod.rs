@@ -9,25 +9,25 @@ mod client_count;
 mod clients;
 mod curves;
 mod incast;
-mod slow_daemon;
+mod labels;
 mod machine_use;
 mod mounted;
 mod mpi;
 mod one_client;
+mod other_systems;
 mod over_tls;
 mod partition;
 mod patterns;
 pub mod plots;
 mod rates;
 mod references;
-mod other_systems;
+mod sampling;
+mod slow_daemon;
 mod small_calls;
 pub mod store;
 mod streams;
 pub mod tables;
-mod sampling;
 mod tasks;
-mod labels;
 
 use std::{
     cell::{Cell, RefCell},
@@ -121,7 +121,11 @@ const ROWS: &[Row] = &[
         about: "GlusterFS and MooseFS beside our mount on the same lines",
         run: other_systems::run,
     },
-    Row { name: "late", about: "a daemon with 10 times the delay of the others", run: slow_daemon::run },
+    Row {
+        name: "late",
+        about: "a daemon with 10 times the delay of the others",
+        run: slow_daemon::run,
+    },
     Row {
         name: "request_size",
         about: "100 Mbit/s, 1 daemon, 16 KiB stripes: calls of 16 KiB to 4 MiB",
@@ -225,7 +229,9 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         )
     );
     if let Ok(report) = serde_json::from_str(&report::json::render(&machine, &[], &all)) {
-        other_systems::table::losses(&report).iter().for_each(|loss| println!("ours loses: {loss}"));
+        other_systems::table::losses(&report)
+            .iter()
+            .for_each(|loss| println!("ours loses: {loss}"));
     }
     ensure!(
         failed.is_empty(),

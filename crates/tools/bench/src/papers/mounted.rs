@@ -9,10 +9,11 @@ use anyhow::{Context, Result, ensure};
 use braid_netlab::{Host, Lab, Spec};
 
 use super::{
-    Papers, Sample, with_target, line,
-    one_client::{DAEMONS, GIGABIT, one_task, one_task_on, beside_one_stream},
+    Papers, Sample, line,
+    one_client::{DAEMONS, GIGABIT, beside_one_stream, one_task, one_task_on},
     sampling::Sampling,
-    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill},
+    tasks::{CALL_BYTES, DIRECTIONS, Direction, Task, fill},
+    with_target,
 };
 use crate::{
     measure::Measure,

@@ -5,14 +5,15 @@ use anyhow::Result;
 use braid_netlab::{Lab, Spec};
 
 use super::{
-    Papers, Sample, ScaledLab, with_target,
+    Papers, Sample, ScaledLab,
     one_client::{DAEMONS, GIGABIT, one_task_on},
     sampling::Sampling,
-    tasks::{Task, DIRECTIONS, Direction, fill, together},
+    tasks::{DIRECTIONS, Direction, Task, fill, together},
+    with_target,
 };
 use crate::{
     measure::Measure,
-    parallel::mpi::installed::{MpiRunRequest, MpiMethod, Installed, MPICH, TestFile},
+    parallel::mpi::installed::{Installed, MPICH, MpiMethod, MpiRunRequest, TestFile},
     stats::percentile,
 };
 
@@ -68,7 +69,8 @@ fn beside_library(
         let mut rates: Vec<f64> = samples[0].iter().map(|sample| sample.mb_per_second).collect();
         let what = format!("the library{}, ", sized.rate_note());
         let name = format!("{name}.{}", way.word());
-        let measures = with_target(&name, &samples[1], OF_LIBRARY, percentile(&mut rates, 50.0), &what);
+        let measures =
+            with_target(&name, &samples[1], OF_LIBRARY, percentile(&mut rates, 50.0), &what);
         // It would include the start of MPI and the check of the data.
         all.extend(measures.into_iter().filter(|measure| measure.unit != "s/GiB"));
     }
@@ -95,8 +97,11 @@ fn sample(
         write_seed,
         hints: &[],
     };
-    let place =
-        TestFile { before: &lab.client_host(0)?.prefix(), environment: &lab.environment(), ranks: 1 };
+    let place = TestFile {
+        before: &lab.client_host(0)?.prefix(),
+        environment: &lab.environment(),
+        ranks: 1,
+    };
     let taking = Sampling::start(papers, lab)?;
     let times = program.run(&place, true, &ask)?;
     let taken = taking.end(papers, lab, bytes)?;

@@ -4,8 +4,9 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, ScaledLab, with_target, line, references,
-    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill, together},
+    Papers, Sample, ScaledLab, line, references,
+    tasks::{CALL_BYTES, DIRECTIONS, Direction, Task, fill, together},
+    with_target,
 };
 use crate::measure::Measure;
 
@@ -37,7 +38,13 @@ pub fn one_client(papers: &Papers) -> Result<Vec<Measure>> {
         let (limit, samples) =
             beside_one_stream(papers, &sized, way, || together(papers, &sized.lab, &tasks, way))?;
         let what = format!("one iperf3 stream{}, ", sized.rate_note());
-        all.extend(with_target(&format!("one_client.{}", way.word()), &samples, 0.97, limit, &what));
+        all.extend(with_target(
+            &format!("one_client.{}", way.word()),
+            &samples,
+            0.97,
+            limit,
+            &what,
+        ));
     }
     Ok(all)
 }

@@ -14,7 +14,7 @@ use super::{
     curves::{FAST_ETHERNET, Point, bytes, measured, size},
     line,
     rates::between_all,
-    tasks::{Task, Direction, fill_striped},
+    tasks::{Direction, Task, fill_striped},
 };
 use crate::measure::Measure;
 

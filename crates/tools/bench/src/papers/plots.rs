@@ -7,12 +7,11 @@ use braid_bench_user::{
 use serde_json::Value as Json;
 
 use super::{
-    other_systems,
+    labels, other_systems,
     tables::{companion, lines},
-    labels,
 };
 use crate::{
-    page::{StoredResults, Plot},
+    page::{Plot, StoredResults},
     report::short,
 };
 

@@ -214,8 +214,9 @@ mod tests {
 
     #[test]
     fn needs_are_measures_of_their_row() {
-        let [one] =
-            measures("clients", &[MachineNeeds { lab: 1, divide: 4, part: 0.25 }]).try_into().unwrap();
+        let [one] = measures("clients", &[MachineNeeds { lab: 1, divide: 4, part: 0.25 }])
+            .try_into()
+            .unwrap();
         assert_eq!(
             (one.name.as_str(), one.unit, one.plain.summary.median),
             ("clients.needs.lab1.at4", UNIT, 0.25)

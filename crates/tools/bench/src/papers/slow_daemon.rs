@@ -6,9 +6,10 @@ use anyhow::Result;
 use braid_netlab::{Delay, Spec};
 
 use super::{
-    Papers, Sample, with_target, measures,
+    Papers, Sample, measures,
     one_client::{DAEMONS, GIGABIT, one_task},
     tasks::{DIRECTIONS, fill, together},
+    with_target,
 };
 use crate::measure::Measure;
 

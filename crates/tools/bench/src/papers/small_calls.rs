@@ -10,12 +10,13 @@ use anyhow::{Context, Result, ensure};
 use braid_netlab::{Lab, Spec};
 
 use super::{
-    Papers, Sample, with_target, line, measures,
+    Papers, Sample, line, measures,
     mounted::{Mount, dd, fuse_cpu},
     one_client::GIGABIT,
     rates::between_all,
     sampling::Sampling,
-    tasks::{Task, DIRECTIONS, Direction, fill},
+    tasks::{DIRECTIONS, Direction, Task, fill},
+    with_target,
 };
 use crate::{
     measure::Measure,

@@ -8,7 +8,7 @@ use super::{
     Papers, Sample, beside, line,
     one_client::GIGABIT,
     rates::between_all,
-    tasks::{CALL_BYTES, Task, DIRECTIONS, Direction, fill, together},
+    tasks::{CALL_BYTES, DIRECTIONS, Direction, Task, fill, together},
 };
 use crate::measure::Measure;
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{ROWS, plots, rates, other_systems};
+use super::{ROWS, other_systems, plots, rates};
 use crate::{
-    page::{self, StoredResults, PLOTS_FROM_RESULTS},
+    page::{self, PLOTS_FROM_RESULTS, StoredResults},
     report::short,
 };
 

@@ -9,7 +9,8 @@ use std::{
 
 use anyhow::{Result, ensure};
 use braid_client::{
-    CollectiveMode, CollectiveOptions, BlockCyclicDimension, File, Group, OpenOptions, ThreadGroup, View,
+    BlockCyclicDimension, CollectiveMode, CollectiveOptions, File, Group, OpenOptions, ThreadGroup,
+    View,
 };
 
 use super::{

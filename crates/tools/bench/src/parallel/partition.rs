@@ -63,8 +63,10 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
             }
         })
         .collect();
-    let mut variants: Vec<&mut dyn FnMut() -> Result<WorkCost>> =
-        variants.iter_mut().map(|variant| variant as &mut dyn FnMut() -> Result<WorkCost>).collect();
+    let mut variants: Vec<&mut dyn FnMut() -> Result<WorkCost>> = variants
+        .iter_mut()
+        .map(|variant| variant as &mut dyn FnMut() -> Result<WorkCost>)
+        .collect();
     let samples = bench.alternate::<WorkCost>(&mut variants)?;
     for ((way, mode), samples) in MODES.iter().zip(samples.chunks(GROUPS.len())) {
         measures.extend(rates(way, *mode, samples, bytes));

@@ -12,7 +12,7 @@ use std::{
 
 use braid_bench_user::{
     BenchError, OPTIONS_DEFAULT, Options, PRESETS, preset_names,
-    report::{Report, Progress, compare, html, limit_cells, row_cells},
+    report::{Progress, Report, compare, html, limit_cells, row_cells},
     row_names, run,
 };
 

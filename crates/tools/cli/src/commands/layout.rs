@@ -5,7 +5,7 @@ use braid_layout::{Component, Distribution};
 use braid_types::{FileOffset, IodId, PartIndex};
 use braid_wire::message::{
     mds::LayoutShowReply,
-    types::{IodState, LayoutHint, Placement, DistributionHint},
+    types::{DistributionHint, IodState, LayoutHint, Placement},
 };
 use serde_json::{Value, json};
 
@@ -68,7 +68,9 @@ fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
                     out,
                 );
             }
-            None => out.line(format!("{path}: default of new files: {}", wish_text(&found.layout_hint))),
+            None => {
+                out.line(format!("{path}: default of new files: {}", wish_text(&found.layout_hint)))
+            }
         }
     }
     Ok(facts(path, &found))

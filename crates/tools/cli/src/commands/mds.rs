@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use braid_meta::salvage::{SalvageOutcome, Salvaged, load as load_metadata, salvage as salvage_metadata};
+use braid_meta::salvage::{
+    SalvageOutcome, Salvaged, load as load_metadata, salvage as salvage_metadata,
+};
 use braid_types::{Failure, Status, Timestamp};
 use serde_json::json;
 

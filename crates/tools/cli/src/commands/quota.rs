@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     admin,
     args::{QuotaCommand, QuotaLimitArgs, QuotaTargetArgs},
-    commands::user_names::{name_of_id, id_of_name},
+    commands::user_names::{id_of_name, name_of_id},
     config::Settings,
     connect,
     output::{Exit, Fault, Printer, human_bytes, quoted},

@@ -83,7 +83,12 @@ fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::ActiveMount
         let settings = embedded::settings(&args.dir)?;
         let source = settings.mds.value.join(",");
         let behaviour = braid_vfs::Options::default();
-        ActiveMount::start(&MountOptions::new(source, &point), &settings, behaviour, &WatchdogOptions::default())
+        ActiveMount::start(
+            &MountOptions::new(source, &point),
+            &settings,
+            behaviour,
+            &WatchdogOptions::default(),
+        )
     });
     match served {
         Ok(served) => Ok(Some(served)),

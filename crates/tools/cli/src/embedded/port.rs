@@ -17,7 +17,11 @@ pub fn check_port_free(address: &str) -> Result<(), Fault> {
 
 /// Where to listen: as `braid.toml` says, or on the port of `--port`. Port 0 means any; the
 /// previous port is preferred, since clients may know it.
-pub fn listen_addresses(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<String>, Fault> {
+pub fn listen_addresses(
+    config: &Path,
+    had: &[String],
+    port: Option<u16>,
+) -> Result<Vec<String>, Fault> {
     let Some(port) = port else { return Ok(had.to_vec()) };
     let [one] = had else {
         let why = format!("{} names {} addresses", config.display(), had.len());

@@ -1,8 +1,8 @@
 //! A mount that this process serves.
 
-pub mod mount_helper;
 pub mod background;
 pub mod host_mounts;
+pub mod mount_helper;
 pub mod options;
 pub mod watchdog;
 
@@ -139,8 +139,9 @@ fn warden(mounted: &Mounted, watch: &WatchdogOptions) -> Option<Watchdog> {
 
 /// `braid status` works without it.
 fn note(mounted: &Mounted) -> Option<MountRecord> {
-    let written =
-        mounted.entry().and_then(|entry| MountRecord::write(&entry, &mounted.transport().to_string()));
+    let written = mounted
+        .entry()
+        .and_then(|entry| MountRecord::write(&entry, &mounted.transport().to_string()));
     written
         .inspect_err(|error| tracing::debug!(%error, "no record of this mount for braid status"))
         .ok()

@@ -32,8 +32,10 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<MountRequest, Fault> {
     let mut global = global.clone();
     let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
     let log = log_file(args).or_else(|| default_log(args).filter(|_| is_child()));
-    let mut watch =
-        WatchdogOptions { log: log.and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
+    let mut watch = WatchdogOptions {
+        log: log.and_then(|path| std::path::absolute(path).ok()),
+        detach_dead: false,
+    };
     let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;

@@ -145,7 +145,8 @@ fn wait_for_end(pipe: &mut File) -> io::Result<bool> {
 /// Opens the log only now: before, there is nothing to log, and the log could be a file of the
 /// mount.
 fn start_log(path: &Path) {
-    let place = if path == Path::new("") { log::LogTarget::System } else { log::LogTarget::File(path) };
+    let place =
+        if path == Path::new("") { log::LogTarget::System } else { log::LogTarget::File(path) };
     // The watchdog works without a log.
     let _ = log::start(place, "info");
 }

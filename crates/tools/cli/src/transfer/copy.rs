@@ -11,8 +11,10 @@ use serde::Serialize;
 use crate::{
     output::{Exit, Fault, quoted},
     transfer::{
+        copy_side::{
+            CopySide, EntryAttributes, EntryKind, Sink, Source, above, file_name, join, show,
+        },
         progress::Progress,
-        copy_side::{EntryKind, EntryAttributes, CopySide, Sink, Source, above, file_name, join, show},
     },
 };
 

@@ -88,7 +88,8 @@ pub trait CopySide: Sync {
     fn hard_link(&self, existing: &[u8], path: &[u8]) -> Result<(), Fault>;
     /// Sets mode, times, and owner if `owner`. Symbolic links get only the attributes that they can
     /// have.
-    fn set_attributes(&self, path: &[u8], meta: &EntryAttributes, owner: bool) -> Result<(), Fault>;
+    fn set_attributes(&self, path: &[u8], meta: &EntryAttributes, owner: bool)
+    -> Result<(), Fault>;
     /// Whether both paths name the same file on this side. Copying a file onto itself would lose
     /// it.
     fn same_file(&self, a: &[u8], b: &[u8]) -> bool;

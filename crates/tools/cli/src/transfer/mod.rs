@@ -1,6 +1,6 @@
 //! Copies trees: `put` (local to cluster), `get` (cluster to local), `cp` (inside the cluster).
 //!
-//! One engine works between two kinds of [`Side`]:
+//! One engine works between two kinds of [`CopySide`]:
 //!
 //! ```text
 //!   plan: walk the source, create directories, queue files                     (one thread)
@@ -20,10 +20,10 @@
 //! on.
 
 mod copy;
+mod copy_side;
 mod local;
 mod progress;
 mod remote;
-mod copy_side;
 
 /// Paths as bytes, for other commands.
 pub mod path {
@@ -39,9 +39,9 @@ use crate::{
     output::{Exit, Fault, Printer, human_bytes, quoted},
     transfer::{
         copy::{Options, Summary, copy_trees},
+        copy_side::CopySide,
         local::Local,
         remote::Remote,
-        copy_side::CopySide,
     },
 };
 

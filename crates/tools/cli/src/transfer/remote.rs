@@ -10,7 +10,7 @@ use braid_wire::message::{
 
 use crate::{
     output::Fault,
-    transfer::copy_side::{EntryKind, EntryAttributes, CopySide, Sink, Source},
+    transfer::copy_side::{CopySide, EntryAttributes, EntryKind, Sink, Source},
 };
 
 /// The cluster; new files get the layout hint `wish`.
@@ -98,7 +98,12 @@ impl CopySide for Remote {
         Ok(self.client.hard_link(existing, path).map(|_| ())?)
     }
 
-    fn set_attributes(&self, path: &[u8], meta: &EntryAttributes, owner: bool) -> Result<(), Fault> {
+    fn set_attributes(
+        &self,
+        path: &[u8],
+        meta: &EntryAttributes,
+        owner: bool,
+    ) -> Result<(), Fault> {
         let changes = AttributeChanges {
             mode: (meta.kind != EntryKind::Symlink).then_some(meta.mode & 0o7777),
             uid: owner.then_some(meta.owner.0),

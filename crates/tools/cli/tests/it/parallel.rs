@@ -7,7 +7,8 @@ use std::{thread, time::Duration};
 use crate::harness::Cluster;
 use braid_client::{
     Client, Config, Credential, Extent, Group, LockCancelHandle, LockRange, LockRequest, LockSpace,
-    OpenOptions, ReadPiece, Secret, PendingOperation, TcpGroup, ThreadGroup, View, WritePiece, asynchronous,
+    OpenOptions, PendingOperation, ReadPiece, Secret, TcpGroup, ThreadGroup, View, WritePiece,
+    asynchronous,
 };
 
 /// Much longer than a test takes.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use braid_crash_tests::{
     arguments::Arguments,
     braid::Braid,
-    disk::{PowerCut, Loss, SurvivingShare},
+    disk::{Loss, PowerCut, SurvivingShare},
     ports::Ports,
     power::{self, Image, Recording},
     trace,

@@ -27,7 +27,7 @@
 mod power_cut;
 mod tree;
 
-pub use power_cut::{PowerCut, Loss, SurvivingShare};
+pub use power_cut::{Loss, PowerCut, SurvivingShare};
 pub use tree::Tree;
 
 /// A file, directory or symbolic link; never reused.

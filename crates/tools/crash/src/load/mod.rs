@@ -13,14 +13,14 @@
 //! 3. A byte that cannot be read is a broken promise, unless everything about it was pending (I11).
 
 mod actor;
+mod check;
 mod contents;
 mod found_tree;
-mod check;
 mod model;
 mod script;
 
 pub use actor::Actor;
-pub use found_tree::FoundTree;
 pub use check::{check_exact, check_prefix};
+pub use found_tree::FoundTree;
 pub use model::{Model, Operation};
 pub use script::Script;

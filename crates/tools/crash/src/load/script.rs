@@ -62,7 +62,9 @@ impl Script {
                     || model.names.keys().any(|other| other.starts_with(&inside));
                 return (!full).then_some(Operation::RemoveDirectory(path));
             }
-            _ => Operation::SyncDirectory(self.some(model, |named| *named == NameTarget::Directory)?),
+            _ => {
+                Operation::SyncDirectory(self.some(model, |named| *named == NameTarget::Directory)?)
+            }
         })
     }
 

@@ -8,11 +8,11 @@ use std::{
 use anyhow::{Context, Result};
 use braid_client::{Client, OpenOptions};
 
-use super::{BELOW, IODS, CutPoint, READY, Recording};
+use super::{BELOW, CutPoint, IODS, READY, Recording};
 use crate::{
     braid::{Daemon, output_summary},
     cluster,
-    disk::{PowerCut, Loss},
+    disk::{Loss, PowerCut},
     load::{FoundTree, check_prefix},
 };
 
@@ -106,7 +106,11 @@ impl<'r> Image<'r> {
         }
         let after = fsck(None)?;
         if !(after.status.success() || losses && after.status.code() == Some(FOUND_PROBLEMS)) {
-            return Err(format!("fsck --mend: {}\nand left: {}", output_summary(&mended), output_summary(&after)));
+            return Err(format!(
+                "fsck --mend: {}\nand left: {}",
+                output_summary(&mended),
+                output_summary(&after)
+            ));
         }
         self.check_tree().map(drop).map_err(|why| format!("after fsck --mend: {why}"))
     }

@@ -1,16 +1,16 @@
 //! A client: the real holder and the real lease state, and around them a kernel and threads.
 
-use braid_client::lease::{LeaseState, LeaseOf, LeaseTicket, Recalled, ServerEpoch as ServerRun};
+use braid_client::lease::{LeaseOf, LeaseState, LeaseTicket, Recalled, ServerEpoch as ServerRun};
 use braid_types::{MdsEpoch, SessionId};
 use braid_vfs::data::lease_state::DataLeaseState;
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
 
 use super::{
     drops::DrainStep,
-    write_buffer::WriteBuffer,
-    program::{PendingCall, ProgramState, Program},
+    program::{PendingCall, Program, ProgramState},
     scenario::Act,
     world::{FILE, Message, NOW, PAGES, World},
+    write_buffer::WriteBuffer,
 };
 
 /// A page in a kernel's cache.
@@ -137,8 +137,10 @@ impl Client {
 
     /// Whether nothing is in progress in it.
     pub fn is_idle(&self) -> bool {
-        let programs =
-            self.programs.iter().all(|program| program.acts.is_empty() && program.at == ProgramState::Idle);
+        let programs = self
+            .programs
+            .iter()
+            .all(|program| program.acts.is_empty() && program.at == ProgramState::Idle);
         programs && self.askers.is_empty() && self.drains.is_empty() && self.loss.is_none()
     }
 
@@ -190,7 +192,9 @@ impl World {
         let client = &mut self.clients[who];
         client.session = session;
         client.holding.set_epoch(client.server_run());
-        if let braid_client::lease::RequiredAction::Invalidate(lost) = client.holding.required_action(NOW) {
+        if let braid_client::lease::RequiredAction::Invalidate(lost) =
+            client.holding.required_action(NOW)
+        {
             client.loss = Some((old, lost, DrainStep::Ticket));
         }
     }

@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// One step of a drain up to its end, which is [`Drain::Keep`].
+    /// One step of a drain up to its end, which is [`DrainStep::Keep`].
     pub fn drain_on(&mut self, who: usize, at: DrainStep, variant: Variant) -> DrainStep {
         let client = &mut self.clients[who];
         match at {
@@ -159,7 +159,7 @@ impl World {
     pub fn recall_on(&mut self, who: usize, at: usize, variant: Variant) {
         let (recalled, drain) = self.clients[who].drains[at];
         let next = match drain {
-            // `Data::may_keep`.
+            // `Data::mode_after_recall`.
             DrainStep::Keep => {
                 let writes = self.clients[who].gate.has_writers();
                 DrainStep::Carry(match recalled.keep {

@@ -28,12 +28,12 @@ mod check;
 mod client;
 mod drops;
 mod event;
-mod write_buffer;
 mod leaseless;
 mod program;
 mod scenario;
 mod server;
 mod world;
+mod write_buffer;
 
 use crate::explore::{Outcome, search};
 pub use scenario::{SCENARIOS, Scenario, Variant};
@@ -70,7 +70,11 @@ mod tests {
 
     #[test]
     fn a_page_read_that_requests_its_own_lease_hangs() {
-        catches(Variant::AsksInPageThread, "pages: opened with a lease while one is asked for", "hangs");
+        catches(
+            Variant::AsksInPageThread,
+            "pages: opened with a lease while one is asked for",
+            "hangs",
+        );
     }
 
     #[test]
@@ -114,7 +118,11 @@ mod tests {
 
     #[test]
     fn a_size_queried_while_bytes_are_buffered_is_stale() {
-        catches(Variant::StampsAfterBuffering, "buffered: cached sizes", "ends at 1, 2 was written");
+        catches(
+            Variant::StampsAfterBuffering,
+            "buffered: cached sizes",
+            "ends at 1, 2 was written",
+        );
     }
 
     #[test]

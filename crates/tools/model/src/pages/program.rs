@@ -1,15 +1,15 @@
 //! What programs do, and the threads that serve them.
 
-use braid_client::lease::{LeaseRequest, LeaseOf, LeaseTicket};
+use braid_client::lease::{LeaseOf, LeaseRequest, LeaseTicket};
 use braid_vfs::data::lease_state::{DataLeaseState, DataUse, Decision};
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
     client::{Client, Page},
     drops::{DrainStep, DropStep},
-    write_buffer::SizeQuery,
     scenario::{Act, Variant},
     world::{Call, FILE, Message, NOW, World},
+    write_buffer::SizeQuery,
 };
 
 /// A pending call.
@@ -196,7 +196,9 @@ impl World {
                 self.gives_back(who);
                 ProgramState::Idle
             }
-            ProgramState::GivesUp(drain) => ProgramState::GivesUp(self.drain_on(who, drain, variant)),
+            ProgramState::GivesUp(drain) => {
+                ProgramState::GivesUp(self.drain_on(who, drain, variant))
+            }
             other => self.uses(who, at, other, variant),
         };
         self.clients[who].programs[at].at = next;
@@ -283,7 +285,9 @@ impl World {
             Decision::Go => {
                 let gathers = client.may_buffer(variant);
                 client.gate.begin(what);
-                if variant == Variant::EndsBefore && matches!(what, DataUse::Write | DataUse::Append) {
+                if variant == Variant::EndsBefore
+                    && matches!(what, DataUse::Write | DataUse::Append)
+                {
                     client.change(|gate| gate.end(what));
                 }
                 match what {
@@ -325,7 +329,13 @@ impl World {
     }
 
     /// Pages and bytes, after the lease state let them through.
-    fn uses(&mut self, who: usize, program: usize, at: ProgramState, variant: Variant) -> ProgramState {
+    fn uses(
+        &mut self,
+        who: usize,
+        program: usize,
+        at: ProgramState,
+        variant: Variant,
+    ) -> ProgramState {
         match at {
             ProgramState::Reads(page) if self.buffers => {
                 if variant == Variant::NoFlushBeforePage || self.write_out(who) {
@@ -334,7 +344,9 @@ impl World {
                 self.clients[who].kernel[page] = Page::Absent;
                 ProgramState::PageEnds
             }
-            ProgramState::Reads(page) | ProgramState::ReadsNow(page) => ProgramState::Gives(page, self.daemon[page]),
+            ProgramState::Reads(page) | ProgramState::ReadsNow(page) => {
+                ProgramState::Gives(page, self.daemon[page])
+            }
             ProgramState::Gives(page, version) => {
                 self.clients[who].kernel[page] = Page::Has(version);
                 ProgramState::PageEnds
@@ -345,9 +357,14 @@ impl World {
             }
             ProgramState::ReadsPast(page, at_least) if self.buffers => {
                 let settled = variant == Variant::NoFlushBeforeRead || self.write_out(who);
-                if settled { ProgramState::ReadsPastNow(page, at_least) } else { ProgramState::Idle }
+                if settled {
+                    ProgramState::ReadsPastNow(page, at_least)
+                } else {
+                    ProgramState::Idle
+                }
             }
-            ProgramState::ReadsPast(page, at_least) | ProgramState::ReadsPastNow(page, at_least) => {
+            ProgramState::ReadsPast(page, at_least)
+            | ProgramState::ReadsPastNow(page, at_least) => {
                 if self.daemon[page] < at_least {
                     self.fail(format!(
                         "client {who} reads {} of page {page}, {at_least} was written",
@@ -361,7 +378,9 @@ impl World {
                 _ = variant == Variant::NoFlushBeforeSize || self.write_out(who);
                 ProgramState::Settled(looking)
             }
-            ProgramState::Settled(looking) => ProgramState::LooksNow(SizeQuery { fresh: true, ..looking }),
+            ProgramState::Settled(looking) => {
+                ProgramState::LooksNow(SizeQuery { fresh: true, ..looking })
+            }
             ProgramState::LooksNow(looking) => self.send_size_query(who, looking, variant),
             ProgramState::Writes(page, gathers) => {
                 self.writes((who, program), (DataUse::Write, page), gathers, variant)
@@ -375,7 +394,9 @@ impl World {
                 ProgramState::EndIs(known.unwrap_or(self.size), gathers)
             }
             ProgramState::EndIs(end, gathers) => match self.appends_at(who, end) {
-                true => self.writes((who, program), (DataUse::Append, end.into()), gathers, variant),
+                true => {
+                    self.writes((who, program), (DataUse::Append, end.into()), gathers, variant)
+                }
                 false => ProgramState::Idle,
             },
             ProgramState::WriteFails(what) => {

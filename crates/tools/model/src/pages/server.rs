@@ -21,7 +21,12 @@ impl World {
                 self.receive_call(client, number, call)
             }
             Message::Return { session, lease } => {
-                self.table.return_lease(SessionId(session), OF, lease.number, from_wire(lease.keep));
+                self.table.return_lease(
+                    SessionId(session),
+                    OF,
+                    lease.number,
+                    from_wire(lease.keep),
+                );
             }
             _ => {}
         }
@@ -130,7 +135,11 @@ impl World {
     /// Recalls are in flight as soon as there are any and no others are in flight.
     pub fn send_recalls(&mut self, who: usize) {
         let client = &mut self.clients[who];
-        let braid_client::lease::RequiredAction::AwaitRecalls(seen, _) = client.holding.required_action(NOW) else { return };
+        let braid_client::lease::RequiredAction::AwaitRecalls(seen, _) =
+            client.holding.required_action(NOW)
+        else {
+            return;
+        };
         let is_recall = |message: &Message| match message {
             Message::Recalls { client, .. } => *client == who,
             _ => false,

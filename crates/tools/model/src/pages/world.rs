@@ -168,8 +168,12 @@ impl World {
 
     /// A version of a page that is newer than all others.
     pub fn newer(&self, page: usize) -> u8 {
-        let gathered =
-            self.clients.iter().map(|client| client.buffered_version(page)).max().unwrap_or_default();
+        let gathered = self
+            .clients
+            .iter()
+            .map(|client| client.buffered_version(page))
+            .max()
+            .unwrap_or_default();
         self.daemon[page].max(self.returned[page]).max(gathered) + 1
     }
 

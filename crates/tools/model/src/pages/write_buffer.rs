@@ -69,7 +69,8 @@ impl Client {
         self.kept_size = None;
         for program in &mut self.programs {
             match &mut program.at {
-                ProgramState::LooksNow(looking) | ProgramState::Calls(PendingCall { looks: Some(looking), .. }) => {
+                ProgramState::LooksNow(looking)
+                | ProgramState::Calls(PendingCall { looks: Some(looking), .. }) => {
                     looking.fresh = false;
                 }
                 _ => {}
@@ -177,7 +178,11 @@ impl World {
             return None;
         }
         let version = self.newer(page);
-        let run = self.clients[who].buffer.get_or_insert(WriteBuffer { by, from: page, versions: Vec::new() });
+        let run = self.clients[who].buffer.get_or_insert(WriteBuffer {
+            by,
+            from: page,
+            versions: Vec::new(),
+        });
         run.versions.push(version);
         Some(version)
     }
@@ -193,8 +198,10 @@ impl World {
 
     /// Whether the file ends at the offset of an append; otherwise it is no append.
     pub fn appends_at(&mut self, who: usize, end: u8) -> bool {
-        let is =
-            self.clients[who].buffer.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
+        let is = self.clients[who]
+            .buffer
+            .as_ref()
+            .map_or(self.size, |run| self.size.max(run.end() as u8));
         // After lost bytes there is a hole.
         let right = (end == is || self.has_lost && end > is) && usize::from(end) < PAGES;
         if !right {
@@ -228,13 +235,14 @@ impl World {
         client.programs[run.by].lost = true;
         for program in &mut client.programs {
             // A write that has not returned yet has written nothing.
-            if let ProgramState::Written(_, page, version) | ProgramState::Drops(_, page, version) = &mut program.at
+            if let ProgramState::Written(_, page, version) | ProgramState::Drops(_, page, version) =
+                &mut program.at
                 && run.pages().any(|lost| lost == (*page, *version))
             {
                 *version = 0;
             }
-            if let ProgramState::DropsEnd(_, page, version) | ProgramState::WriteEnds(_, page, version) =
-                &mut program.at
+            if let ProgramState::DropsEnd(_, page, version)
+            | ProgramState::WriteEnds(_, page, version) = &mut program.at
                 && run.pages().any(|lost| lost == (*page, *version))
             {
                 *version = 0;
@@ -285,18 +293,31 @@ impl World {
     }
 
     /// Bytes buffered before the stamp are written; others are a later change.
-    pub fn send_size_query(&mut self, who: usize, looking: SizeQuery, variant: Variant) -> ProgramState {
+    pub fn send_size_query(
+        &mut self,
+        who: usize,
+        looking: SizeQuery,
+        variant: Variant,
+    ) -> ProgramState {
         let is_gathered = self.clients[who].buffer.is_some();
         if !matches!(variant, Variant::NoFlushBeforeSize | Variant::StampsAfterBuffering) {
             self.write_out(who);
         }
         let fresh = looking.fresh && (!is_gathered || variant == Variant::StampsAfterBuffering);
         let number = self.call(who, Call::Look);
-        ProgramState::Calls(PendingCall { looks: Some(SizeQuery { fresh, ..looking }), ..PendingCall::new(number, None) })
+        ProgramState::Calls(PendingCall {
+            looks: Some(SizeQuery { fresh, ..looking }),
+            ..PendingCall::new(number, None)
+        })
     }
 
     /// The program gets the answer.
-    pub fn end_size_query(&mut self, who: usize, SizeQuery { at_least, fresh }: SizeQuery, size: u8) -> ProgramState {
+    pub fn end_size_query(
+        &mut self,
+        who: usize,
+        SizeQuery { at_least, fresh }: SizeQuery,
+        size: u8,
+    ) -> ProgramState {
         // Bytes that were lost since do not count.
         if size < at_least.min(self.returned_size) {
             self.fail(format!(

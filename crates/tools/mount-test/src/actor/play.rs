@@ -76,8 +76,12 @@ impl Actor {
                 Ok(String::new())
             }
             ["who", file, start, length] => {
-                let found =
-                    conflicting_lock(self.file(file)?, Mode::Alone, start.parse()?, length.parse()?)?;
+                let found = conflicting_lock(
+                    self.file(file)?,
+                    Mode::Alone,
+                    start.parse()?,
+                    length.parse()?,
+                )?;
                 Ok(found.map_or("nobody".to_owned(), |process| process.to_string()))
             }
             ["count", file, space, times] => self.count(file, space.parse()?, times.parse()?),

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
-use super::{linearizability::TimedCall, test_thread::TestThread, register::Call};
+use super::{linearizability::TimedCall, register::Call, test_thread::TestThread};
 
 /// Number of registers of one file.
 pub const KINDS: usize = 3;
@@ -70,7 +70,8 @@ pub fn look(player: &mut TestThread, file: usize, kind: usize, out: &mut Vec<Tim
     let ended = player.call("read an attribute", get);
     match &ended.result {
         Ok(found) => {
-            let found = player.with_planted_fault(format!("attribute {file} {kind}"), vec![*found])[0];
+            let found =
+                player.with_planted_fault(format!("attribute {file} {kind}"), vec![*found])[0];
             out.push(ended.timed(player, file * KINDS + kind, Call::Read(found), true));
         }
         Err(error) => player.failed("read an attribute", error),

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::{linearizability::TimedCall, test_thread::TestThread, register::Call};
+use super::{linearizability::TimedCall, register::Call, test_thread::TestThread};
 use crate::mapping::Mapping;
 
 /// Words of one file.

@@ -115,7 +115,9 @@ impl<S: Specification> Search<'_, S> {
         match self.slots.iter().position(Option::is_none) {
             Some(free) => self.slots[free] = Some(call),
             None if self.slots.len() < UNDER_WAY_MAX => self.slots.push(Some(call)),
-            None => return Err(CheckFailure::TooMany { configurations: self.configurations.len() }),
+            None => {
+                return Err(CheckFailure::TooMany { configurations: self.configurations.len() });
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, io::Result};
 
-use super::{names, linearizability::TimedCall, test_thread::TestThread};
+use super::{linearizability::TimedCall, names, test_thread::TestThread};
 
 /// Names in each directory that no thread changes.
 pub const BYSTANDERS: usize = 30;
@@ -113,8 +113,8 @@ fn throughout(changes: &[Change], listing: &TimedCall<Listing>) -> Option<bool> 
 mod tests {
     use super::*;
     use crate::history::{
-        names::{Answer, Call, Entry},
         linearizability::NEVER,
+        names::{Answer, Call, Entry},
     };
 
     fn call(invoked: u64, returned: u64, call: Call) -> TimedCall<Call> {
@@ -124,7 +124,13 @@ mod tests {
     fn listing(found: &[&str]) -> TimedCall<Listing> {
         let keep = (0..BYSTANDERS).map(|at| format!("keep-{at:03}"));
         let found = keep.chain(found.iter().map(|name| (*name).to_owned())).collect();
-        TimedCall { object: 0, thread: 1, invoked: 100, returned: 200, call: Listing { dir: 0, found } }
+        TimedCall {
+            object: 0,
+            thread: 1,
+            invoked: 100,
+            returned: 200,
+            call: Listing { dir: 0, found },
+        }
     }
 
     fn complaints(found: &[&str], calls: &[TimedCall<Call>]) -> usize {

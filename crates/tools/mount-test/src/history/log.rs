@@ -91,7 +91,10 @@ pub fn contents(player: &mut TestThread, file: usize) -> Option<Vec<u64>> {
 
 /// Finds the place of every append. A missing record must have an unknown outcome, and its call is
 /// left out. A duplicate record and an unknown tag are errors.
-pub fn place(calls: Vec<TimedCall<Call>>, contents: &[u64]) -> Result<Vec<TimedCall<Call>>, String> {
+pub fn place(
+    calls: Vec<TimedCall<Call>>,
+    contents: &[u64],
+) -> Result<Vec<TimedCall<Call>>, String> {
     let mut places = HashMap::new();
     for (place, tag) in contents.iter().enumerate() {
         if let Some(before) = places.insert(*tag, place as u64) {
@@ -129,12 +132,19 @@ mod tests {
     use crate::history::linearizability::find_order;
 
     fn append(invoked: u64, returned: u64, tag: u64) -> TimedCall<Call> {
-        TimedCall { object: 0, thread: 0, invoked, returned, call: Call::Append { tag, place: None } }
+        TimedCall {
+            object: 0,
+            thread: 0,
+            invoked,
+            returned,
+            call: Call::Append { tag, place: None },
+        }
     }
 
     fn check(calls: Vec<TimedCall<Call>>, contents: &[u64]) -> Result<(), String> {
         let placed = place(calls, contents)?;
-        find_order::<Log>(0, &placed.iter().collect::<Vec<_>>()).map_err(|refusal| refusal.to_string())
+        find_order::<Log>(0, &placed.iter().collect::<Vec<_>>())
+            .map_err(|refusal| refusal.to_string())
     }
 
     #[test]

@@ -20,16 +20,16 @@
 //! 3. At the end each mount reads everything once more, and all see the same.
 
 mod attributes;
+mod file_words;
+pub mod linearizability;
 mod listing;
 mod locking;
 mod log;
 mod names;
-pub mod linearizability;
-mod test_thread;
 mod register;
 mod round;
 mod small;
-mod file_words;
+mod test_thread;
 
 use std::{path::PathBuf, time::Duration};
 

@@ -189,7 +189,12 @@ pub fn found_apart(calls: &mut [TimedCall<Call>], mounts: usize) {
 }
 
 /// Makes one of the calls.
-pub fn play(player: &mut TestThread, cell: usize, anchor_number: u64, out: &mut Vec<TimedCall<Call>>) {
+pub fn play(
+    player: &mut TestThread,
+    cell: usize,
+    anchor_number: u64,
+    out: &mut Vec<TimedCall<Call>>,
+) {
     let name = player.random.below(RENAMED) as usize;
     let other = (name + 1 + player.random.below(RENAMED - 1) as usize) % RENAMED as usize;
     match player.random.below(20) {

@@ -15,11 +15,12 @@ use anyhow::{Context, Result, bail, ensure};
 use braid_types::Random;
 
 use super::{
-    attributes, listing, locking, log, names,
+    attributes, file_words,
     linearizability::{Specification, TimedCall, find_order},
-    test_thread::{Clock, TestThread, CallInProgress},
+    listing, locking, log, names,
     register::{self, Register},
-    small, file_words,
+    small,
+    test_thread::{CallInProgress, Clock, TestThread},
 };
 
 /// Objects of each kind: few, so that threads conflict.
@@ -405,8 +406,9 @@ fn each<S: Specification>(
 ) -> Vec<String> {
     let mut objects: BTreeMap<usize, Vec<&TimedCall<S::Call>>> = BTreeMap::new();
     calls.iter().for_each(|call| objects.entry(call.object).or_default().push(call));
-    let judged =
-        objects.into_iter().map(|(object, calls)| (object, find_order::<S>(initial(object), &calls)));
+    let judged = objects
+        .into_iter()
+        .map(|(object, calls)| (object, find_order::<S>(initial(object), &calls)));
     judged
         .filter_map(|(object, outcome)| Some(format!("{kind} {object}: {}", outcome.err()?)))
         .collect()

@@ -117,8 +117,10 @@ pub fn look(player: &mut TestThread, file: usize, out: &mut Vec<TimedCall<Call>>
     match &ended.result {
         Ok(done) => {
             let word = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map_or(TORN, u64::from_le_bytes);
-            let found = player
-                .with_planted_fault(format!("small {file}"), bytes[..*done].chunks(8).map(word).collect());
+            let found = player.with_planted_fault(
+                format!("small {file}"),
+                bytes[..*done].chunks(8).map(word).collect(),
+            );
             out.push(ended.timed(player, file, Call::Read(found), true));
         }
         Err(error) => player.failed("read of a small file", error),

@@ -59,7 +59,13 @@ pub struct FinishedCall<T> {
 
 impl<T> FinishedCall<T> {
     /// A record of the call.
-    pub fn timed<C>(&self, player: &TestThread, object: usize, call: C, known: bool) -> TimedCall<C> {
+    pub fn timed<C>(
+        &self,
+        player: &TestThread,
+        object: usize,
+        call: C,
+        known: bool,
+    ) -> TimedCall<C> {
         let returned = if known { self.returned } else { NEVER };
         TimedCall { object, thread: player.thread, invoked: self.invoked, returned, call }
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use self::calls::Space;
 use crate::{
     actor::handle::{ANSWER_MAX, Handle},
-    cases::{Case, TestDirs, Outcome},
+    cases::{Case, Outcome, TestDirs},
 };
 
 /// Increments of the counter under locks of a process, in total.

@@ -6,7 +6,7 @@ use std::{fs::File, os::unix::fs::FileExt, path::Path, thread};
 use anyhow::{Context, Result, ensure};
 
 use super::calls::{Mode, Space, lock};
-use crate::cases::{TestDirs, Outcome};
+use crate::cases::{Outcome, TestDirs};
 
 /// Longer than several stripes of the default size, and several requests of the kernel.
 const LENGTH: usize = 3 << 20;

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use braid_crash_tests::cluster::Victim;
 
-use crate::{cases::Outcome, stage::TestCluster, scratch_cluster::ScratchCluster};
+use crate::{cases::Outcome, scratch_cluster::ScratchCluster, stage::TestCluster};
 
 /// Small files, a directory of them, and a few files on all daemons.
 const SMALL: usize = 100;
@@ -79,7 +79,9 @@ fn sync(yard: &ScratchCluster, point: &Path, number: u8) -> Result<()> {
             ensure!(status.success(), "sync: {status}");
         }
         1 => File::open(point)?.sync_all()?,
-        _ => yard.braid.run_successfully(["sync".as_ref(), point.join(number.to_string()).as_os_str()])?,
+        _ => yard
+            .braid
+            .run_successfully(["sync".as_ref(), point.join(number.to_string()).as_os_str()])?,
     }
     Ok(())
 }

@@ -20,8 +20,8 @@ use braid_types::Random;
 use crate::{
     cases::Outcome,
     programs::{missing, sh},
-    stage::{TestCluster, until},
     scratch_cluster::ScratchCluster,
+    stage::{TestCluster, until},
 };
 
 /// Journal modes, and the setting with which SQLite guarantees that a committed transaction stays.
@@ -118,7 +118,11 @@ impl Base {
 }
 
 /// Transactions in all databases until the power fails.
-fn lose_power_under(stage: &mut TestCluster, bases: &mut [Base], random: &mut Random) -> Result<()> {
+fn lose_power_under(
+    stage: &mut TestCluster,
+    bases: &mut [Base],
+    random: &mut Random,
+) -> Result<()> {
     let wanted = random.below(TRANSACTIONS_MAX) + 1;
     let counts: Vec<_> = bases.iter().map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|scope| {

@@ -83,7 +83,10 @@ pub(super) fn there(yard: &ScratchCluster) -> Result<Outcome> {
         ensure!(!gone.exists(), "a name whose removal was forced is there again");
     }
     stage.check()?;
-    Ok(Outcome::Passed(format!("{losses} losses, {} ways, {FILES} files of each", CHANGE_KINDS.len())))
+    Ok(Outcome::Passed(format!(
+        "{losses} losses, {} ways, {FILES} files of each",
+        CHANGE_KINDS.len()
+    )))
 }
 
 fn each(act: impl Fn(&ChangeKind, usize) -> Result<()>) -> Result<()> {

@@ -13,8 +13,8 @@ use braid_crash_tests::cluster::Victim;
 
 use crate::{
     cases::Outcome,
-    stage::{IODS, TestCluster},
     scratch_cluster::ScratchCluster,
+    stage::{IODS, TestCluster},
 };
 
 /// A part on each daemon, and one more: the default stripes are of 1 MiB.

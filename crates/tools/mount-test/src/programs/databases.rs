@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{missing, sh, workplace};
-use crate::cases::{TestDirs, Outcome};
+use crate::cases::{Outcome, TestDirs};
 
 const ADD_MANY: &str = r#"
 i=0

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::{missing, sh, workplace};
-use crate::cases::{TestDirs, Outcome};
+use crate::cases::{Outcome, TestDirs};
 
 const MAKE: &str = r#"
 git init -q -b main repo

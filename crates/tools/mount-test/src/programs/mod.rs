@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::cases::{Case, TestDirs, Outcome};
+use crate::cases::{Case, Outcome, TestDirs};
 
 /// Maximum time of one script, in seconds.
 const LIMIT_SECONDS: &str = "1200";

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use braid_crash_tests::arguments::scratch;
 
 use super::{missing, sh, workplace};
-use crate::cases::{TestDirs, Outcome};
+use crate::cases::{Outcome, TestDirs};
 
 /// Headers that a machine with a C compiler has: a real tree.
 const TREE: &str = "/usr/include/linux";

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use braid_types::Random;
 
-use crate::{cases::Outcome, stage::until, scratch_cluster::ScratchCluster};
+use crate::{cases::Outcome, scratch_cluster::ScratchCluster, stage::until};
 
 /// Files that are synced in between, and the size of each write to them, in bytes; small files then
 /// use the remaining space.
@@ -85,8 +85,12 @@ impl FillingRun {
     fn write(&mut self, name: &str, bytes: usize) -> Result<bool> {
         let at = self.kept.len();
         let path = self.dirs[at % self.dirs.len()].join(name);
-        let mut kept =
-            StoredFiles { name: name.to_owned(), seed: self.seed ^ at as u64, written: 0, synced: 0 };
+        let mut kept = StoredFiles {
+            name: name.to_owned(),
+            seed: self.seed ^ at as u64,
+            written: 0,
+            synced: 0,
+        };
         let outcome = write(&path, bytes, &mut kept);
         self.kept.push(kept);
         let Err((call, error)) = outcome else { return Ok(false) };

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use braid_crash_tests::cluster::Victim;
 
 use super::full::{FREED_MAX, REFUSED_MIN, Refused, bytes, in_time};
-use crate::{cases::Outcome, stage::until, scratch_cluster::ScratchCluster};
+use crate::{cases::Outcome, scratch_cluster::ScratchCluster, stage::until};
 
 /// Files that exist before, and the size of each.
 const BEFORE: u64 = 16;

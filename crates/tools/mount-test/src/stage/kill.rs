@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use braid_types::Random;
 
-use super::{TestCluster, Target};
+use super::{Target, TestCluster};
 use crate::history::{Options, play_round};
 
 /// Threads and calls of each in a round.

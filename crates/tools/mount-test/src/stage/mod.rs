@@ -52,7 +52,8 @@ impl TestCluster {
         let disks = disks.map(named).collect::<Result<Vec<_>>>()?;
         // Below the top directory, which has entries of the disk (`lost+found`).
         let mut places = disks.iter().map(|disk| disk.point().join("data"));
-        let places = DataDirectories { meta: places.next().unwrap_or_default(), iods: places.collect() };
+        let places =
+            DataDirectories { meta: places.next().unwrap_or_default(), iods: places.collect() };
         Self::start_at(braid, dir, places, disks, mounts)
     }
 

@@ -97,15 +97,19 @@ pub struct FileModel {
     record_lost: bool,
 }
 
-/// The key in [`Data::dirty`] for changes that no handle's fsync covers.
+/// The key in [`FileModel::dirty`] for changes that no handle's fsync covers.
 const NO_HANDLE: Handle = 0;
 
 const UNLIMITED: u64 = u64::MAX;
 
 impl Default for FileModel {
     fn default() -> Self {
-        let zero =
-            ByteRange { end: UNLIMITED, now: BTreeSet::from([0]), older: BTreeSet::new(), last: None };
+        let zero = ByteRange {
+            end: UNLIMITED,
+            now: BTreeSet::from([0]),
+            older: BTreeSet::new(),
+            last: None,
+        };
         Self {
             runs: vec![zero],
             size: (0, 0),
@@ -300,7 +304,12 @@ impl FileModel {
     ///
     /// # Errors
     /// I5.
-    pub fn check_end_of_file(&mut self, offset: u64, got: u64, wanted: u64) -> Result<(), Violation> {
+    pub fn check_end_of_file(
+        &mut self,
+        offset: u64,
+        got: u64,
+        wanted: u64,
+    ) -> Result<(), Violation> {
         let (least, largest) = self.size;
         let possible =
             (least.saturating_sub(offset).min(wanted), largest.saturating_sub(offset).min(wanted));
@@ -447,7 +456,11 @@ mod tests {
         data.happened(&write(1, 10, 20, 8));
         data.record_may_be_older();
         assert_eq!(data.clone().check_size(10), Ok(()));
-        assert_eq!(data.check_end_of_file(0, 10, 100).unwrap_err().rule, "I5", "the objects lost nothing");
+        assert_eq!(
+            data.check_end_of_file(0, 10, 100).unwrap_err().rule,
+            "I5",
+            "the objects lost nothing"
+        );
         data.happened(&write(2, 20, 30, 9));
         assert_eq!(data.check_size(10).unwrap_err().rule, "I5");
     }

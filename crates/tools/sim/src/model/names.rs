@@ -229,7 +229,11 @@ impl NamesModel {
     ///
     /// # Errors
     /// I7.
-    pub fn stat(&mut self, path: &str, outcome: Result<SeenAttributes, Status>) -> Result<(), Violation> {
+    pub fn stat(
+        &mut self,
+        path: &str,
+        outcome: Result<SeenAttributes, Status>,
+    ) -> Result<(), Violation> {
         let after = |mut world: PossibleTree| match (world.find(path), outcome) {
             (Ok(node), Ok(seen)) => world.bind(Some(node), seen).then_some(world),
             (Err(possible), Err(status)) => possible.contains(&status).then_some(world),
@@ -242,7 +246,11 @@ impl NamesModel {
     ///
     /// # Errors
     /// I7.
-    pub fn open(&mut self, path: &str, outcome: Result<SeenAttributes, Status>) -> Result<(), Violation> {
+    pub fn open(
+        &mut self,
+        path: &str,
+        outcome: Result<SeenAttributes, Status>,
+    ) -> Result<(), Violation> {
         let after = |mut world: PossibleTree| {
             let node = world.find(path).map(|node| (node, world.nodes[&node].kind));
             match (node, outcome) {
@@ -356,7 +364,8 @@ impl NamesModel {
         let Some(possible) = self.closure() else { return Ok(()) };
         let kept: BTreeSet<PossibleTree> = possible.iter().cloned().filter_map(after).collect();
         if kept.is_empty() {
-            let worlds: Vec<String> = possible.iter().take(4).map(PossibleTree::to_string).collect();
+            let worlds: Vec<String> =
+                possible.iter().take(4).map(PossibleTree::to_string).collect();
             let what =
                 format!("{}; possible worlds ({}): {}", what(), possible.len(), worlds.join(" | "));
             return Err(Violation::new("I7", what));
@@ -390,7 +399,8 @@ impl NamesModel {
 
     fn note(&mut self) {
         self.since_sync.extend(self.worlds.iter().cloned());
-        if self.worlds.len() > POSSIBLE_TREES_MAX || self.since_sync.len() > 4 * POSSIBLE_TREES_MAX {
+        if self.worlds.len() > POSSIBLE_TREES_MAX || self.since_sync.len() > 4 * POSSIBLE_TREES_MAX
+        {
             self.lost = true;
         }
     }

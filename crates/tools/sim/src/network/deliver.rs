@@ -10,7 +10,7 @@ use braid_wire::{
 };
 
 use super::{
-    ReceiveQueue, Connection, Direction, Host, Network, Transmission, State,
+    Connection, Direction, Host, Network, ReceiveQueue, State, Transmission,
     host::{Replies, ServerSide, Session, parse},
 };
 

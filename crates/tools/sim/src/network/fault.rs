@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Direction, Host, Network, Transmission, Service};
+use super::{Direction, Host, Network, Service, Transmission};
 
 impl Network {
     /// A process starts to serve on a host.

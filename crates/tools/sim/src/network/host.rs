@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_net::{
-    handshake::{ServerIdentity, ServerHandshake},
+    handshake::{ServerHandshake, ServerIdentity},
     server::{Authorizer, Peer},
 };
 use braid_types::Failure;

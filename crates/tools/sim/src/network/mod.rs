@@ -17,10 +17,10 @@
 //! 3. The lock of the network is never held while a session, a waker or the drop of either runs. (A
 //!    violation deadlocks: the lock is not reentrant.)
 
-mod receive_queue;
 mod deliver;
 mod fault;
 mod host;
+mod receive_queue;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -28,9 +28,9 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use receive_queue::{ReceiveQueue, ReceivedCall};
 pub(crate) use host::frame;
 pub use host::{Replies, Service, Session};
+pub(crate) use receive_queue::{ReceiveQueue, ReceivedCall};
 
 use crate::{
     random::Random,

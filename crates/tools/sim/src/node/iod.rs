@@ -10,7 +10,7 @@ use std::{
 
 use braid_iod::{
     IodCore,
-    registration::{RegistrationInfo, HeartbeatActions, Registration, RegistrationStep},
+    registration::{HeartbeatActions, Registration, RegistrationInfo, RegistrationStep},
 };
 use braid_net::{
     Driver, Endpoint, NetError, TlsPolicy,

@@ -11,8 +11,8 @@ use std::{
 };
 
 use braid_iod::{
-    StartedRequest, ConnectionState, FrameSink, MemorySource, IodCore, JoinJob, Payload, Peer, ReadProgress, SinkError,
-    PayloadSource, JoinStep, WriteJob,
+    ConnectionState, FrameSink, IodCore, JoinJob, JoinStep, MemorySource, Payload, PayloadSource,
+    Peer, ReadProgress, SinkError, StartedRequest, WriteJob,
 };
 use braid_store::MemStore;
 use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};

@@ -84,8 +84,11 @@ impl MdsNode {
         }
         let (world, life) = (self.network.world().clone(), ProcessLife::new());
         let driver = SimDriver::new(self.network.clone(), self.host, self.seed);
-        let outside =
-            MdsEnvironment { world: world.clone(), life: life.clone(), random: Arc::clone(&self.random) };
+        let outside = MdsEnvironment {
+            world: world.clone(),
+            life: life.clone(),
+            random: Arc::clone(&self.random),
+        };
         let env = Environment {
             link: Arc::new(SimIodLink::new(world.clone(), life.clone(), driver)),
             spawner: Arc::new(outside.clone()),

@@ -9,7 +9,7 @@ use std::{
 
 use braid_client::{
     Error, FileIndex, LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Status,
-    message::types::{PathRef, Attributes},
+    message::types::{Attributes, PathRef},
 };
 
 use super::{ClientWorkload, names::seen};

@@ -45,7 +45,9 @@ impl ClientWorkload {
         let outcome = call.await;
         let took = self.world.now() - started;
         match &outcome {
-            Ok(value) => self.world.trace_event(format_args!("{} {what}: {}", self.name, short(value))),
+            Ok(value) => {
+                self.world.trace_event(format_args!("{} {what}: {}", self.name, short(value)))
+            }
             Err(error) => self.world.trace_event(format_args!("{} {what}: {error}", self.name)),
         }
         if took > TIMEOUT + SLACK {
@@ -70,11 +72,14 @@ impl ClientWorkload {
             self.judge.add_violation("I11", format!("{} {what}: {error}", self.name));
         }
         if status == Status::Unreachable && error.server().is_none() {
-            self.judge.add_violation("I8", format!("{} {what} names no server: {error}", self.name));
+            self.judge
+                .add_violation("I8", format!("{} {what} names no server: {error}", self.name));
         }
         if self.calm && is_unknown(status) {
-            self.judge
-                .add_violation("I8", format!("{} {what} failed without a fault: {error}", self.name));
+            self.judge.add_violation(
+                "I8",
+                format!("{} {what} failed without a fault: {error}", self.name),
+            );
         }
     }
 }

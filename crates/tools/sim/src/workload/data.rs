@@ -81,7 +81,8 @@ impl ClientWorkload {
         from: u64,
     ) -> Result<usize, Error> {
         let mut held = Reservation::default();
-        if self.random.chance(500_000) && open.file.reserve_space(from, buffer.len() as u64, &mut held)
+        if self.random.chance(500_000)
+            && open.file.reserve_space(from, buffer.len() as u64, &mut held)
         {
             return self
                 .call(

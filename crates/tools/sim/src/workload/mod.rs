@@ -1,8 +1,8 @@
 //! The workload: random calls of the clients on a few small trees, each checked.
 
+mod cached_names;
 mod call;
 mod data;
-mod cached_names;
 mod names;
 
 use std::{sync::Arc, time::Duration};
@@ -12,7 +12,9 @@ pub(crate) use names::seen;
 
 use braid_client::asynchronous::{Client, File};
 
-use crate::{driver::SimDriver, checker::Checker, model::data::Handle, random::Random, world::Simulation};
+use crate::{
+    checker::Checker, driver::SimDriver, model::data::Handle, random::Random, world::Simulation,
+};
 
 /// Maximum number of files that one client has open at a time.
 const OPEN_MAX: usize = 4;

@@ -4,7 +4,7 @@ use braid_client::{
     Error, OpenOptions, Status,
     message::{
         FileKind,
-        types::{Attributes, LayoutHint, DistributionHint},
+        types::{Attributes, DistributionHint, LayoutHint},
     },
 };
 
@@ -27,7 +27,12 @@ pub(crate) fn seen(attributes: &Attributes) -> SeenAttributes {
         FileKind::Symlink => Kind::Symlink,
         _ => Kind::File,
     };
-    SeenAttributes { index: attributes.file.0, kind, mode: attributes.mode, links: attributes.links }
+    SeenAttributes {
+        index: attributes.file.0,
+        kind,
+        mode: attributes.mode,
+        links: attributes.links,
+    }
 }
 
 impl ClientWorkload {
@@ -113,7 +118,8 @@ impl ClientWorkload {
         let client = &self.client;
         match op {
             Op::Create { path, mode, exclusive } => {
-                let reply = client.touch(at(path).as_str(), *mode, *exclusive, self.layout_hint()).await?;
+                let reply =
+                    client.touch(at(path).as_str(), *mode, *exclusive, self.layout_hint()).await?;
                 // An existing file keeps its mode; the model compares it with what it knows.
                 Ok(Some(seen(&reply.attributes)))
             }
@@ -249,7 +255,8 @@ impl ClientWorkload {
         let (path, create) = (self.path(), self.random.chance(500_000));
         let op = Op::Create { path: path.clone(), mode: 0o644, exclusive: false };
         let full = format!("/{root}/{path}");
-        let options = OpenOptions::new().read(true).write(true).layout(self.layout_hint()).create(create);
+        let options =
+            OpenOptions::new().read(true).write(true).layout(self.layout_hint()).create(create);
         let number = if create { entered.begin(&op) } else { self.judge.number() };
         let what = format!("{} {full}", if create { "open or create" } else { "open" });
         let client = self.client.clone();

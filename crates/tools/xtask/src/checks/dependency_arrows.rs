@@ -60,7 +60,10 @@ fn of_package(metadata: &Metadata, ours: &BTreeSet<&str>, package: &Package) -> 
         return Vec::new();
     }
     let Some(allowed) = allowed(&package.name) else {
-        return vec![format!("{}: not in the table of parts (checks/arrows.rs)", package.name)];
+        return vec![format!(
+            "{}: not in the table of parts (checks/dependency_arrows.rs)",
+            package.name
+        )];
     };
     let own =
         package.dependencies.iter().filter(|dependency| ours.contains(dependency.name.as_str()));
@@ -183,7 +186,10 @@ mod tests {
         let found = problems(&workspace(&lines));
         assert_eq!(
             found,
-            ["braid-types -> braid-sim", "new: not in the table of parts (checks/arrows.rs)"]
+            [
+                "braid-types -> braid-sim",
+                "new: not in the table of parts (checks/dependency_arrows.rs)"
+            ]
         );
     }
 }

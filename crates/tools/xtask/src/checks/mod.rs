@@ -1,8 +1,8 @@
 //! The checks of `cargo xtask ci`: each passes or returns an error with its findings.
 
-mod dependency_arrows;
 mod cargo_steps;
 mod deny;
+mod dependency_arrows;
 mod header;
 mod words;
 

@@ -18,8 +18,8 @@ pub fn run(args: &[String]) -> Result<bool> {
     let Some((name, rest)) = args.split_first() else {
         bail!("suite: no name was given; try: {USAGE}")
     };
-    let suite =
-        external_suites::by_name(name).with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
+    let suite = external_suites::by_name(name)
+        .with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
     let options = parse(suite.wants_checkout, rest)?;
     ensure!(crate::tools::is_root(), "suite: mounting and the suites need root; try: sudo {USAGE}");
     let context = Context::new(false)?;

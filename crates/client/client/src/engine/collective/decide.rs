@@ -8,7 +8,7 @@ use braid_types::{
 use braid_wire::{Wire, message::collective::StridedRequests};
 
 use super::{
-    CollectiveMode, Overlap, task_request::TaskRequest, outcome::Outcome, overlap::overlap,
+    CollectiveMode, Overlap, outcome::Outcome, overlap::overlap, task_request::TaskRequest,
 };
 use crate::{
     engine::FileView,
@@ -116,10 +116,9 @@ pub(super) fn plan(all: &[TaskRequest]) -> Result<Plan> {
 impl Plan {
     /// The number of slots, at least 1.
     pub(super) fn slots(&self) -> usize {
-        let slots = self
-            .subgroups
-            .iter()
-            .map(|circle| if circle.way == TransferMethod::OneAfterAnother { circle.members.len() } else { 1 });
+        let slots = self.subgroups.iter().map(|circle| {
+            if circle.way == TransferMethod::OneAfterAnother { circle.members.len() } else { 1 }
+        });
         slots.max().unwrap_or(1)
     }
 
@@ -195,7 +194,11 @@ fn method_of(circle: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
     }
     match independent_method(circle, all)? {
         // The daemons keep the order without slots.
-        TransferMethod::OneAfterAnother if options.mode == CollectiveMode::Auto && fits(circle, all) => Ok(TransferMethod::Server),
+        TransferMethod::OneAfterAnother
+            if options.mode == CollectiveMode::Auto && fits(circle, all) =>
+        {
+            Ok(TransferMethod::Server)
+        }
         way => Ok(way),
     }
 }
@@ -251,7 +254,16 @@ mod tests {
         options: CollectiveOptions,
     ) -> TaskRequest {
         let (verdict, id, file) = (Outcome::done(pieces), [0; 16], FileIndex(1));
-        TaskRequest { readiness: verdict, id, file, session: 1, is_write, is_plain: false, options, request }
+        TaskRequest {
+            readiness: verdict,
+            id,
+            file,
+            session: 1,
+            is_write,
+            is_plain: false,
+            options,
+            request,
+        }
     }
 
     fn ways(
@@ -264,7 +276,12 @@ mod tests {
             .iter()
             .map(|request| task(request.clone(), pieces, is_write, options))
             .collect();
-        plan(&all).unwrap().subgroups.into_iter().map(|circle| (circle.members, circle.way)).collect()
+        plan(&all)
+            .unwrap()
+            .subgroups
+            .into_iter()
+            .map(|circle| (circle.members, circle.way))
+            .collect()
     }
 
     fn interleaved(tasks: u64, group: u64) -> Vec<Request> {
@@ -288,7 +305,10 @@ mod tests {
             [(vec![0, 1, 2, 3], TransferMethod::Independent)]
         );
         let server = CollectiveOptions { mode: CollectiveMode::Server, ..auto };
-        assert_eq!(ways(&interleaved(2, 65536), 65536, true, server), [(vec![0, 1], TransferMethod::Server)]);
+        assert_eq!(
+            ways(&interleaved(2, 65536), 65536, true, server),
+            [(vec![0, 1], TransferMethod::Server)]
+        );
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
         assert_eq!(
             ways(&interleaved(2, 4096), 4096, true, independent),
@@ -327,7 +347,11 @@ mod tests {
         let blocks = ways(&[block(2), block(0), block(1)], 1000, false, auto);
         assert_eq!(
             blocks,
-            [(vec![1], TransferMethod::Independent), (vec![2], TransferMethod::Independent), (vec![0], TransferMethod::Independent)]
+            [
+                (vec![1], TransferMethod::Independent),
+                (vec![2], TransferMethod::Independent),
+                (vec![0], TransferMethod::Independent)
+            ]
         );
         let nothing = Request::contiguous(FileOffset(0), 0);
         assert_eq!(
@@ -345,22 +369,34 @@ mod tests {
         };
         let tiles = [tile(0, 0), tile(0, 1), tile(1, 0), tile(1, 1)];
         let found = ways(&tiles, 256, true, CollectiveOptions::default());
-        assert_eq!(found, [(vec![0, 1], TransferMethod::Server), (vec![2, 3], TransferMethod::Server)]);
+        assert_eq!(
+            found,
+            [(vec![0, 1], TransferMethod::Server), (vec![2, 3], TransferMethod::Server)]
+        );
     }
 
     #[test]
     fn overlapping_writes_keep_their_order_or_are_refused() {
         let same = vec![Request::contiguous(FileOffset(0), 1 << 20); 3];
         let auto = CollectiveOptions::default();
-        assert_eq!(ways(&same, 1 << 20, false, auto), [(vec![0, 1, 2], TransferMethod::Independent)]);
+        assert_eq!(
+            ways(&same, 1 << 20, false, auto),
+            [(vec![0, 1, 2], TransferMethod::Independent)]
+        );
         assert_eq!(ways(&same, 1 << 20, true, auto), [(vec![0, 1, 2], TransferMethod::Server)]);
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
-        assert_eq!(ways(&same, 1 << 20, true, independent), [(vec![0, 1, 2], TransferMethod::OneAfterAnother)]);
+        assert_eq!(
+            ways(&same, 1 << 20, true, independent),
+            [(vec![0, 1, 2], TransferMethod::OneAfterAnother)]
+        );
         let refuse = CollectiveOptions { overlap: Overlap::Refuse, ..auto };
         let all: Vec<_> =
             same.iter().map(|request| task(request.clone(), 1 << 20, true, refuse)).collect();
         assert_eq!(plan(&all).unwrap_err().status(), Status::Invalid);
-        assert_eq!(ways(&interleaved(3, 100), 100, true, refuse), [(vec![0, 1, 2], TransferMethod::Server)]);
+        assert_eq!(
+            ways(&interleaved(3, 100), 100, true, refuse),
+            [(vec![0, 1, 2], TransferMethod::Server)]
+        );
     }
 
     #[test]

@@ -15,11 +15,11 @@
 //! 3. All tasks end with success, or all with the same failure: that of the lowest rank, after the
 //!    first slot with a failure that has no fallback.
 
-mod task_request;
 mod decide;
 mod outcome;
 mod overlap;
 mod refusal;
+mod task_request;
 mod through_daemons;
 
 use std::{
@@ -33,9 +33,9 @@ use braid_types::{Status, limits::FILE_BYTES_MAX};
 use braid_wire::Rights;
 
 use self::{
-    task_request::TaskRequest,
     decide::{Plan, TransferMethod},
     outcome::Outcome,
+    task_request::TaskRequest,
 };
 use super::{FileView, OpenFile, transfer::TransferEnd};
 use crate::error::{Error, Result};
@@ -230,7 +230,11 @@ impl<D: Driver> Collective<'_, '_, D> {
         }
         let session = file.engine().session(deadline).await?.id.0;
         let is_plain = grant.pools.iter().all(|pool| pool.is_unencrypted(file.engine().config.tls));
-        Ok(TaskReadiness { session, pieces: decide::piece_bytes(&grant.map, &self.request)?, is_plain })
+        Ok(TaskReadiness {
+            session,
+            pieces: decide::piece_bytes(&grant.map, &self.request)?,
+            is_plain,
+        })
     }
 
     /// How long this task may wait in the next gather: bounded if a task hangs, and long enough for
@@ -282,7 +286,9 @@ impl<D: Driver> Collective<'_, '_, D> {
         if let Some(turn) = turn {
             let done = match turn.way {
                 TransferMethod::Server => self.through_daemons(turn.subgroup, all).await,
-                TransferMethod::Independent | TransferMethod::OneAfterAnother => self.transfer_independently().await,
+                TransferMethod::Independent | TransferMethod::OneAfterAnother => {
+                    self.transfer_independently().await
+                }
                 TransferMethod::Done => Ok(running.outcome.bytes()),
             };
             running.outcome = Outcome::of(done.as_ref().copied());

@@ -1,12 +1,12 @@
 //! Whether two tasks access the same byte of the file.
 
-use braid_layout::{Distribution, Layout, PartSet, Request, NextExtent};
+use braid_layout::{Distribution, Layout, NextExtent, PartSet, Request};
 use braid_types::{FileIndex, IodId, limits::FILE_BYTES_MAX};
 
 use super::{
     CollectiveOptions,
-    task_request::TaskRequest,
     outcome::{Outcome, first_failure},
+    task_request::TaskRequest,
 };
 use crate::error::Result;
 
@@ -30,8 +30,7 @@ pub(crate) fn announce_part(request: Request) -> Vec<u8> {
 /// # Errors
 /// The failure of the lowest rank that has refused.
 pub(crate) fn parts_overlap(all: &[Vec<u8>]) -> Result<bool> {
-    let all =
-        all.iter().map(|bytes| TaskRequest::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+    let all = all.iter().map(|bytes| TaskRequest::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
     first_failure(all.iter().map(|task| &task.readiness))?;
     overlap(all.iter())
 }

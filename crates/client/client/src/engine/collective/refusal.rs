@@ -5,8 +5,8 @@ use braid_types::{FileIndex, FileOffset, Status};
 
 use super::{
     CollectiveOptions,
-    task_request::TaskRequest,
     outcome::{Outcome, first_failure},
+    task_request::TaskRequest,
 };
 use crate::error::{Error, Result};
 

@@ -14,8 +14,8 @@ use braid_wire::message::collective::CollectiveKind;
 
 use super::{
     Buffers, Collective,
-    task_request::TaskRequest,
     decide::{Subgroup, families, sessions},
+    task_request::TaskRequest,
 };
 use crate::{
     engine::{
@@ -144,8 +144,8 @@ impl CollectiveRound {
         while let Some(mut more) = planner.next_round() {
             windows.append(&mut more);
         }
-        let wait_ms =
-            (file.engine().attempt_timeout(deadline) * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
+        let wait_ms = (file.engine().attempt_timeout(deadline) * WAIT_PART.0 / WAIT_PART.1)
+            .as_millis() as u32;
         let join = |planned: &Planned| {
             let skip = ByteCount(skips[planned.target]);
             skips[planned.target] += planned.payload;

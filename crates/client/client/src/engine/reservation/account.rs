@@ -127,8 +127,11 @@ impl DaemonReservation {
         match room {
             Some(room) if room.term == state.term => {
                 state.granted = state.granted.max(room.granted.0);
-                state.acknowledged =
-                    state.acknowledged.max(if asked.term == room.term { asked.released } else { 0 });
+                state.acknowledged = state.acknowledged.max(if asked.term == room.term {
+                    asked.released
+                } else {
+                    0
+                });
                 state.sent = state.sent.max(asked.sent);
                 state.holds = Duration::from_millis(u64::from(room.valid_ms));
             }
@@ -190,6 +193,8 @@ mod tests {
 
     use braid_types::IodId;
 
+    use braid_wire::message::iod;
+
     use super::{
         super::{Reservation, UsedReservation},
         *,
@@ -198,15 +203,16 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
     const HOLDS: Duration = Duration::from_secs(10);
 
-    fn room(term: u64, granted: u64) -> Option<Reservation> {
-        Some(Reservation { term, granted: ByteCount(granted), valid_ms: HOLDS.as_millis() as u32 })
+    fn reply(term: u64, granted: u64) -> Option<iod::Reservation> {
+        let granted = ByteCount(granted);
+        Some(iod::Reservation { term, granted, valid_ms: HOLDS.as_millis() as u32 })
     }
 
     /// A reservation of 1000 bytes in term 1.
     fn granted() -> DaemonReservation {
         let pool = DaemonReservation::default();
         assert!(!pool.take(10, NOW));
-        pool.apply_reply(&pool.request(0, NOW), room(1, 1000));
+        pool.apply_reply(&pool.request(0, NOW), reply(1, 1000));
         pool
     }
 
@@ -217,7 +223,7 @@ mod tests {
         assert!(!pool.take(10, NOW));
         let asked = pool.request(0, NOW);
         assert_eq!((asked.term, asked.wanted, asked.uses), (0, SPARE_BYTES, 0));
-        pool.apply_reply(&asked, room(1, 1000));
+        pool.apply_reply(&asked, reply(1, 1000));
         assert!(pool.take(1000, NOW) && !pool.take(1, NOW));
     }
 
@@ -225,7 +231,7 @@ mod tests {
     fn room_holds_from_when_its_request_was_sent() {
         let pool = granted();
         assert!(pool.take(1, NOW + HOLDS - Duration::from_millis(1)) && !pool.take(1, NOW + HOLDS));
-        pool.apply_reply(&pool.request(0, NOW + HOLDS), room(1, 1000));
+        pool.apply_reply(&pool.request(0, NOW + HOLDS), reply(1, 1000));
         assert!(pool.take(1, NOW + HOLDS));
     }
 
@@ -254,11 +260,11 @@ mod tests {
         let pool = granted();
         assert!(pool.take(600, NOW));
         let (first, later) = (pool.request(600, NOW), pool.request(600, NOW + HOLDS / 2));
-        pool.apply_reply(&first, room(2, 500));
+        pool.apply_reply(&first, reply(2, 500));
         assert_eq!(pool.request(600, NOW).uses, 0, "600 bytes are held, 500 are kept for them");
-        pool.apply_reply(&later, room(1, 5000));
+        pool.apply_reply(&later, reply(1, 5000));
         assert!(!pool.take(1, NOW));
-        pool.apply_reply(&pool.request(600, NOW), room(2, 700));
+        pool.apply_reply(&pool.request(600, NOW), reply(2, 700));
         assert_eq!(pool.request(600, NOW).uses, 600);
         assert!(pool.take(100, NOW) && !pool.take(1, NOW));
     }
@@ -270,7 +276,7 @@ mod tests {
         assert!(!pool.take(1, NOW));
         let again = pool.request(0, NOW);
         assert_eq!(again.term, 1, "the term is named, in case that it lives");
-        pool.apply_reply(&again, room(1, 1000));
+        pool.apply_reply(&again, reply(1, 1000));
         assert!(pool.take(1000, NOW));
     }
 
@@ -287,7 +293,7 @@ mod tests {
         assert!(pool.to_return(NOW + IDLE, false).is_some(), "until it is told");
         pool.returned(&account);
         assert_eq!(pool.to_return(NOW + IDLE, false), None);
-        pool.apply_reply(&pool.request(0, NOW + IDLE), room(2, 10));
+        pool.apply_reply(&pool.request(0, NOW + IDLE), reply(2, 10));
         assert!(pool.take(10, NOW + IDLE));
     }
 }

@@ -2,10 +2,10 @@
 //! (`docs/adr/0014-disk-space-reservations.md`).
 //!
 //! ```text
-//!   granted, as known ──┬─ held by a HeldRoom, ─┬─ written ──> released, reported with the next
+//!   granted, as known ──┬─ held by a Reservation, ─┬─ written ──> released, reported with the next
 //!   from replies        │  for bytes in memory  │              call
 //!                       │                       └─ dropped ──> spare
-//!                       └─ spare ── 5 s unused ──> released, reported by ReturnRoom
+//!                       └─ spare ── 5 s unused ──> released, reported by ReturnReservation
 //! ```
 //!
 //! Invariants:
@@ -24,15 +24,15 @@ use braid_net::{Driver, Exchange};
 use braid_types::IodId;
 use braid_wire::{
     Call, Rights, Wire, decode_outcome,
-    message::iod::{ReturnReservation, ReservationAccount},
+    message::iod::{ReservationAccount, ReturnReservation},
 };
 
 pub(crate) use account::{DaemonReservation, ReservationRequest};
 
 use super::{
     Engine, OpenFile,
-    semaphore::lock,
     pool::{Pool, PooledConnection},
+    semaphore::lock,
 };
 
 /// Space is reserved in steps of the file, so that most consecutive writes find it reserved
@@ -42,7 +42,7 @@ const STEP_BYTES: u64 = 64 << 10;
 const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Space reserved for a contiguous range of a file at every daemon that stores it. When dropped,
-/// the space is free for other writes of this client; see [`OpenFile::hold_room`].
+/// the space is free for other writes of this client; see [`OpenFile::reserve_space`].
 #[derive(Debug, Default)]
 pub struct Reservation {
     start: u64,
@@ -155,7 +155,9 @@ impl<D: Driver> Engine<D> {
         // The space of an abandoned write is released. But the daemon must not learn that while it
         // may still execute the write.
         for pool in pools.into_values().filter(|pool| pool.abandoned.is_empty()) {
-            let Some(account) = pool.reservation.to_return(self.driver.now(), all) else { continue };
+            let Some(account) = pool.reservation.to_return(self.driver.now(), all) else {
+                continue;
+            };
             // An unresponsive daemon must not delay others for long. The rest is returned next
             // time, or expires.
             if self.return_to(&pool, account, deadline).await.is_none() {
@@ -190,7 +192,9 @@ impl<D: Driver> Engine<D> {
             Some(Ok(answer)) => {
                 lease.put_back(Box::new(PooledConnection { connection, meta }));
                 // A refusal means that the daemon has reserved nothing for us.
-                decode_outcome::<()>(&answer.body).is_ok().then(|| pool.reservation.returned(&account))
+                decode_outcome::<()>(&answer.body)
+                    .is_ok()
+                    .then(|| pool.reservation.returned(&account))
             }
             _ => {
                 lease.drop_connection(connection, &meta);

@@ -88,7 +88,9 @@ impl Direction {
         let (kind, length, mac) =
             parse(&head).ok_or_else(|| invalid_data("a frame that is not understood"))?;
         if length > bytes_max as u64 {
-            return Err(invalid_data(&format!("a frame of {length} bytes; the limit is {bytes_max}")));
+            return Err(invalid_data(&format!(
+                "a frame of {length} bytes; the limit is {bytes_max}"
+            )));
         }
         // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();

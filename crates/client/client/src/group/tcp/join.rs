@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    group::{tasks_late, group_error},
+    group::{group_error, tasks_late},
 };
 
 /// A connection that has not proved the secret within this time is dropped.

@@ -14,14 +14,14 @@ use braid_wire::{Decoder, Secret, Wire};
 
 use super::{
     ALL_PAYLOADS_BYTES_MAX, ROOT_REPLY_TIMEOUT, check_payload,
-    frame::{Direction, FrameKind, DeadlineStream, invalid_data},
+    frame::{DeadlineStream, Direction, FrameKind, invalid_data},
     join::HELLO_TIME,
     proof::{ANSWER_BYTES, Hello, NONCE_BYTES, Transcript},
     why,
 };
 use crate::{
     Error, Result, fork,
-    group::{concurrent_call, deadline, used_after_fork, tasks_late, task_lost, group_error},
+    group::{concurrent_call, deadline, group_error, task_lost, tasks_late, used_after_fork},
 };
 
 /// The wait between attempts to reach a root that does not listen yet.
@@ -83,9 +83,8 @@ impl Member {
             if Instant::now() >= deadline {
                 let error =
                     Error::new(Status::Unreachable, format!("task 0 is not reached: {why}"));
-                return Err(
-                    group_error(error).with_hint("check that task 0 runs and listens at this address")
-                );
+                return Err(group_error(error)
+                    .with_hint("check that task 0 runs and listens at this address"));
             }
             thread::sleep(RETRY_PERIOD);
         }
@@ -145,9 +144,8 @@ impl RootConnection {
                 Err(tasks_late(&[0], time_max))
             }
             (Err(error), _) | (Ok(()), Err(error)) => Err(task_lost(0, &why(&error))),
-            (Ok(()), Ok((FrameKind::All, body))) => {
-                decode_all(&body, size).ok_or_else(|| task_lost(0, "it sent a list that is not understood"))
-            }
+            (Ok(()), Ok((FrameKind::All, body))) => decode_all(&body, size)
+                .ok_or_else(|| task_lost(0, "it sent a list that is not understood")),
             (Ok(()), Ok(_)) => Err(task_lost(0, "it sent an unexpected frame")),
         }
     }
@@ -162,8 +160,10 @@ fn attempt(
     let stream = connect(address, deadline)?;
     // A failure affects only the speed.
     let _ = stream.set_nodelay(true);
-    let mut timed =
-        DeadlineStream { stream: &stream, deadline: Some(deadline.min(Instant::now() + HELLO_TIME)) };
+    let mut timed = DeadlineStream {
+        stream: &stream,
+        deadline: Some(deadline.min(Instant::now() + HELLO_TIME)),
+    };
     timed.write_all(&hello.to_bytes())?;
     let mut answer = [0; ANSWER_BYTES];
     timed.read_exact(&mut answer)?;
@@ -177,7 +177,9 @@ fn attempt(
             Status::AuthenticationFailed,
             "the listener is not the first task of this group",
         );
-        return Err(JoinFailure::Final(group_error(error).with_hint("the same secret for all tasks")));
+        return Err(JoinFailure::Final(
+            group_error(error).with_hint("the same secret for all tasks"),
+        ));
     }
     timed.write_all(&transcript.proof_of_member(secret))?;
     let keys = transcript.keys(secret);
@@ -275,7 +277,10 @@ mod tests {
         for (time_max, bytes) in
             [(Duration::from_millis(1500), &b"bytes"[..]), (Duration::ZERO, b"")]
         {
-            assert_eq!(decode_payload(encode_payload(time_max, bytes)), Some((time_max, bytes.to_vec())));
+            assert_eq!(
+                decode_payload(encode_payload(time_max, bytes)),
+                Some((time_max, bytes.to_vec()))
+            );
         }
         assert_eq!(
             decode_payload(encode_payload(Duration::MAX, b"")).unwrap().0,

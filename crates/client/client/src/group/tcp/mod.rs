@@ -18,7 +18,7 @@
 //!    connection. An injected, repeated or reordered frame ends the group and is never taken for a
 //!    task's bytes.
 //! 3. Lengths are checked before memory is allocated, and memory is allocated as bytes arrive (I9).
-//! 4. Only the root decides whether a task is lost or late. The others wait [`VERDICT_TIME`] longer
+//! 4. Only the root decides whether a task is lost or late. The others wait [`ROOT_REPLY_TIMEOUT`] longer
 //!    for its decision, so that the clock of one task causes no different outcome.
 //! 5. After `fork` the task is the parent. A child sends nothing, waits for no lock and no thread
 //!    of the group, and leaves its connections unchanged.
@@ -109,8 +109,11 @@ impl TcpGroup {
         check(rank, size)?;
         if rank == 0 {
             let listener = TcpListener::bind(address).map_err(|error| {
-                group_error(Error::new(Status::Unreachable, format!("task 0 cannot listen: {error}")))
-                    .with_hint("an address of this host and a free port")
+                group_error(Error::new(
+                    Status::Unreachable,
+                    format!("task 0 cannot listen: {error}"),
+                ))
+                .with_hint("an address of this host and a free port")
             })?;
             return Self::listen(listener, size, secret, time_max);
         }

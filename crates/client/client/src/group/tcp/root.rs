@@ -27,15 +27,15 @@ use braid_wire::Secret;
 use super::{
     ALL_PAYLOADS_BYTES_MAX, PAYLOAD_BYTES_MAX, ROOT_REPLY_TIMEOUT, check_payload,
     frame::{Direction, FrameKind},
-    join::{Joined, JoinPhase},
-    member::{WAIT_TIME_BYTES, encode_all, encode_failure, decode_payload},
+    join::{JoinPhase, Joined},
+    member::{WAIT_TIME_BYTES, decode_payload, encode_all, encode_failure},
     why,
 };
 use crate::{
     Error, Result,
     engine::semaphore::lock,
     fork,
-    group::{concurrent_call, deadline, used_after_fork, tasks_late, task_lost, group_error},
+    group::{concurrent_call, deadline, group_error, task_lost, tasks_late, used_after_fork},
 };
 
 /// How long, after the last task came, sending all payloads to a task may take. Shorter than the
@@ -99,8 +99,10 @@ impl Root {
         let mut lines = Vec::new();
         for task in tasks.into_iter().flatten() {
             readers.push((task.stream.try_clone(), Direction::new(task.keys.to_root)));
-            lines
-                .push(TaskConnection { stream: task.stream, to_member: Direction::new(task.keys.to_member) });
+            lines.push(TaskConnection {
+                stream: task.stream,
+                to_member: Direction::new(task.keys.to_member),
+            });
         }
         let state = RoundState {
             payloads: lines.iter().map(|_| None).collect(),
@@ -149,7 +151,10 @@ impl Root {
             Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
             // A reader that notifies the tasks of a loss holds it, too.
             Err(TryLockError::WouldBlock) => {
-                return Err(lock(&self.shared.state).failed.clone().unwrap_or_else(concurrent_call));
+                return Err(lock(&self.shared.state)
+                    .failed
+                    .clone()
+                    .unwrap_or_else(concurrent_call));
             }
         };
         self.shared
@@ -226,17 +231,26 @@ impl RootShared {
         }
     }
 
-    fn round(&self, lines: &mut [TaskConnection], mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+    fn round(
+        &self,
+        lines: &mut [TaskConnection],
+        mine: &[u8],
+        time_max: Duration,
+    ) -> Result<Vec<Vec<u8>>> {
         check_payload(mine)?;
         let mut all = vec![mine.to_vec()];
         all.extend(self.gather(time_max)?);
         let bytes: usize = all.iter().map(Vec::len).sum();
         if bytes > ALL_PAYLOADS_BYTES_MAX {
-            let why =
-                format!("all tasks together send {bytes} bytes; the limit is {ALL_PAYLOADS_BYTES_MAX}");
-            return Err(group_error(Error::new(Status::TooLarge, why)).with_hint("less in one round"));
+            let why = format!(
+                "all tasks together send {bytes} bytes; the limit is {ALL_PAYLOADS_BYTES_MAX}"
+            );
+            return Err(
+                group_error(Error::new(Status::TooLarge, why)).with_hint("less in one round")
+            );
         }
-        let given = self.send_all(lines, FrameKind::All, &encode_all(&all), Instant::now() + SEND_TIMEOUT);
+        let given =
+            self.send_all(lines, FrameKind::All, &encode_all(&all), Instant::now() + SEND_TIMEOUT);
         if let Err(lost) = given {
             // All other tasks have completed the round, and so has this one. The next round fails,
             // for all of them.
@@ -273,7 +287,11 @@ impl RootShared {
         }
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, RoundState>, left: Duration) -> MutexGuard<'s, RoundState> {
+    fn wait<'s>(
+        &self,
+        state: MutexGuard<'s, RoundState>,
+        left: Duration,
+    ) -> MutexGuard<'s, RoundState> {
         self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -327,7 +345,11 @@ impl RoundState {
     }
 
     fn missing(&self) -> Vec<u32> {
-        (1..).zip(&self.payloads).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+        (1..)
+            .zip(&self.payloads)
+            .filter(|(_, given)| given.is_none())
+            .map(|(rank, _)| rank)
+            .collect()
     }
 }
 
@@ -351,9 +373,17 @@ mod tests {
     }
 
     fn shared(given: impl Iterator<Item = TaskPayload>) -> RootShared {
-        let state =
-            RoundState { payloads: given.map(Some).collect(), failed: None, notified: false, closing: false };
-        RootShared { connections: Mutex::default(), state: Mutex::new(state), changed: Condvar::new() }
+        let state = RoundState {
+            payloads: given.map(Some).collect(),
+            failed: None,
+            notified: false,
+            closing: false,
+        };
+        RootShared {
+            connections: Mutex::default(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
     }
 
     #[test]
@@ -380,12 +410,16 @@ mod tests {
         let all = shared.round(&mut lines, &[0], LONG).unwrap();
         assert_eq!(all, [[0], [1], [2], [3]]);
         for (stream, from_root) in &mut ends[1..] {
-            let mut hear =
-                || from_root.receive(stream, ALL_PAYLOADS_BYTES_MAX, Some(Instant::now() + LONG)).unwrap();
+            let mut hear = || {
+                from_root
+                    .receive(stream, ALL_PAYLOADS_BYTES_MAX, Some(Instant::now() + LONG))
+                    .unwrap()
+            };
             assert_eq!(hear(), (FrameKind::All, encode_all(&all)));
             let (kind, why) = hear();
             assert!(
-                kind == FrameKind::Failed && String::from_utf8_lossy(&why).contains("task 1 is lost"),
+                kind == FrameKind::Failed
+                    && String::from_utf8_lossy(&why).contains("task 1 is lost"),
                 "{why:?}"
             );
         }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use braid_client::{
-    CollectiveMode, CollectiveOptions, Config, Error, Group, Status, ToAt, View,
+    CollectiveMode, CollectiveOptions, Config, Error, Group, Status, ToPathRef, View,
     engine::{Collective, Engine, FileView, Next, OpenFile},
     refuse_all,
 };
@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(6);
 /// One task's open file, on its own engine and session.
 async fn open<D: Driver>(driver: D, config: Config, path: &str) -> Arc<OpenFile<D>> {
     let caller = Engine::new(driver, config).caller();
-    caller.open(&path.to_at(), &striped(65536, 2)).await.unwrap()
+    caller.open(&path.to_path_ref(), &striped(65536, 2)).await.unwrap()
 }
 
 fn blocking(cluster: &Cluster, path: &str) -> Arc<OpenFile<Blocking>> {

@@ -11,7 +11,7 @@ use std::{
 
 use braid_client::{
     CollectiveMode, CollectiveOptions, Error, File, Group, Overlap, Secret, Status, TcpGroup,
-    ThreadGroup, ToAt, View,
+    ThreadGroup, ToPathRef, View,
     engine::{Engine, FileView},
 };
 use braid_net::Tokio;
@@ -38,7 +38,7 @@ fn begin_and_go(cluster: &Cluster, group: Box<dyn Group>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let caller = Engine::new(Tokio::new(), cluster.config()).caller();
-        let file = caller.open(&"/lost".to_at(), &striped(65536, 2)).await.unwrap();
+        let file = caller.open(&"/lost".to_path_ref(), &striped(65536, 2)).await.unwrap();
         let data = vec![0xee; EACH];
         let from = [IoSlice::new(&data)];
         let view = FileView::new(view(group.rank())).unwrap();

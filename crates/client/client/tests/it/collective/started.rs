@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use braid_client::{
-    CollectiveMode, CollectiveOptions, Group, Overlap, Result, PendingOperation, Status, View, asynchronous,
-    refuse_all,
+    CollectiveMode, CollectiveOptions, Group, Overlap, PendingOperation, Result, Status, View,
+    asynchronous, refuse_all,
 };
 use tokio::sync::Barrier;
 

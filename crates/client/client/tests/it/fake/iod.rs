@@ -12,8 +12,8 @@ use braid_wire::{
     Call, Capability, Rights, encode_failure, encode_success,
     message::{
         iod::{
-            FlushReply, IodRequest, ObjectEnd, ReadReply, Reservation, ReservationAccount, SeekWhat, Write,
-            WriteReply, WriteWithReservation, WriteWithReservationReply,
+            FlushReply, IodRequest, ObjectEnd, ReadReply, Reservation, ReservationAccount,
+            SeekWhat, Write, WriteReply, WriteWithReservation, WriteWithReservationReply,
         },
         types::ObjectInfo,
     },

@@ -13,8 +13,8 @@ use braid_wire::{
         lease::LeaseGrant,
         lock::{LockOutcome, LockReply},
         mds::{
-            Create, CreateReply, Envelope, MakeReply, MdsRequest, OpenSession, OpenSessionReply, OpenReply,
-            ReadDirectoryReply, RenewReply,
+            Create, CreateReply, Envelope, MakeReply, MdsRequest, OpenReply, OpenSession,
+            OpenSessionReply, ReadDirectoryReply, RenewReply,
         },
         types::{Attributes, ClusterMap, DirectoryEntry, Identity, IodInfo, IodState, Space},
     },

@@ -42,16 +42,22 @@ impl Known {
     fn with(directories: u64) -> Self {
         let (lease, file) = given();
         let cache = NameCache::default();
-        let begin = |number| cache.begin_directory(FileIndex(number), lease.of(FileIndex(number)), |_| true);
+        let begin = |number| {
+            cache.begin_directory(FileIndex(number), lease.of(FileIndex(number)), |_| true)
+        };
         let leases = (0..directories).map(begin).collect();
         Self { cache, leases, file }
     }
 
     fn make(&self, directory: usize, name: &[u8], file: u64) {
         let found = Attributes { file: FileIndex(file), ..self.file.clone() };
-        let kept =
-            self.cache
-                .cache_found(&self.leases[directory], self.cache.mark(), name, &found, |_| true);
+        let kept = self.cache.cache_found(
+            &self.leases[directory],
+            self.cache.mark(),
+            name,
+            &found,
+            |_| true,
+        );
         assert!(kept.attributes.is_some());
     }
 

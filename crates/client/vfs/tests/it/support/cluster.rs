@@ -12,7 +12,7 @@ use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig, StartError};
 use braid_store::LocalStore;
 use braid_types::{ClusterUuid, Status, limits::SHARDS_DEFAULT};
-use braid_vfs::{FileIndex, CacheInvalidator, Options, User, Vfs};
+use braid_vfs::{CacheInvalidator, FileIndex, Options, User, Vfs};
 use braid_wire::{
     Secret,
     message::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use braid_vfs::{
-    Access, Consistency, FileHandle, FileIndex, CacheInvalidator, OpenAs, Options, Vfs, WriteAs,
+    Access, CacheInvalidator, Consistency, FileHandle, FileIndex, OpenAs, Options, Vfs, WriteAs,
 };
 
 use super::{Cluster, wait_for};

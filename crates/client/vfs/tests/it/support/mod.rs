@@ -5,7 +5,9 @@ mod cluster;
 pub mod kernel;
 mod stuck;
 
-use braid_vfs::{Access, FileHandle, FileIndex, CachedAttributes, LookupResult, NewFile, User, Vfs, WriteAs};
+use braid_vfs::{
+    Access, CachedAttributes, FileHandle, FileIndex, LookupResult, NewFile, User, Vfs, WriteAs,
+};
 
 #[allow(unused_imports, reason = "each test binary uses some of it")]
 pub use cluster::{Cluster, wait_for};

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use braid_net::{
     Blocking, Driver, Endpoint, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, AdmittedPeer, Peer, Responder,
+        AdmittedPeer, Authorizer, CallHandler, CallService, Handler, Listener, Peer, Responder,
         ServerConfig, ServerConnection,
     },
 };

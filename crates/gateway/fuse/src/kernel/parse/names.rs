@@ -1,7 +1,7 @@
 //! Requests with names in them.
 
 use super::cursor::Cursor;
-use super::{ProtocolOptions, ParseError};
+use super::{ParseError, ProtocolOptions};
 use crate::kernel::Operation;
 use crate::kernel::abi::{flag, opcode};
 
@@ -70,7 +70,10 @@ pub(super) fn xattr<'a>(
     })
 }
 
-fn set_xattr<'a>(c: &mut Cursor<'a>, dialect: ProtocolOptions) -> Result<Operation<'a>, ParseError> {
+fn set_xattr<'a>(
+    c: &mut Cursor<'a>,
+    dialect: ProtocolOptions,
+) -> Result<Operation<'a>, ParseError> {
     let (size, flags) = (c.u32()?, c.u32()?);
     let more = if dialect.setxattr_ext { c.first_u32(8)? } else { 0 };
     let name = c.name()?;

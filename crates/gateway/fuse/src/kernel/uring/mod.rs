@@ -14,15 +14,15 @@
 //! 3. Each queue has reserve entries, whose thread only starts workers. So as many requests as
 //!    there may be workers can wait for servers, and the next one is still read.
 
-mod worker_ring;
 mod memory;
-mod requeue;
 mod processors;
 mod queue;
+mod requeue;
 mod ring;
 mod ring_entry;
 mod wire;
 mod worker;
+mod worker_ring;
 
 pub(super) use queue::Rings;
 pub(super) use ring_entry::RingEntry;

@@ -10,13 +10,13 @@
 //! entries, it makes the kernel scan the queue again ([`super::requeue`]).
 #![allow(unsafe_code)]
 
-use super::worker_ring::WorkerRing;
 use super::memory::EntryMemory;
 use super::requeue::{QueueRescan, device_of};
 use super::ring::{Ring, Waited};
 use super::ring_entry::RingEntry;
 use super::wire::{self, HEADER_BYTES};
 use super::worker::{self, Begin};
+use super::worker_ring::WorkerRing;
 use crate::kernel::device::Device;
 use crate::kernel::encode::Message;
 use crate::kernel::interrupt::WATCH;
@@ -109,7 +109,12 @@ impl Rings {
     }
 
     /// A worker's ring and entry memory.
-    pub(super) fn worker_ring(&self, ring: Ring, queue: u16, memory: &Arc<EntryMemory>) -> WorkerRing {
+    pub(super) fn worker_ring(
+        &self,
+        ring: Ring,
+        queue: u16,
+        memory: &Arc<EntryMemory>,
+    ) -> WorkerRing {
         WorkerRing::new(ring, Arc::clone(&self.device), Arc::clone(memory), queue)
     }
 

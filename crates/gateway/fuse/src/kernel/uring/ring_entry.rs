@@ -12,9 +12,9 @@
 //!    ([`crate::kernel::Interrupt`]).
 //! 2. Only the worker's own thread, or the thread that adopts its entry, uses the entry's memory.
 
-use super::worker_ring;
 use super::memory::EntryMemory;
 use super::queue::Rings;
+use super::worker_ring;
 use crate::kernel::encode::Message;
 use rustix::io::Errno;
 use std::fmt;
@@ -136,7 +136,9 @@ impl RingEntry {
             [one] if std::ptr::eq(one.as_ptr(), self.memory.payload_address()) => {
                 AnswerData::InPlace(one.len())
             }
-            many => AnswerData::Copied(many.iter().flat_map(|slice| slice.iter().copied()).collect()),
+            many => {
+                AnswerData::Copied(many.iter().flat_map(|slice| slice.iter().copied()).collect())
+            }
         }
     }
 

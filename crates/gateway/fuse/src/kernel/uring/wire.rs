@@ -79,7 +79,7 @@ pub(super) fn put_answer(
 mod tests {
     use super::*;
     use crate::kernel::abi::opcode;
-    use crate::kernel::{ProtocolOptions, Operation, Request};
+    use crate::kernel::{Operation, ProtocolOptions, Request};
 
     /// A request in an entry's header, with `fixed` arguments and `payload_bytes` of payload.
     fn request(code: u32, fixed: &[u8], payload_bytes: usize) -> [u8; HEADER_BYTES] {
@@ -100,14 +100,16 @@ mod tests {
         let look_up = request(opcode::LOOKUP, &[], 5);
         let Arrived { header, fixed, commit_id, payload_bytes } = arrived(&look_up, 4096).unwrap();
         assert_eq!((fixed.len(), commit_id, payload_bytes), (0, 6, 5));
-        let parsed = Request::parse_pieces([header, fixed, b"name\0"], ProtocolOptions::default()).unwrap();
+        let parsed =
+            Request::parse_pieces([header, fixed, b"name\0"], ProtocolOptions::default()).unwrap();
         assert_eq!(parsed.operation, Operation::Lookup { name: b"name" });
 
         let mut numbers = [0; 8];
         numbers[..4].copy_from_slice(&0o100_644u32.to_ne_bytes());
         let make = request(opcode::MKDIR, &numbers, 2);
         let Arrived { header, fixed, .. } = arrived(&make, 4096).unwrap();
-        let parsed = Request::parse_pieces([header, fixed, b"d\0"], ProtocolOptions::default()).unwrap();
+        let parsed =
+            Request::parse_pieces([header, fixed, b"d\0"], ProtocolOptions::default()).unwrap();
         assert_eq!(
             parsed.operation,
             Operation::MakeDirectory { name: b"d", mode: 0o100_644, umask: 0 }
@@ -121,7 +123,8 @@ mod tests {
         let write = request(opcode::WRITE, &fixed, 3);
         let Arrived { header, fixed, .. } = arrived(&write, 4096).unwrap();
         let payload = *b"abc";
-        let parsed = Request::parse_pieces([header, fixed, &payload], ProtocolOptions::default()).unwrap();
+        let parsed =
+            Request::parse_pieces([header, fixed, &payload], ProtocolOptions::default()).unwrap();
         let Operation::Write { data, .. } = parsed.operation else { panic!("{parsed:?}") };
         assert_eq!(data.as_ptr(), payload.as_ptr());
     }

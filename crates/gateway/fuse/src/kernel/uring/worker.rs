@@ -18,12 +18,12 @@
 //!    handler has returned.
 #![allow(unsafe_code)]
 
-use super::worker_ring::{self, WorkerRing};
 use super::memory::EntryMemory;
 use super::queue::Rings;
 use super::ring::{Ring, Waited};
-use super::ring_entry::{AfterHandler, Answer, RingEntry, AnswerTime};
+use super::ring_entry::{AfterHandler, Answer, AnswerTime, RingEntry};
 use super::wire;
+use super::worker_ring::{self, WorkerRing};
 use crate::kernel::abi::opcode;
 use crate::kernel::channel::Channel;
 use crate::kernel::encode::Message;
@@ -135,7 +135,9 @@ impl Worker {
                         queue = self.queue,
                         "the kernel refused a ring entry: another one is registered"
                     );
-                    if worker_ring::with(WorkerRing::register).is_none_or(|registered| registered.is_err()) {
+                    if worker_ring::with(WorkerRing::register)
+                        .is_none_or(|registered| registered.is_err())
+                    {
                         return;
                     }
                     continue;
@@ -216,7 +218,8 @@ impl Worker {
                 } else {
                     self.scratch.bytes()
                 };
-                let deserting = if page { Abandonable::Never } else { Abandonable::IfNothingChanges };
+                let deserting =
+                    if page { Abandonable::Never } else { Abandonable::IfNothingChanges };
                 let served = catch_unwind(AssertUnwindSafe(|| {
                     dispatch(pool, &channel, request, scratch, deserting)
                 }));

@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 
-use super::overlay::Overlay;
 use super::lmdb_pages::{Bad, OnBad, PageFile};
+use super::overlay::Overlay;
 use super::{FORMAT_ADVICE, StoreId};
 use crate::store::{Fence, Sequence, StoreError};
 

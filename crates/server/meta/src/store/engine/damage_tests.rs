@@ -172,7 +172,10 @@ fn a_flipped_byte_in_the_last_synced_record_stops_the_start() {
         edit(&segment(directory.path(), 1), |bytes| *bytes.last_mut().unwrap() ^= 1);
     }
     let torn = open(unsynced.path()).unwrap();
-    assert_eq!((torn.committed(), torn.torn_tail().unwrap().first_lost), (Sequence(9), Sequence(10)));
+    assert_eq!(
+        (torn.committed(), torn.torn_tail().unwrap().first_lost),
+        (Sequence(9), Sequence(10))
+    );
     refused(synced.path(), &segment(synced.path(), 1));
 }
 
@@ -477,7 +480,8 @@ impl History {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let directory = tempfile::tempdir().unwrap();
-        let store = Engine::create(directory.path(), EngineOptions { checkpoint_bytes: 20_000 }).unwrap();
+        let store =
+            Engine::create(directory.path(), EngineOptions { checkpoint_bytes: 20_000 }).unwrap();
         let (mut batches, mut synced) = (Vec::new(), 0);
         for _ in 0..100 + random.below(300) {
             let mut batch = Batch::new();

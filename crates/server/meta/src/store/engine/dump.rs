@@ -23,7 +23,7 @@ use super::{
     Engine, EngineOptions, Memtables, StoreId, SyncedFile, expect_store, lock, log, recovery,
     refuse_other_format,
 };
-use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot};
+use crate::store::{Batch, Fence, MetaStore, Sequence, Snapshot, StoreError};
 
 const MAGIC: &[u8; 8] = b"BRAIDDMP";
 const VERSION: u32 = 1;

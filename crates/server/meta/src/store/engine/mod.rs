@@ -33,16 +33,16 @@ mod base;
 #[cfg(test)]
 mod damage_tests;
 mod dump;
+mod file_permissions;
 #[doc(hidden)]
 pub mod fuzzing;
+mod lmdb_pages;
 mod log;
 mod overlay;
-mod lmdb_pages;
-mod file_permissions;
 mod recovery;
 mod salvage;
-mod synced;
 mod snapshot;
+mod synced;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -63,7 +63,7 @@ pub use recovery::TornTail;
 pub use salvage::SalvagedRecords;
 pub(crate) use salvage::salvage_records;
 
-use super::{Batch, Fence, MetaStore, Sequence, StoreError, Snapshot};
+use super::{Batch, Fence, MetaStore, Sequence, Snapshot, StoreError};
 
 /// Advice to a user whose files have an older format.
 const FORMAT_ADVICE: &str = "try: the version of braid that wrote it";
@@ -196,7 +196,8 @@ impl Engine {
     ) -> Result<Self, StoreError> {
         let Opened { base, state, segment, synced_file } = opened;
         let live = vec![segment.handle()?];
-        let log = LogState { segment, live, fence: state.fence, frozen: None, checkpoint_error: None };
+        let log =
+            LogState { segment, live, fence: state.fence, frozen: None, checkpoint_error: None };
         let shared = Arc::new(EngineShared {
             directory: directory.to_owned(),
             options,

@@ -131,7 +131,8 @@ impl Overlay {
         end: &'a [u8],
     ) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
         let items: &BTreeSet<Item<'a>> = &self.items;
-        let bounds = (Bound::Included(Item::lookup_key(from)), Bound::Excluded(Item::lookup_key(end)));
+        let bounds =
+            (Bound::Included(Item::lookup_key(from)), Bound::Excluded(Item::lookup_key(end)));
         items.range(bounds).map(|item| (item.key(), item.value()))
     }
 

@@ -53,8 +53,13 @@ pub(super) fn replay(
     for (at, (first, path)) in live.iter().enumerate() {
         let later = &live[at + 1..];
         let bytes = std::fs::read(path).map_err(|e| StoreError::disk("read a log segment", e))?;
-        let torn =
-            |offset, next| LogDamage { directory, path, bytes: &bytes, offset, next: Sequence(next) };
+        let torn = |offset, next| LogDamage {
+            directory,
+            path,
+            bytes: &bytes,
+            offset,
+            next: Sequence(next),
+        };
         let mut offset = match log::read_header(&bytes) {
             Header::Whole(found, of) if found == *first && of == store => HEADER_BYTES,
             Header::Whole(found, of) => {
@@ -179,7 +184,11 @@ impl LogDamage<'_> {
                 sequence.0
             )));
         }
-        Ok(TornTail { path: self.path.to_owned(), offset: self.offset as u64, first_lost: self.next })
+        Ok(TornTail {
+            path: self.path.to_owned(),
+            offset: self.offset as u64,
+            first_lost: self.next,
+        })
     }
 
     fn damaged(&self, why: String) -> StoreError {

@@ -11,9 +11,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::base::{self, SalvagedBase, BaseState};
-use super::log;
+use super::base::{self, BaseState, SalvagedBase};
 use super::lmdb_pages::Bad;
+use super::log;
 use super::{StoreId, SyncedFile};
 use crate::store::{Batch, Fence, Sequence, StoreError};
 

@@ -9,7 +9,7 @@ use heed::{RoTxn, WithoutTls};
 
 use super::base::Base;
 use super::{Memtables, Overlay};
-use crate::store::{StoreError, Snapshot, Visit};
+use crate::store::{Snapshot, StoreError, Visit};
 
 pub(super) struct EngineSnapshot<'a> {
     /// Held for the life of the snapshot: no commit and no end of a checkpoint happens between two

@@ -20,7 +20,10 @@ pub fn an_object_is_made_once(h: &mut Harness) {
     drop(made);
     h.store().flush_all().unwrap();
     h.restart();
-    assert!(h.store().create_if_absent(&new(id(1, 0))).unwrap().is_none(), "it is there, and not open");
+    assert!(
+        h.store().create_if_absent(&new(id(1, 0))).unwrap().is_none(),
+        "it is there, and not open"
+    );
     assert_eq!(bytes(&*h.store().open(id(1, 0)).unwrap()), b"first");
 }
 

@@ -21,7 +21,7 @@ pub mod table;
 use std::{borrow::Borrow, collections::BTreeMap, time::Duration};
 
 use anyhow::Result;
-use braid_netlab::{ServerRelay, Lab, Spec};
+use braid_netlab::{Lab, ServerRelay, Spec};
 
 use self::subject::Subject;
 use super::{
@@ -216,7 +216,8 @@ fn names(
 
 /// Delays the traffic of every server, for new connections.
 fn detours(lab: &Lab) -> Result<Vec<ServerRelay>> {
-    let detour = |host: &str, ports: &[u16]| ServerRelay::start(lab.network().host(host)?, ports, FAR);
+    let detour =
+        |host: &str, ports: &[u16]| ServerRelay::start(lab.network().host(host)?, ports, FAR);
     let mut detours = vec![detour("mds", &[Lab::PORT, moosefs::MASTER_PORT])?];
     let ports: Vec<u16> =
         [Lab::PORT, moosefs::SERVER_PORT].into_iter().chain(gluster::ports()).collect();

@@ -169,7 +169,12 @@ impl Installed {
     ///
     /// # Errors
     /// When it fails, with its output.
-    pub fn run(&self, place: &TestFile<'_>, with_shim: bool, ask: &MpiRunRequest<'_>) -> Result<Times> {
+    pub fn run(
+        &self,
+        place: &TestFile<'_>,
+        with_shim: bool,
+        ask: &MpiRunRequest<'_>,
+    ) -> Result<Times> {
         let mut command = Command::new("timeout");
         command
             .args(["--kill-after=10", LIMIT_SECONDS])

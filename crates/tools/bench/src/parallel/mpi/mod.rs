@@ -19,7 +19,7 @@ pub mod installed;
 use anyhow::{Context, Result, ensure};
 use braid_client::{OpenOptions, TlsPolicy};
 
-use self::installed::{MpiRunRequest, MpiMethod, Installed, MPICH, Mpi, OPEN_MPI, TestFile, Times};
+use self::installed::{Installed, MPICH, Mpi, MpiMethod, MpiRunRequest, OPEN_MPI, TestFile, Times};
 use super::{
     mounted::Mounted,
     tasks::{TASKS, Tasks, together},
@@ -207,7 +207,11 @@ impl<'b> SharedFile<'b> {
             file: &file,
             shape: self.shape.shape,
             bytes: self.bytes,
-            how: if self.shape.is_collective { MpiMethod::Collective } else { MpiMethod::Independent },
+            how: if self.shape.is_collective {
+                MpiMethod::Collective
+            } else {
+                MpiMethod::Independent
+            },
             read_seed: self.seed,
             write_seed: self.seed + 1,
             hints: if mounted.is_some() { self.shape.hints } else { &[] },

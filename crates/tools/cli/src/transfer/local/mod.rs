@@ -17,7 +17,7 @@ use braid_types::Timestamp;
 
 use crate::{
     output::{Exit, Fault},
-    transfer::copy_side::{EntryKind, EntryAttributes, CopySide, Sink, Source, show},
+    transfer::copy_side::{CopySide, EntryAttributes, EntryKind, Sink, Source, show},
 };
 
 use system::path;
@@ -226,7 +226,11 @@ mod tests {
         let meta = Local.attributes(file.as_os_str().as_bytes()).unwrap().unwrap();
         for at in [&pipe, &file] {
             Local
-                .set_attributes(at.as_os_str().as_bytes(), &EntryAttributes { mode: 0o640, ..meta.clone() }, false)
+                .set_attributes(
+                    at.as_os_str().as_bytes(),
+                    &EntryAttributes { mode: 0o640, ..meta.clone() },
+                    false,
+                )
                 .unwrap();
         }
         let mode = |at: &std::path::Path| fs::metadata(at).unwrap().permissions().mode() & 0o777;

@@ -13,7 +13,7 @@ use std::{
 
 use braid_types::Timestamp;
 
-use crate::transfer::copy_side::{EntryKind, EntryAttributes};
+use crate::transfer::copy_side::{EntryAttributes, EntryKind};
 
 pub(super) use std::os::unix::fs::symlink;
 

@@ -35,8 +35,9 @@ impl Replay {
             "a write at {offset}: the file is too large to be recorded"
         );
         let flags = call.arguments.get(4).copied().unwrap_or_default();
-        let lasting =
-            file.synchronous || text::has_flag(flags, "RWF_DSYNC") || text::has_flag(flags, "RWF_SYNC");
+        let lasting = file.synchronous
+            || text::has_flag(flags, "RWF_DSYNC")
+            || text::has_flag(flags, "RWF_SYNC");
         self.change(Change::Write { node, offset, bytes, synchronous: lasting });
         Ok(())
     }

@@ -32,14 +32,24 @@ impl Replay {
         };
         let lasting = text::has_flag(flags, "O_DSYNC") || text::has_flag(flags, "O_SYNC");
         let append = text::has_flag(flags, "O_APPEND");
-        let file = Rc::new(OpenFile { target, position: Cell::new(0), append, synchronous: lasting });
+        let file =
+            Rc::new(OpenFile { target, position: Cell::new(0), append, synchronous: lasting });
         let until_exec = text::has_flag(flags, "O_CLOEXEC");
-        self.descriptors.open(call.thread, returned, Descriptor { file, close_on_exec: until_exec });
+        self.descriptors.open(
+            call.thread,
+            returned,
+            Descriptor { file, close_on_exec: until_exec },
+        );
         Ok(())
     }
 
     /// The node of an open, created or truncated if the flags say so.
-    pub(super) fn opened(&mut self, place: &NameLocation, call: &Call<'_>, flags: &[u8]) -> Result<Node> {
+    pub(super) fn opened(
+        &mut self,
+        place: &NameLocation,
+        call: &Call<'_>,
+        flags: &[u8],
+    ) -> Result<Node> {
         if let Some(node) = self.tree.lookup(place.directory, &place.name) {
             if text::has_flag(flags, "O_TRUNC") && !self.tree.bytes(node).is_empty() {
                 self.change(Change::Resize(node, 0));

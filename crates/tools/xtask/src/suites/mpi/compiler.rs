@@ -2,7 +2,7 @@
 //! change, are compiled once.
 
 use super::Mpi;
-use super::programs::{ProgramSource, Program};
+use super::programs::{Program, ProgramSource};
 use crate::context::Context;
 use crate::process::Process;
 use anyhow::{Context as _, Result};
@@ -82,7 +82,9 @@ impl Compiler {
         let partial = compiled.with_extension("partial");
         let folder = match program.from {
             ProgramSource::Io => self.source.join("test/mpi/io"),
-            ProgramSource::RomioFname | ProgramSource::RomioArgument => self.source.join("src/mpi/romio/test"),
+            ProgramSource::RomioFname | ProgramSource::RomioArgument => {
+                self.source.join("src/mpi/romio/test")
+            }
             ProgramSource::Own => self.own.clone(),
         };
         let mut cc =

@@ -35,7 +35,13 @@ const fn romio(name: &'static str, from: ProgramSource, ranks: u32, in_sample: b
 }
 
 const fn two_mounts(name: &'static str) -> Program {
-    Program { name, from: ProgramSource::RomioFname, ranks: 2, in_sample: true, on_two_mounts: true }
+    Program {
+        name,
+        from: ProgramSource::RomioFname,
+        ranks: 2,
+        in_sample: true,
+        on_two_mounts: true,
+    }
 }
 
 /// Left out: of MPICH's programs `bigtype` and `i_bigtype` need 6.5 GiB of memory, and
@@ -45,7 +51,13 @@ const fn two_mounts(name: &'static str) -> Program {
 /// need 4 GiB. docs/conformance.md has their results by hand.
 pub const PROGRAMS: &[Program] = &[
     // Without it the others would not prove that the shim is used.
-    Program { name: "taken", from: ProgramSource::Own, ranks: 2, in_sample: true, on_two_mounts: false },
+    Program {
+        name: "taken",
+        from: ProgramSource::Own,
+        ranks: 2,
+        in_sample: true,
+        on_two_mounts: false,
+    },
     io("async", 2, true),
     io("async_any", 2, false),
     io("external32_derived_dtype", 1, false),
