@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, OnceLock, PoisonError, RwLock, Weak,
+        Arc, OnceLock, RwLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -173,7 +173,7 @@ impl MountCaches {
 
     /// Waits until all cacheable replies that are being written now are written.
     fn wait_for_replies(&self) {
-        drop(self.reply_order.write().unwrap_or_else(PoisonError::into_inner));
+        drop(self.reply_order.write().unwrap_or_else(braid_types::poisoned));
     }
 }
 
@@ -229,7 +229,7 @@ impl Vfs {
         if keep.name.is_none() && keep.attributes.is_none() {
             return give(Cacheable { name: false, attributes: false });
         }
-        let _order = self.caches.reply_order.read().unwrap_or_else(PoisonError::into_inner);
+        let _order = self.caches.reply_order.read().unwrap_or_else(braid_types::poisoned);
         let is_valid = |lease: &Option<Arc<NamesLease>>| {
             lease.as_ref().is_some_and(|one| self.caches.is_valid(one))
         };

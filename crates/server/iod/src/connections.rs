@@ -14,7 +14,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     },
 };
@@ -133,7 +133,7 @@ impl Drop for ConnectionEntry {
 }
 
 fn lock(table: &Table) -> MutexGuard<'_, HashMap<ConnectionId, Weak<ConnectionEntry>>> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    table.lock().unwrap_or_else(braid_types::poisoned)
 }
 
 #[cfg(test)]

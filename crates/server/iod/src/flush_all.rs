@@ -11,7 +11,7 @@
 //! 2. Of the callers that wait at one moment, only one does the work (I9).
 
 use std::sync::{
-    Mutex, PoisonError,
+    Mutex,
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
@@ -40,7 +40,7 @@ impl FlushAll {
     /// The outcome of a flush that began after the ticket: of `flush`, unless another caller's
     /// flush did.
     pub(crate) fn run(&self, ticket: Ticket, flush: impl FnOnce() -> Outcome) -> Outcome {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock().unwrap_or_else(braid_types::poisoned);
         if let Some((number, outcome)) = &*last
             && *number > ticket.0
         {

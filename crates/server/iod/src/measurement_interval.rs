@@ -1,9 +1,6 @@
 //! The interval between two measurements of the disk (`braid bench`).
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Mutex, time::Duration};
 
 use braid_types::{Failure, Status};
 
@@ -18,7 +15,7 @@ impl MeasurementInterval {
     /// # Errors
     /// [`Status::Busy`] before the interval has passed.
     pub(crate) fn begin(&self, now: Duration, time: Duration) -> Result<(), Failure> {
-        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.0.lock().unwrap_or_else(braid_types::poisoned);
         if now < *next {
             let wait = (*next - now).as_secs() + 1;
             return Err(Failure::new(

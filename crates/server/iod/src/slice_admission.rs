@@ -24,7 +24,7 @@
 
 use std::{
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
@@ -210,7 +210,7 @@ impl SliceAdmission {
         if ranges.is_empty() && !raised {
             return;
         }
-        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.rules.write().unwrap_or_else(braid_types::poisoned);
         for (first, last) in &ranges {
             rules.fenced.set(first.0, last.0, ());
         }
@@ -244,7 +244,7 @@ impl SliceAdmission {
             if done(&draining) {
                 break;
             }
-            draining = self.slice_ended.wait(draining).unwrap_or_else(PoisonError::into_inner);
+            draining = self.slice_ended.wait(draining).unwrap_or_else(braid_types::poisoned);
         }
         drop(draining);
         self.waiting.fetch_sub(1, SeqCst);
@@ -300,11 +300,11 @@ impl SliceAdmission {
     }
 
     fn rules(&self) -> RwLockReadGuard<'_, AdmissionRules> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner)
+        self.rules.read().unwrap_or_else(braid_types::poisoned)
     }
 
     fn draining(&self) -> MutexGuard<'_, Vec<Arc<ConnectionEntry>>> {
-        self.draining.lock().unwrap_or_else(PoisonError::into_inner)
+        self.draining.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 

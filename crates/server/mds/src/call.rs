@@ -5,7 +5,7 @@
 //! its beginning.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct UnansweredSlots(Mutex<Vec<(SessionId, u32, u64)>>);
 impl UnansweredSlots {
     /// The slots noted since the last time: session, slot and sequence.
     pub(crate) fn take(&self) -> Vec<(SessionId, u32, u64)> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock().unwrap_or_else(braid_types::poisoned))
     }
 }
 
@@ -79,7 +79,7 @@ impl SlotGuard {
 impl Drop for SlotGuard {
     fn drop(&mut self) {
         if let Some((unanswered, slot)) = self.0.take() {
-            unanswered.0.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+            unanswered.0.lock().unwrap_or_else(braid_types::poisoned).push(slot);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -122,7 +122,7 @@ impl MdsCore {
         at: usize,
         reply: Result<R, Failure>,
     ) {
-        let mut all = gather.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = gather.lock().unwrap_or_else(braid_types::poisoned);
         all.left -= 1;
         all.replies[at].1 = Some(reply);
         if all.left > 0 {
@@ -184,7 +184,7 @@ impl MdsCore {
     }
 
     fn queries(&self) -> MutexGuard<'_, PendingQueries> {
-        self.iod_queries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.iod_queries.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     fn read_reply<M: WireCall>(

@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use braid_types::{FileIndex, IdHashBuilder};
 
@@ -52,7 +52,7 @@ impl InodeCache {
 
     fn slice(&self, file: FileIndex) -> MutexGuard<'_, Slice> {
         let mixed = (file.0 ^ file.0 >> 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-        self.slices[mixed as usize % SLICES].lock().unwrap_or_else(PoisonError::into_inner)
+        self.slices[mixed as usize % SLICES].lock().unwrap_or_else(braid_types::poisoned)
     }
 
     pub(crate) fn get(&self, file: FileIndex) -> Result<Arc<Inode>, MissToken> {
@@ -111,7 +111,7 @@ impl InodeCache {
     pub(crate) fn len(&self) -> usize {
         self.slices
             .iter()
-            .map(|slice| slice.lock().unwrap_or_else(PoisonError::into_inner).map.len())
+            .map(|slice| slice.lock().unwrap_or_else(braid_types::poisoned).map.len())
             .sum()
     }
 }

@@ -11,7 +11,7 @@
 //! 4. `names` counts the names of a slice, and is at most `NAMES_PER_SLICE_MAX`. `add` asserts it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use braid_types::{FileIndex, IdHashBuilder};
 
@@ -86,7 +86,7 @@ impl DirectoryNameCache {
 
     fn slice(&self, directory: FileIndex) -> MutexGuard<'_, Slice> {
         let mixed = (directory.0 ^ directory.0 >> 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-        self.0[mixed as usize % SLICES].lock().unwrap_or_else(PoisonError::into_inner)
+        self.0[mixed as usize % SLICES].lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 

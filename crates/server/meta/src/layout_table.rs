@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use braid_layout::Layout;
 
@@ -19,7 +19,7 @@ impl LayoutTable {
     /// fingerprint or the table is full.
     pub(crate) fn intern(&self, layout: Arc<Layout>) -> Arc<Layout> {
         let fingerprint = fingerprint(&layout);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock().unwrap_or_else(braid_types::poisoned);
         match known.get(&fingerprint) {
             Some(shared) if *shared == layout => return shared.clone(),
             Some(_) => return layout,

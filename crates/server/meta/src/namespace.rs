@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use braid_types::{
     ClusterUuid, Failure, FileIndex, IdHashBuilder, MapEpoch, MdsEpoch, SessionId, ShardId, Status,
@@ -258,7 +258,7 @@ impl Namespace {
     }
 
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     /// Runs one operation as one batch with its replay record, or answers it from the record (I7).

@@ -6,7 +6,7 @@ use braid_types::Random;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 
 /// A disk operation, as a fault plan sees it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -122,7 +122,7 @@ impl FaultPlan {
     /// Waits until a held operation waits.
     pub fn wait_for_held_operation(&self) {
         let waits = self.changed.wait_while(self.lock(), |state| state.waiting == 0);
-        drop(waits.unwrap_or_else(PoisonError::into_inner));
+        drop(waits.unwrap_or_else(braid_types::poisoned));
     }
 
     /// Lets the held operations continue.
@@ -154,7 +154,7 @@ impl FaultPlan {
             state.waiting += 1;
             self.changed.notify_all();
             let go_on = self.changed.wait_while(state, |state| state.held == Some(op));
-            state = go_on.unwrap_or_else(PoisonError::into_inner);
+            state = go_on.unwrap_or_else(braid_types::poisoned);
             state.waiting -= 1;
         }
         let total = self.operations.fetch_add(1, Ordering::Relaxed) + 1;

@@ -13,7 +13,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
+    sync::{Arc, Condvar, Mutex, Weak},
     thread,
     time::{Duration, Instant},
 };
@@ -186,7 +186,7 @@ impl BufferAges {
                 return None;
             }
             state.watched |= due.is_some();
-            state = self.began.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.began.wait_timeout(state, left).unwrap_or_else(braid_types::poisoned).0;
             state.watched &= due.is_none();
         }
     }

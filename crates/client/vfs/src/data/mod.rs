@@ -40,7 +40,7 @@ pub(crate) mod write_errors;
 
 use std::{
     ops::Range,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
     time::{Duration, Instant},
 };
@@ -136,7 +136,7 @@ impl FileData {
         let state = lock(&self.state);
         self.changed
             .wait_while(state, |state| waits(&state.lease))
-            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or_else(braid_types::poisoned)
     }
 
     /// Changes the lease state, and wakes all threads that wait for it.
@@ -227,9 +227,7 @@ impl UseGuard {
         self.call = Some(call);
         if state.overlapping.must_wait(call) {
             let waits = |state: &mut DataState| state.overlapping.must_wait(call);
-            drop(
-                self.data.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner),
-            );
+            drop(self.data.changed.wait_while(state, waits).unwrap_or_else(braid_types::poisoned));
         }
     }
 }
@@ -311,8 +309,7 @@ impl MountCaches {
                 }
                 self.ask_elsewhere(data, (mode, required), &mut state)?;
             }
-            state =
-                data.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = data.changed.wait_timeout(state, left).unwrap_or_else(braid_types::poisoned).0;
             if what == DataUse::Page
                 && let Some(error) = state.failed.take()
             {

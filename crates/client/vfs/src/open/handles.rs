@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -46,7 +46,7 @@ impl<T> Handles<T> {
     /// As [`Handles::insert`], for a file to which another reference exists.
     pub(crate) fn insert_shared(&self, opened: Arc<T>) -> Result<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.write().unwrap_or_else(braid_types::poisoned);
         if open.len() >= HANDLES_MAX {
             return Err(Error::of(Status::TooManyOpen));
         }
@@ -55,12 +55,12 @@ impl<T> Handles<T> {
     }
 
     pub(crate) fn find(&self, number: u64) -> Result<Arc<T>> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read().unwrap_or_else(braid_types::poisoned);
         open.get(&number).cloned().ok_or(Error::BadHandle)
     }
 
     pub(crate) fn remove(&self, number: u64) -> Result<Arc<T>> {
-        let removed = self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        let removed = self.open.write().unwrap_or_else(braid_types::poisoned).remove(&number);
         removed.ok_or(Error::BadHandle)
     }
 }

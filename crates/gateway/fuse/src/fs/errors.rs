@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -145,7 +145,7 @@ impl ErrorLog {
     }
 
     fn is_new(&self, trouble: ServerError, now: Instant) -> bool {
-        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.0.lock().unwrap_or_else(braid_types::poisoned);
         if logged.len() >= LOGGED_MAX {
             logged.retain(|_, since| now.saturating_duration_since(*since) < LOG_AGAIN);
         }

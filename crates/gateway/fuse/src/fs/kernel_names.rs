@@ -12,7 +12,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -74,7 +74,7 @@ pub(super) struct DirectoryLocks<'g> {
 
 impl KernelNames {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     /// Notes that a reply is about to make a name cacheable or, without a name, attributes of a

@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::sync_channel},
+    sync::{Arc, Mutex, MutexGuard, mpsc::sync_channel},
     thread,
     time::{Duration, Instant},
 };
@@ -155,7 +155,7 @@ impl LockWaits {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 

@@ -4,7 +4,7 @@
 //! A read takes a pipe and puts it back. A pipe that failed is closed with its content.
 
 use std::sync::{
-    Mutex, PoisonError,
+    Mutex,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -32,7 +32,7 @@ impl Pipes {
         if bytes < BYTES_MIN {
             return None;
         }
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().unwrap_or_else(braid_types::poisoned).pop();
         let mut pipe = idle.or_else(|| self.make())?;
         if bytes > pipe.usual_bytes_max() || pipe.begin(header).is_err() {
             self.put_back(pipe);
@@ -58,7 +58,7 @@ impl Pipes {
     pub(super) fn put_back(&self, mut pipe: Pipe) {
         // If nothing was moved, the header is still in it.
         if pipe.is_empty() || pipe.payload_bytes() == 0 && pipe.take(&mut []).is_ok() {
-            return self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pipe);
+            return self.idle.lock().unwrap_or_else(braid_types::poisoned).push(pipe);
         }
         drop(pipe);
         self.made.fetch_sub(1, Ordering::Relaxed);

@@ -32,7 +32,7 @@ use super::channel::Channel;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Shards, so that requests register in parallel.
@@ -323,5 +323,5 @@ impl fmt::Debug for Interrupts {
 
 /// Locks a mutex, also a poisoned one: nothing here panics while it holds a lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(braid_types::poisoned)
 }

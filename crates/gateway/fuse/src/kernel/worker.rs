@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// Workers at most. 1,024 requests that wait show a cluster in trouble; the next one waits in the
@@ -124,17 +124,17 @@ impl Pool {
 
     /// Waits until the kernel has ended the mount.
     pub(super) fn wait(&self) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended.lock().unwrap_or_else(braid_types::poisoned);
         while !*ended {
-            ended = self.end.wait(ended).unwrap_or_else(PoisonError::into_inner);
+            ended = self.end.wait(ended).unwrap_or_else(braid_types::poisoned);
         }
     }
 
     /// As `wait`, for a limited time. Whether the mount has ended.
     pub(super) fn wait_for(&self, time: Duration) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.lock().unwrap_or_else(braid_types::poisoned);
         let waited = self.end.wait_timeout_while(ended, time, |ended| !*ended);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        *waited.unwrap_or_else(braid_types::poisoned).0
     }
 
     /// Whether a worker without a request stays. If so it counts as idle.
@@ -172,7 +172,7 @@ impl Pool {
 
     /// The kernel has ended the connection.
     pub(super) fn finish(&self) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended.lock().unwrap_or_else(braid_types::poisoned);
         let first = !std::mem::replace(&mut *ended, true);
         drop(ended);
         if first {

@@ -2,7 +2,7 @@
 //! have the rest.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -485,5 +485,5 @@ fn fit(memory: &mut Vec<u8>, bytes: usize) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(braid_types::poisoned)
 }

@@ -2,7 +2,7 @@
 //! sessions, for each session and for each user (I9). A permit is taken before a request's plans
 //! are made.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use braid_types::{
     Failure, SessionId, Status,
@@ -103,7 +103,7 @@ impl CollectiveLimits {
     }
 
     fn lock(&self) -> MutexGuard<'_, PermitTable> {
-        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.permits.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 

@@ -57,7 +57,7 @@ mod writer;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -227,11 +227,11 @@ impl Collectives {
     fn wait(&self, seen: u64, time: Duration) {
         let waited =
             self.arrived.wait_timeout_while(self.lock(), time, |table| table.version == seen);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        drop(waited.unwrap_or_else(braid_types::poisoned));
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 
@@ -271,7 +271,7 @@ impl Table {
 
 impl Collective {
     fn progress(&self) -> MutexGuard<'_, CollectiveProgress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     /// Changes its progress, and wakes the threads that wait for a change.
@@ -297,7 +297,7 @@ impl Collective {
     }
 
     fn objects(&self) -> MutexGuard<'_, Vec<Option<Arc<dyn Object>>>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+        self.objects.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     /// Why it has no objects any more.
@@ -315,7 +315,7 @@ impl Collective {
         let waited = self
             .changed
             .wait_timeout_while(self.progress(), time, |progress| progress.version() == seen);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        drop(waited.unwrap_or_else(braid_types::poisoned));
     }
 
     fn touched(&self) -> Duration {

@@ -3,7 +3,7 @@
 use std::{
     fmt::Debug,
     io::IoSliceMut,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The payload of one call.
@@ -41,12 +41,12 @@ impl MemorySource {
 
 impl PayloadSource for MemorySource {
     fn left(&self) -> usize {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock().unwrap_or_else(braid_types::poisoned);
         state.0.len() - state.1
     }
 
     fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(braid_types::poisoned);
         let (payload, at) = &mut *state;
         let before = *at;
         for piece in pieces {

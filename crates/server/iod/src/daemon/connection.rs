@@ -23,7 +23,7 @@ use std::{
     collections::VecDeque,
     io::IoSliceMut,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -408,5 +408,5 @@ impl PayloadSource for SocketPayload {
 }
 
 fn lock(connection: &Mutex<ServerConnection>) -> MutexGuard<'_, ServerConnection> {
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
+    connection.lock().unwrap_or_else(braid_types::poisoned)
 }

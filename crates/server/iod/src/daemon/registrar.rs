@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -66,7 +66,7 @@ impl Registrar {
 
     pub(super) fn wait_until_serving(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
-        let mut served = self.shared.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut served = self.shared.served.lock().unwrap_or_else(braid_types::poisoned);
         while !*served {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -76,14 +76,14 @@ impl Registrar {
                 .shared
                 .changed
                 .wait_timeout(served, left)
-                .unwrap_or_else(PoisonError::into_inner)
+                .unwrap_or_else(braid_types::poisoned)
                 .0;
         }
         true
     }
 
     pub(super) fn refusal(&self) -> Option<String> {
-        self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.refused.lock().unwrap_or_else(braid_types::poisoned).clone()
     }
 
     /// Ends the thread, after a reply for which it waits.
@@ -163,7 +163,7 @@ impl RegistrarThread {
         }
         let Some(until) = orders.serve_until else { return };
         core.serve_until(Some(until));
-        *self.signals.served.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.signals.served.lock().unwrap_or_else(braid_types::poisoned) = true;
         self.signals.changed.notify_all();
     }
 
@@ -183,7 +183,7 @@ impl RegistrarThread {
         // The daemon asks again anyway: its administrator decides.
         let refused =
             outcome.as_ref().err().filter(|failure| failure.status == Status::NotPermitted);
-        *self.signals.refused.lock().unwrap_or_else(PoisonError::into_inner) =
+        *self.signals.refused.lock().unwrap_or_else(braid_types::poisoned) =
             refused.map(|failure| failure.detail.clone());
         outcome.map_err(|failure| format!("the metadata server refused {}: {failure}", C::NAME))
     }

@@ -7,7 +7,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -69,7 +69,7 @@ impl Workers {
         reply: impl FnOnce(Answer) + Send + 'static,
     ) {
         let task = QueuedWork { work, reply: Box::new(reply) };
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let queue = self.queue.lock().unwrap_or_else(braid_types::poisoned).clone();
         let refused = match queue {
             Some(queue) => queue.try_send(task).err(),
             None => Some(TrySendError::Disconnected(task)),
@@ -81,9 +81,9 @@ impl Workers {
 
     /// Waits until the workers have finished the queue, and ends them.
     pub(super) fn stop(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.queue.lock().unwrap_or_else(braid_types::poisoned).take();
         let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(braid_types::poisoned));
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 }
@@ -91,7 +91,7 @@ impl Workers {
 impl Worker {
     fn serve(&self, tasks: &Mutex<Receiver<QueuedWork>>) {
         loop {
-            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let task = tasks.lock().unwrap_or_else(braid_types::poisoned).recv();
             match task {
                 Ok(task) => self.run(task),
                 Err(_) => return,

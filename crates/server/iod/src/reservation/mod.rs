@@ -23,7 +23,7 @@ mod tests;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, Weak},
     time::Duration,
 };
 
@@ -96,7 +96,7 @@ impl Reservations {
         static DEVICES: OnceLock<Mutex<HashMap<DeviceId, Weak<DeviceReservations>>>> =
             OnceLock::new();
         let mut devices =
-            DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+            DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(braid_types::poisoned);
         devices.retain(|_, known| known.strong_count() > 0);
         let found = devices.get(&device).and_then(Weak::upgrade).unwrap_or_default();
         devices.insert(device, Arc::downgrade(&found));
@@ -214,6 +214,6 @@ impl Drop for WriteCharge<'_> {
 
 impl DeviceReservations {
     fn lock(&self) -> MutexGuard<'_, DeviceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(braid_types::poisoned)
     }
 }

@@ -9,7 +9,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         mpsc::{self, Receiver, SyncSender, TrySendError},
     },
     thread,
@@ -226,5 +226,5 @@ fn refused(iod: IodId, why: &str) -> NetError {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(braid_types::poisoned)
 }

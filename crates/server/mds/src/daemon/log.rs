@@ -4,7 +4,7 @@
 use std::{
     io,
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         mpsc::{self, SyncSender},
     },
     thread::{self, JoinHandle},
@@ -33,8 +33,8 @@ impl LogThread {
 
     /// Ends the thread once the waiting jobs are done.
     pub(super) fn stop(&self) {
-        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        drop(self.jobs.lock().unwrap_or_else(braid_types::poisoned).take());
+        if let Some(thread) = self.thread.lock().unwrap_or_else(braid_types::poisoned).take() {
             let _ = thread.join(); // a job that panicked has been reported where it did
         }
     }
@@ -42,7 +42,7 @@ impl LogThread {
 
 impl Spawner for LogThread {
     fn spawn(&self, job: Job) {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let jobs = self.jobs.lock().unwrap_or_else(braid_types::poisoned).clone();
         // After the stop, a dropped job drops its responders, which answer that the server stopped.
         if let Some(jobs) = jobs {
             let _ = jobs.send(job);

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     sync::{
-        Mutex, MutexGuard, PoisonError, Weak,
+        Mutex, MutexGuard, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -214,7 +214,7 @@ impl Leases {
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseService> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+        self.board.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 

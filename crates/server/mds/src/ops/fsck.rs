@@ -1,8 +1,6 @@
 //! The calls of `braid fsck`: files, orphans, and repairs. They never delete data. (Names:
 //! `fsck_names.rs`.)
 
-use std::sync::PoisonError;
-
 use braid_meta::{
     FileKind, Identity, Inode, Parts,
     lease::{LeaseMode, LeaseOf},
@@ -94,7 +92,7 @@ impl MdsCore {
     }
 
     fn name_in(&self, directory: FileIndex, file: FileIndex) -> Result<Option<Vec<u8>>, Failure> {
-        let hints = || self.name_search.lock().unwrap_or_else(PoisonError::into_inner);
+        let hints = || self.name_search.lock().unwrap_or_else(braid_types::poisoned);
         let begin = hints().begin(directory);
         let found = name_search::search(file, begin, |cookie, bytes| {
             match self.namespace.readdir(&Identity::root(), directory, cookie, bytes, false) {

@@ -1,7 +1,5 @@
 //! I/O daemons: registration, heartbeats, draining.
 
-use std::sync::PoisonError;
-
 use braid_types::{Failure, IodId, Status};
 use braid_wire::message::{
     mds::{Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SetIodState},
@@ -24,7 +22,7 @@ impl MdsCore {
         // One lock from the check to the record, so that two directories do not get one id. It is a
         // lock of its own, since the log is synced under it: only another registration waits for
         // that.
-        let _one_at_a_time = self.registration_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.registration_lock.lock().unwrap_or_else(braid_types::poisoned);
         {
             let state = self.state();
             state.cluster.check_registration(r)?;

@@ -106,11 +106,11 @@ impl MemoryStore {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, MemoryState> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Map> {
-        self.map.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.map.read().unwrap_or_else(braid_types::poisoned)
     }
 }
 
@@ -155,7 +155,7 @@ impl MetaStore for MemoryStore {
         state.commit_fault()?;
         state.fence = fence.0;
         state.committed += 1;
-        apply(&mut self.map.write().unwrap_or_else(std::sync::PoisonError::into_inner), &batch);
+        apply(&mut self.map.write().unwrap_or_else(braid_types::poisoned), &batch);
         state.unsynced.push(batch);
         Ok(Sequence(state.committed))
     }

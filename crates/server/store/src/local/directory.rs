@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(super) const OBJECTS: &str = "objects";
 /// Approximately how much longer an object's path is than the store's.
@@ -367,7 +367,7 @@ pub(crate) fn parse_name(name: &str) -> Option<ObjectId> {
 
 /// A poisoned lock can be used: it guards plain values that are never half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(braid_types::poisoned)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[derive(Debug)]
 pub(super) struct LocalObject {
@@ -91,11 +91,11 @@ impl LocalObject {
     }
 
     fn record_shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
-        self.record.read().unwrap_or_else(PoisonError::into_inner)
+        self.record.read().unwrap_or_else(braid_types::poisoned)
     }
 
     fn record_exclusive(&self) -> RwLockWriteGuard<'_, ObjectRecord> {
-        self.record.write().unwrap_or_else(PoisonError::into_inner)
+        self.record.write().unwrap_or_else(braid_types::poisoned)
     }
 
     /// Whether writes can succeed. If not, the object is opened again each time: the disk may
@@ -359,10 +359,10 @@ impl Object for LocalObject {
         }
         let reaches = |mapping: &&Arc<Mapping>| mapping.bytes() >= end;
         let known = |mapping: &Option<Arc<Mapping>>| mapping.as_ref().filter(reaches).cloned();
-        if let Some(mapping) = known(&self.mapping.read().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(mapping) = known(&self.mapping.read().unwrap_or_else(braid_types::poisoned)) {
             return Some(mapping);
         }
-        let mut longest = self.mapping.write().unwrap_or_else(PoisonError::into_inner);
+        let mut longest = self.mapping.write().unwrap_or_else(braid_types::poisoned);
         // Another thread may have been faster.
         if known(&longest).is_none() {
             *longest = Some(Arc::new(Mapping::new(&self.file, end, self.directory.mapped())?));

@@ -13,7 +13,7 @@ use braid_types::{ClusterUuid, IodId, ObjectId, Random, Timestamp, WriteVerifier
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Default space of a store in memory.
 const TOTAL_BYTES_DEFAULT: u64 = 1 << 40;
@@ -178,7 +178,7 @@ impl MemStore {
 
 impl SharedStore {
     pub(super) fn lock(&self) -> MutexGuard<'_, StoreState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     pub(super) fn object_bytes_max(&self) -> u64 {

@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
@@ -172,13 +172,13 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     /// Queues a job. Whether another thread is needed; it is counted already.
     fn put(&self, job: &Arc<Job>) -> bool {
         let full = self.space.wait_while(self.lock(), |queue| queue.jobs.len() >= self.bounds.jobs);
-        let mut queue = full.unwrap_or_else(PoisonError::into_inner);
+        let mut queue = full.unwrap_or_else(braid_types::poisoned);
         queue.jobs.push_back(Arc::clone(job));
         self.work.notify_one();
         let more = queue.jobs.len() > queue.idle && queue.threads < self.bounds.threads;
@@ -198,7 +198,7 @@ impl Shared {
                 return None;
             }
             queue.idle += 1;
-            queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.work.wait(queue).unwrap_or_else(braid_types::poisoned);
             queue.idle -= 1;
         }
     }
@@ -223,7 +223,7 @@ impl Invalidation {
     /// Waits until it is done.
     pub(super) fn wait(&self) -> Result<(), Errno> {
         let result = self.0.done.wait_while(self.0.result(), |result| result.is_none());
-        result.unwrap_or_else(PoisonError::into_inner).unwrap_or(Ok(()))
+        result.unwrap_or_else(braid_types::poisoned).unwrap_or(Ok(()))
     }
 
     /// Waits no longer than this. `None`: it is not done yet. ENODEV and the like: the mount has
@@ -231,7 +231,7 @@ impl Invalidation {
     pub fn wait_for(&self, time: Duration) -> Option<Result<(), Errno>> {
         let waited =
             self.0.done.wait_timeout_while(self.0.result(), time, |result| result.is_none());
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        *waited.unwrap_or_else(braid_types::poisoned).0
     }
 
     /// How many of its messages the kernel has accepted. It does not rise while the work waits for
@@ -253,7 +253,7 @@ impl Job {
     }
 
     fn result(&self) -> MutexGuard<'_, Option<Result<(), Errno>>> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner)
+        self.result.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     fn finish(&self, result: Result<(), Errno>) {

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Threads that scan one queue at a time. One is not enough: its own request may wait.
 const ASKERS_MAX: usize = 8;
@@ -60,7 +60,7 @@ impl QueueRescan {
     }
 
     fn askers(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.askers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.askers.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 

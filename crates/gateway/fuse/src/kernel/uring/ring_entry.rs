@@ -19,7 +19,7 @@ use crate::kernel::encode::Message;
 use rustix::io::Errno;
 use std::fmt;
 use std::io::IoSlice;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::ThreadId;
 
 /// See the module.
@@ -100,7 +100,7 @@ impl RingEntry {
         let state = self.state();
         let serving = |state: &mut State| matches!(state, State::Serving { .. });
         let mut state =
-            self.changed.wait_while(state, serving).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_while(state, serving).unwrap_or_else(braid_types::poisoned);
         match std::mem::replace(&mut *state, State::Idle) {
             State::Answered(answer) => AfterHandler::Answer(answer),
             State::Adopted => AfterHandler::Adopted,
@@ -177,7 +177,7 @@ impl RingEntry {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 

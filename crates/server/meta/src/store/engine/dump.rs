@@ -77,7 +77,7 @@ pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<DumpSummary, StoreE
         };
         if is_whole {
             let layers = RwLock::new(Memtables { active: overlay, frozen: None });
-            let layers = layers.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let layers = layers.read().unwrap_or_else(braid_types::poisoned);
             let keys = write(&EngineSnapshot::of(layers, &base, txn), out)?;
             return Ok(DumpSummary { keys, last_batch: upto });
         }

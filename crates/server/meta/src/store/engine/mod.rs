@@ -48,7 +48,7 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, mpsc};
 use std::thread::JoinHandle;
 
 use base::{Base, BaseState};
@@ -439,15 +439,15 @@ fn recover(
 
 impl EngineShared {
     fn log(&self) -> MutexGuard<'_, LogState> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock().unwrap_or_else(braid_types::poisoned)
     }
 
     fn read_memtables(&self) -> std::sync::RwLockReadGuard<'_, Memtables> {
-        self.memtables.read().unwrap_or_else(PoisonError::into_inner)
+        self.memtables.read().unwrap_or_else(braid_types::poisoned)
     }
 
     fn write_memtables(&self) -> std::sync::RwLockWriteGuard<'_, Memtables> {
-        self.memtables.write().unwrap_or_else(PoisonError::into_inner)
+        self.memtables.write().unwrap_or_else(braid_types::poisoned)
     }
 
     /// Waits until no overlay is frozen. An error of the checkpoint is returned to a caller that
@@ -460,7 +460,7 @@ impl EngineShared {
             if let Some(error) = log.checkpoint_error.take() {
                 return Err(error);
             }
-            log = self.checkpoint_done.wait(log).unwrap_or_else(PoisonError::into_inner);
+            log = self.checkpoint_done.wait(log).unwrap_or_else(braid_types::poisoned);
         }
         Ok(log)
     }
@@ -581,7 +581,7 @@ impl EngineShared {
     /// usually finds its sequence synced. With `always`, syncs even if nothing up to `sequence` is
     /// unsynced, for the rest of the log.
     fn sync_log(&self, sequence: Sequence, always: bool) -> Result<(), StoreError> {
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut synced = self.synced.lock().unwrap_or_else(braid_types::poisoned);
         if *synced >= sequence.0 && !always {
             return Ok(());
         }

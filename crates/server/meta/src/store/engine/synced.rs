@@ -96,7 +96,7 @@ impl SyncedFile {
     }
 
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 
