@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{context::Context, process::Process};
 
@@ -111,7 +111,7 @@ struct ExportFunction {
 
 /// Line and column of the start and of the end, count, file, expanded file, kind.
 #[derive(Deserialize)]
-struct ExportRegion(u64, u64, u64, u64, serde::de::IgnoredAny, usize, u64, u64);
+struct ExportRegion(u64, u64, u64, u64, IgnoredAny, usize, IgnoredAny, IgnoredAny);
 
 /// The text form of `llvm-cov export`, which is JSON.
 fn parse_records(json: &str) -> Result<Vec<Record>> {
