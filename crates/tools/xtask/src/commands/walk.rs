@@ -61,16 +61,18 @@ fn build(context: &Context, tools: &Tools, target: &Path) -> Result<std::path::P
 
 /// In the form of the documents.
 fn table(counted: &[Counted]) -> String {
-    let head = "| operation | side | functions | files |\n|---|---|---:|---:|\n".to_owned();
-    counted.iter().fold(head, |text, row| {
-        let (functions, files) = (row.functions.len(), row.files());
-        text + &format!("| {} | {} | {functions} | {files} |\n", row.side.what, row.side.part)
+    let head = "| operation | side | functions | of one line | files |\n|---|---|---:|---:|---:|\n";
+    counted.iter().fold(head.to_owned(), |text, row| {
+        let (functions, short, files) = (row.functions.len(), row.short(), row.files());
+        let (what, part) = (row.side.what, row.side.part);
+        text + &format!("| {what} | {part} | {functions} | {short} | {files} |\n")
     })
 }
 
 fn print_list(counted: &Counted) {
     println!("\n{}, {}:", counted.side.what, counted.side.part);
     for function in &counted.functions {
-        println!("  {:<70} {}", format!("{}:{}", function.file, function.line), function.name);
+        let (place, name) = (format!("{}:{}", function.file, function.line), &function.name);
+        println!("  {place:<64} {name}{}", if function.short { " (one line)" } else { "" });
     }
 }

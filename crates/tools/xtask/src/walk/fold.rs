@@ -98,6 +98,7 @@ mod tests {
             file: "crates/a/src/lib.rs".to_owned(),
             line: 1,
             name: name.to_owned(),
+            short: false,
         };
         let capture = |names: &[&str]| names.iter().map(|name| function(name)).collect();
         let operation: [BTreeSet<Function>; 3] = [

@@ -90,6 +90,8 @@ pub struct Function {
     pub line: u64,
     /// Its name, with that of its type.
     pub name: String,
+    /// Its body has one line at most.
+    pub short: bool,
 }
 
 /// What one side crosses.
@@ -101,6 +103,11 @@ pub struct Counted {
 }
 
 impl Counted {
+    /// How many of the functions have a body of one line at most.
+    pub fn short(&self) -> usize {
+        self.functions.iter().filter(|function| function.short).count()
+    }
+
     /// How many files.
     pub fn files(&self) -> usize {
         self.functions.iter().map(|function| &function.file).collect::<BTreeSet<_>>().len()
@@ -133,8 +140,9 @@ impl Source {
                 let text = fs::read_to_string(context.root.join(&record.file))?;
                 texts.insert(record.file.clone(), text);
             }
-            let name = names::at(&texts[&record.file], line);
-            let function = Function { file: record.file.clone(), line, name };
+            let text = &texts[&record.file];
+            let (name, short) = (names::at(text, line), names::is_short(text, line));
+            let function = Function { file: record.file.clone(), line, name, short };
             functions.insert(record.symbol.clone(), function);
         }
         Ok(Self { functions })

@@ -19,6 +19,17 @@ pub fn at(text: &str, line: u64) -> String {
     }
 }
 
+/// Whether the body of the function that begins on this line has one line at most, such as that of
+/// an accessor or of a call that only forwards. The source is formatted: the end of a longer body
+/// is as far in as its function.
+pub fn is_short(text: &str, line: u64) -> bool {
+    let first = usize::try_from(line).map_or(0, |line| line.saturating_sub(1));
+    let mut lines = text.lines().skip(first);
+    let depth = text.lines().nth(first).map_or(0, indent);
+    let is_long = lines.find(|line| line.ends_with(['{', '}'])).is_some_and(|l| l.ends_with('{'));
+    !is_long || lines.take_while(|line| indent(line) != depth).count() <= 1
+}
+
 fn indent(line: &str) -> usize {
     if line.trim().is_empty() { usize::MAX } else { line.len() - line.trim_start().len() }
 }
@@ -93,6 +104,13 @@ impl net::Pool {
     fn a_name_has_that_of_its_impl_or_trait_before_it() {
         let names = [1, 4, 8, 13].map(|line| at(TEXT, line));
         assert_eq!(names, ["free", "Buffer::first", "Store::force", "Pool::size"]);
+    }
+
+    #[test]
+    fn a_body_of_one_line_is_short() {
+        let long = "fn a(\n    b: u8,\n) -> u8 {\n    let c = b;\n\n    c + 1\n}\nfn d() {}\n";
+        assert_eq!([1, 4, 8, 13].map(|line| is_short(TEXT, line)), [true; 4]);
+        assert_eq!([1, 8].map(|line| is_short(long, line)), [false, true]);
     }
 
     #[test]
