@@ -13,20 +13,24 @@
 //!    reader takes what most captures of the operation have and most idle ones have not.
 #![deny(unsafe_code)] // the counters' runtime has C functions: `counters.rs`
 
+#[cfg(target_os = "linux")]
 mod cluster;
+#[cfg(target_os = "linux")]
 mod counters;
+#[cfg(target_os = "linux")]
 mod operations;
+#[cfg(target_os = "linux")]
 mod servers;
-
-use std::path::Path;
 
 use anyhow::{Result, bail};
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["capture", dir] => operations::capture(Path::new(dir)),
-        ["servers", dir] => servers::serve(Path::new(dir)),
-        _ => bail!("braid-walk is a part of a command; try: cargo xtask walk"),
+        #[cfg(target_os = "linux")]
+        ["capture", dir] => operations::capture(std::path::Path::new(dir)),
+        #[cfg(target_os = "linux")]
+        ["servers", dir] => servers::serve(std::path::Path::new(dir)),
+        _ => bail!("braid-walk is a part of a command; try, on Linux: cargo xtask walk"),
     }
 }

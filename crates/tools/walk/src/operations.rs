@@ -114,7 +114,7 @@ fn read_mounted(captures: &mut Captures, point: &Path) -> Result<()> {
     use std::os::unix::fs::FileExt as _;
 
     let path = point.join("mounted");
-    let file = std::fs::File::options().read(true).write(true).create(true).open(path)?;
+    let file = std::fs::File::options().read(true).write(true).create_new(true).open(path)?;
     file.write_all_at(&bytes(), 0)?;
     file.sync_all()?;
     let mut buffer = [0; READ_BYTES];

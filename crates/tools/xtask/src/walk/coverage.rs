@@ -13,6 +13,9 @@ use crate::{context::Context, process::Process};
 /// A file of counters, as the program writes it.
 const RAW: &str = "profraw";
 
+/// A line and a column, from 1.
+pub type Position = (u64, u64);
+
 /// Where one symbol of the program stands in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -20,10 +23,10 @@ pub struct Record {
     pub symbol: String,
     /// Its file.
     pub file: String,
-    /// The line and column at which it begins.
-    pub start: (u64, u64),
-    /// And those at which it ends.
-    pub end: (u64, u64),
+    /// Where it begins.
+    pub start: Position,
+    /// Where it ends.
+    pub end: Position,
 }
 
 /// The tools of the compiler that built the program: each version has a format of its own.

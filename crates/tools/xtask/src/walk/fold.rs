@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Function, coverage::Record};
+use super::{
+    Function,
+    coverage::{Position, Record},
+};
 
-/// The functions of each file, by where they begin.
+/// The functions of each file, by where they begin, with where they end.
 pub struct Fold {
-    files: BTreeMap<String, BTreeMap<(u64, u64), (u64, u64)>>,
+    files: BTreeMap<String, BTreeMap<Position, Position>>,
 }
 
 impl Fold {

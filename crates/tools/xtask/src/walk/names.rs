@@ -1,9 +1,11 @@
-//! The name of a function, read from the source: it needs no demangler, and says what a reader sees.
+//! The name of a function, read from the source: this needs no demangler, and gives the name that
+//! a reader sees.
 
 /// How many lines below the first one the word `fn` may stand.
 const HEAD_LINES: usize = 4;
 
-/// The name of the function that begins on this line (from 1), behind that of its `impl` or `trait`.
+/// The name of the function that begins on this line (from 1), after the name of its `impl` or
+/// `trait`.
 pub fn at(text: &str, line: u64) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let first = usize::try_from(line).map_or(0, |line| line.saturating_sub(1)).min(lines.len());
@@ -36,9 +38,8 @@ fn indent(line: &str) -> usize {
 
 fn name_in(line: &str) -> Option<&str> {
     let code = line.split("//").next()?;
-    let after = if code.starts_with("fn ") { Some(&code[3..]) } else { None };
-    let after = after.or_else(|| code.split_once(" fn ").map(|(_, after)| after))?;
-    identifier(after)
+    let later = || code.split_once(" fn ").map(|(_, after)| after);
+    identifier(code.strip_prefix("fn ").or_else(later)?)
 }
 
 /// The type of an `impl` line, or the name of a `trait`.
