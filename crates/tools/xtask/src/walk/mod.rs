@@ -2,7 +2,7 @@
 //!
 //! 1. A function counts when most captures of the operation have it and most idle captures have
 //!    not: a heartbeat that falls into a capture, or a wait that happens now and then, is left out.
-//! 2. Instances of a generic function, and closures and `async` bodies, are the function in whose
+//! 2. Instances of a generic or macro, and closures and `async` bodies, are the function in whose
 //!    text they stand.
 //! 3. Nothing else is left out: an accessor of one line counts. What the compiler derives has no
 //!    counters and does not count.
