@@ -26,6 +26,7 @@ mod report;
 mod requirements;
 mod suites;
 mod tools;
+mod walk;
 
 use std::process::ExitCode;
 

@@ -8,6 +8,7 @@ mod sim;
 mod suite;
 mod test;
 mod up;
+mod walk;
 
 use anyhow::{Result, bail};
 
@@ -61,6 +62,12 @@ pub const COMMANDS: &[Command] = &[
         usage: "[OPTIONS] run CMD...",
         about: "hosts on one machine, links of a known rate; runs CMD on the first client (root)",
         run: netlab::run,
+    },
+    Command {
+        name: "walk",
+        usage: "[--list]",
+        about: "the functions and files that one operation crosses, counted (root)",
+        run: walk::run,
     },
     Command {
         name: "requirements",
