@@ -68,10 +68,10 @@ pub unsafe extern "C" fn braid_connect(
     options: *const braid_options,
 ) -> c_int {
     call(|| {
-        // SAFETY: the promise of C's caller, see `pointers`.
         let mut wanted = if options.is_null() {
             ProgramSettings::default()
         } else {
+            // SAFETY: the promise of C's caller, see `pointers`.
             unsafe { wanted(options) }?
         };
         // SAFETY: as above.

@@ -185,8 +185,8 @@ pub(crate) unsafe fn layout_hint(layout: *const braid_layout) -> Outcome<LayoutH
             array(asked.labels, asked.label_count, "labels")?,
         )
     };
-    // SAFETY: as above.
     let label = |label: &*const c_char| {
+        // SAFETY: as above.
         unsafe { text(*label, "label") }.map(|text| String::from_utf8_lossy(text).into_owned())
     };
     Ok(LayoutHint {

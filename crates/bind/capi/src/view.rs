@@ -171,10 +171,10 @@ pub unsafe extern "C" fn braid_view_to_file(view: *const braid_view, at: i64) ->
 pub unsafe extern "C" fn braid_view_from_file(view: *const braid_view, offset: i64) -> i64 {
     call(|| {
         let offset = position(offset, "offset")?;
-        // SAFETY: as above.
         let found = if view.is_null() {
             Some(offset)
         } else {
+            // SAFETY: as above.
             unsafe { &(*view).map }.position(FileOffset(offset))
         };
         let not_seen = || {
@@ -189,10 +189,10 @@ pub unsafe extern "C" fn braid_view_from_file(view: *const braid_view, offset: i
 pub unsafe extern "C" fn braid_view_bytes_below(view: *const braid_view, offset: i64) -> i64 {
     call(|| {
         let offset = position(offset, "offset")?;
-        // SAFETY: as above.
         let below = if view.is_null() {
             offset
         } else {
+            // SAFETY: as above.
             unsafe { &(*view).map }.bytes_before(FileOffset(offset))
         };
         Ok(below.cast_signed())
@@ -240,8 +240,8 @@ pub unsafe extern "C" fn braid_pattern_struct(
         // SAFETY: as above.
         let (offsets, patterns) =
             unsafe { (array(offsets, count, "offsets")?, array(patterns, count, "patterns")?) };
-        // SAFETY: as above.
         let entry = |(offset, pattern): (&u64, &*const braid_pattern)| {
+            // SAFETY: as above.
             Ok((*offset, unsafe { of_pattern(*pattern) }?.clone()))
         };
         let entries = offsets.iter().zip(patterns).map(entry).collect::<Outcome<_>>()?;

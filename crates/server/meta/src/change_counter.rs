@@ -64,7 +64,10 @@ impl ChangeCounter {
 
     pub(crate) fn next(&self) -> u64 {
         let next = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
-        debug_assert!(next % (1 << COUNTER_BITS) != 0, "1: the numbers of an epoch are used up");
+        debug_assert!(
+            !next.is_multiple_of(1 << COUNTER_BITS),
+            "1: the numbers of an epoch are used up"
+        );
         next
     }
 

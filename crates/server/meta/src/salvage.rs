@@ -40,8 +40,11 @@ use crate::tx::{decode_counter, encode_counter};
 const COUNTER_GAP: u64 = 1 << 32;
 /// The same for the cookies of each directory whose counter is behind its entries.
 const COOKIE_GAP: u64 = 1 << 20;
-/// The same for epochs and sessions.
-const EPOCH_GAP: u64 = 1 << 20;
+/// The same for the epochs of the server. Far below 2^20, after which the change counter of files
+/// begins again (`change_counter.rs`): a gap of 2^20 would repeat its numbers.
+const EPOCH_GAP: u64 = 1 << 10;
+/// The same for sessions and the epochs of the cluster map.
+const SESSION_GAP: u64 = 1 << 20;
 /// Approximate bytes of the batches in which changes are committed.
 const BATCH_BYTES: usize = 64 << 10;
 /// Names that are listed; further ones are counted.
@@ -266,8 +269,8 @@ fn restore(
     };
     cluster.shards = cluster.shards.max(shards);
     cluster.epoch.0 = cluster.epoch.0.max(fence.0) + EPOCH_GAP;
-    cluster.map_epoch.0 += EPOCH_GAP;
-    cluster.next_session = cluster.next_session.max(survey.next_session) + EPOCH_GAP;
+    cluster.map_epoch.0 += SESSION_GAP;
+    cluster.next_session = cluster.next_session.max(survey.next_session) + SESSION_GAP;
     cluster.next_iod = cluster.next_iod.max(survey.next_iod);
     cluster.next_key = cluster.next_key.max(survey.next_key);
     let fence = Fence(cluster.epoch.0);

@@ -106,7 +106,7 @@ fn mount_read(captures: &mut Captures) -> Result<()> {
     let mounted = Mounted::new(&options, PoolOptions::default(), file_system)?;
     let done = read_mounted(captures, point.path());
     mounted.end();
-    vfs.leave();
+    vfs.end_session();
     done
 }
 

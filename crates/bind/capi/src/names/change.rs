@@ -15,9 +15,9 @@ use crate::ffi::{
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_truncate(cluster: c_int, path: *const c_char, bytes: i64) -> c_int {
     call(|| {
-        // SAFETY: the promise of C's caller, see `pointers`; also below.
         table::cluster(cluster)?
             .client
+            // SAFETY: the promise of C's caller, see `pointers`; also below.
             .truncate(unsafe { text(path, "path") }?, position(bytes, "bytes")?)?;
         Ok(0)
     })
@@ -43,8 +43,8 @@ pub unsafe extern "C" fn braid_chown(
 ) -> c_int {
     call(|| {
         let id = |id: u32| (id != u32::MAX).then_some(u64::from(id));
-        // SAFETY: as above.
         table::cluster(cluster)?.client.chown(
+            // SAFETY: as above.
             unsafe { text(path, "path") }?,
             id(owner),
             id(group),
@@ -72,8 +72,8 @@ pub unsafe extern "C" fn braid_utimens(
                 (set_time(&times[0])?, set_time(&times[1])?)
             }
         };
-        // SAFETY: as above.
         table::cluster(cluster)?.client.set_times(
+            // SAFETY: as above.
             unsafe { text(path, "path") }?,
             atime,
             mtime,
