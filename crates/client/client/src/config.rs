@@ -124,7 +124,7 @@ pub trait CredentialSource: Send + Sync {
     fn proof(&self) -> Result<Proof>;
 }
 
-/// A [`Source`] that can be cloned and printed.
+/// A [`CredentialSource`] that can be cloned and printed.
 #[derive(Clone)]
 pub struct SharedCredentialSource(pub Arc<dyn CredentialSource>);
 

@@ -12,7 +12,7 @@
 //! It is a state machine: time and replies in, messages and [`HeartbeatActions`] out.
 //!
 //! Invariants:
-//! 1. A heartbeat reports a fence as applied only after [`Registration::confirm`] was called for it
+//! 1. A heartbeat reports a fence as applied only after [`Registration::confirm_fence`] was called for it
 //!    (I4).
 //! 2. Service is granted until [`HEARTBEAT_STOP_MS`] after the answered message was *sent*, never
 //!    longer.
@@ -64,12 +64,12 @@ pub enum RegistrationStep {
     Wait(Duration),
     /// Send this and report the reply to [`Registration::registered`] or [`Registration::failed`].
     Register(RegisterIod),
-    /// Send this and report the reply to [`Registration::heard`] or [`Registration::failed`].
+    /// Send this and report the reply to [`Registration::heartbeat_answered`] or [`Registration::failed`].
     Heartbeat(Heartbeat),
 }
 
 /// What a reply asks of the daemon, in this order: store the id, apply the fence, call
-/// [`Registration::confirm`], serve.
+/// [`Registration::confirm_fence`], serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeartbeatActions {
     /// The daemon's id, in the reply to a registration.

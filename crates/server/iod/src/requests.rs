@@ -47,7 +47,7 @@ pub enum StartedRequest<S> {
     Write(Box<WriteJob>),
     /// A task's part in a collective request: it may have to wait for other tasks.
     Join(Box<JoinJob>),
-    /// [`Work::run`] it on a thread that may block on the disk.
+    /// [`BlockingWork::run`] it on a thread that may block on the disk.
     Work(BlockingWork<S>),
 }
 

@@ -84,7 +84,7 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Makes the creation or deletion of these objects durable, but not their contents.
     fn flush_names(&self, ids: &[ObjectId]) -> Result<()>;
 
-    /// At most `limit` objects after `cursor` in the order of [`order`], for fsck.
+    /// At most `limit` objects after `cursor` in the order of [`listing_order`], for fsck.
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage>;
 
     /// Takes the object out of service without destroying it, since fsck never deletes. Returns its
@@ -239,7 +239,7 @@ impl ObjectStat {
 /// One page of a listing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectPage {
-    /// Objects, in the order of [`order`].
+    /// Objects, in the order of [`listing_order`].
     pub objects: Vec<ObjectId>,
     /// Paths that are no objects, in the directories that this page began.
     pub foreign_files: Vec<String>,

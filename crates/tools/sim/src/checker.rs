@@ -223,7 +223,7 @@ impl Checker {
         }
     }
 
-    /// [`Checker::disclaimed`] if `lost`.
+    /// [`Checker::loss_reported`] if `lost`.
     pub fn loss_reported_if(&self, lost: bool, file: u64, by: Handle) {
         if lost {
             self.loss_reported(file, by);

@@ -253,7 +253,7 @@ impl Task {
     }
 }
 
-/// See [`World::sleep`].
+/// See [`Simulation::sleep`].
 #[derive(Debug)]
 pub struct Sleep {
     world: Simulation,

@@ -18,8 +18,8 @@ use crate::{
 
 impl<D: Driver> Client<D> {
     /// A lease, if it is held now. A reply may be cached if its request was sent after this call
-    /// and [`Client::still`] returns true after the reply came. It may be used as long as
-    /// [`Client::still`] returns true.
+    /// and [`Client::is_lease_valid`] returns true after the reply came. It may be used as long as
+    /// [`Client::is_lease_valid`] returns true.
     pub fn lease_ticket(&self, of: LeaseOf) -> Option<LeaseTicket> {
         self.caller().engine().ticket(of)
     }

@@ -90,8 +90,8 @@ impl Leases {
 
     /// The names lease of a directory, if it is held now.
     ///
-    /// A reply may be cached if its request was sent after this call and [`Leases::still`] returns
-    /// true after the reply came. It may be used as long as [`Leases::still`] returns true. The
+    /// A reply may be cached if its request was sent after this call and [`Leases::is_valid`] returns
+    /// true after the reply came. It may be used as long as [`Leases::is_valid`] returns true. The
     /// lease covers the directory's entries and negative entries, its attributes, and the
     /// attributes of those children that are not directories and not `shared`.
     pub fn names_ticket(&self, dir: FileIndex) -> Option<LeaseTicket> {
@@ -149,7 +149,7 @@ impl Leases {
     }
 
     /// Requests the layout lease of a file. Returns also the layout, which may be cached and used
-    /// while [`Leases::still`] returns true. Before the layout changes,
+    /// while [`Leases::is_valid`] returns true. Before the layout changes,
     /// [`LeaseHolder::recall_layout`] is called. `None` if something conflicts. A truncate changes
     /// the size generation, not the layout. Changes by this client itself cause no recall.
     ///
@@ -159,7 +159,7 @@ impl Leases {
         block_on(self.caller.ask_layout(file))
     }
 
-    /// As [`Leases::give_back`], but the server learns of it a little later, together with the
+    /// As [`Leases::return_lease`], but the server learns of it a little later, together with the
     /// closes.
     pub fn return_lease_later(&self, of: LeaseOf) {
         self.caller.engine().return_lease_later(of);

@@ -71,7 +71,7 @@ impl<T: Send + 'static> PendingOperation<T> {
 }
 
 impl<T> PendingOperation<T> {
-    /// Whether the operation has ended, so that [`Started::wait`] returns immediately.
+    /// Whether the operation has ended, so that [`PendingOperation::wait`] returns immediately.
     pub fn is_done(&self) -> bool {
         self.outcome().is_some()
     }
@@ -90,7 +90,7 @@ impl<T> PendingOperation<T> {
         }
     }
 
-    /// As [`Started::wait`], for `time` at most. Returns the operation itself if it still runs.
+    /// As [`PendingOperation::wait`], for `time` at most. Returns the operation itself if it still runs.
     ///
     /// # Errors
     /// It still runs.

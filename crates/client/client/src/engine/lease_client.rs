@@ -133,7 +133,7 @@ impl<D: Driver> PendingRequest<'_, D> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// A lease, if it is held now. See [`Engine::still`].
+    /// A lease, if it is held now. See [`Engine::is_valid`].
     pub fn ticket(&self, of: LeaseOf) -> Option<LeaseTicket> {
         if !self.is_ours() || !self.lease_client.has_holder() || self.lease_client.has_ended() {
             return None;

@@ -18,7 +18,7 @@
 //! On invariant 4: the deadline is set when the call starts. It is extended only when every I/O
 //! daemon that the call waits for has answered something (`transfer.rs`). Within an attempt, a
 //! daemon is waited for while it sends or receives bytes. Calls that belong to one call of a
-//! program share one deadline ([`Driver::bound`]). A server that was waited for in vain is not
+//! program share one deadline ([`Driver::call_deadline`]). A server that was waited for in vain is
 //! waited for again shortly afterwards (`away.rs`).
 
 mod abandoned_writes;

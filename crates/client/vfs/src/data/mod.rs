@@ -1,7 +1,7 @@
 //! Data leases of this mount, and the reads and writes under them.
 //!
 //! No byte is written, and no page is given to a gateway that caches it, without a data lease. On a
-//! relaxed mount (ADR 0013) pages of a file that nobody here may write need none; [`page_version`]
+//! relaxed mount (ADR 0013) pages of a file that nobody here may write need none; `page_version`
 //! decides when they are too old.
 //!
 //! ```text
@@ -12,14 +12,14 @@
 //!
 //! [`lease_state`] decides what may begin when, and why no call waits for ever. This module has its
 //! lock, the threads that wait, and the table of files. A kernel may write back a page that it read
-//! before a program wrote the same bytes: [`overlapping_writes`] keeps the program's bytes.
+//! before a program wrote the same bytes: `overlapping_writes` keeps the program's bytes.
 //!
 //! Invariants:
 //! 1. A page waits only on a condition variable, which the beginning of a drop wakes, and never in
 //!    a call to a server: another thread asks for its lease.
 //! 2. A page that the kernel writes back because it drops it is written without waiting for a
 //!    lease.
-//! 3. No call waits longer than [`WAIT_MAX`] (I8).
+//! 3. No call waits longer than `WAIT_MAX` (I8).
 //! 4. Of files that nobody has open, at most `FILES_MAX` are cached (I9).
 
 mod append_offset;

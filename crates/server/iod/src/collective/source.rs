@@ -16,7 +16,7 @@ pub trait PayloadSource: Debug + Send + Sync {
     /// check other things in between.
     ///
     /// # Errors
-    /// [`Gone`].
+    /// [`ConnectionLost`].
     fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost>;
 }
 

@@ -36,7 +36,7 @@ impl JoinJob {
     /// the rest of the payload.
     ///
     /// # Errors
-    /// [`Step::Again`] or [`Step::Waits`].
+    /// [`JoinStep::Again`] or [`JoinStep::Waits`].
     pub fn write<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,

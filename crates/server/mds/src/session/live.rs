@@ -419,7 +419,7 @@ impl<W> Sessions<W> {
         }
     }
 
-    /// Takes a call of a session into its slot: [`Session::admit`].
+    /// Takes a call of a session into its slot: [`ClientSession::admit`].
     pub fn admit(&mut self, id: SessionId, slot: u32, sequence: u64, waiter: W) -> Admission<W> {
         let Some(live) = self.live.get_mut(&id) else {
             return Admission::Refused(
@@ -433,7 +433,7 @@ impl<W> Sessions<W> {
         admission
     }
 
-    /// Ends the call in a slot of a session: [`Session::complete`].
+    /// Ends the call in a slot of a session: [`ClientSession::complete`].
     pub fn complete(
         &mut self,
         id: SessionId,

@@ -10,7 +10,7 @@
 //!                  └── the store cannot record it: tried again with each tick
 //! ```
 //!
-//! [`SessionTable`] holds all of it and is a part of the server's state, under the server's lock.
+//! `SessionTable` holds all of it and is a part of the server's state, under the server's lock.
 //! It calls nobody: `end.rs` and `cleanup_retry.rs` send what it returns, without the lock.
 //!
 //! Invariants:

@@ -266,7 +266,7 @@ impl Namespace {
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }
 
-    /// As [`Namespace::collect`], for a file that is open for writing, at any time: the mark stays.
+    /// As [`Namespace::record_size`], for a file that is open for writing, at any time: the mark stays.
     /// Nothing is recorded if no writer is left: one may have written since the objects were asked,
     /// and closed.
     pub fn record_size_while_open(
