@@ -3,7 +3,7 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use braid_fuse::kernel::{Dialect, Operation, Request};
+use braid_fuse::kernel::{Operation, ProtocolOptions, Request};
 use libfuzzer_sys::fuzz_target;
 
 /// A header that fits its body, so that the fuzzer gets further; or any bytes.
@@ -35,7 +35,7 @@ impl Sent {
 fuzz_target!(|input: (Sent, bool)| {
     let (sent, setxattr_ext) = input;
     let bytes = sent.bytes();
-    let Ok(request) = Request::parse(&bytes, Dialect { setxattr_ext }) else { return };
+    let Ok(request) = Request::parse(&bytes, ProtocolOptions { setxattr_ext }) else { return };
     assert!(request.groups.iter().count() * 4 <= bytes.len());
     match request.operation {
         Operation::Forget(forgotten) => assert!(forgotten.iter().count() <= 1 + bytes.len() / 16),

@@ -5,7 +5,7 @@
 use arbitrary::Arbitrary;
 use braid_net::{
     Endpoint, TlsPolicy,
-    handshake::{ClientHandshake, Identity, ServerHandshake},
+    handshake::{ClientHandshake, ServerHandshake, ServerIdentity},
     server::Authorizer,
 };
 use braid_types::{ClusterUuid, Failure};
@@ -78,7 +78,7 @@ fn policy(n: u8) -> TlsPolicy {
 }
 
 fn server(input: &Input) {
-    let identity = Identity {
+    let identity = ServerIdentity {
         node: NodeKind::Iod,
         node_id: 7,
         cluster: CLUSTER,

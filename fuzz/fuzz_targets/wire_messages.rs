@@ -4,7 +4,9 @@
 use braid_wire::{
     Auth, AuthReply, Capability, Credential, FRAME_HEADER_BYTES, FrameHeader, Hello, HelloReply,
     Secret, Ticket, Wire, decode_outcome,
-    message::{CommonRequest, DaemonStatusReply, collective::TaskFamily, iod::*, mds::*, types::*},
+    message::{
+        CommonRequest, DaemonStatusReply, collective::StridedRequests, iod::*, mds::*, types::*,
+    },
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -33,18 +35,22 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     assert_eq!(Capability::verify(bytes, &Secret::from_bytes([7; 32])), None, "nobody signed this");
-    if let Some(requests) =
-        Vec::<TaskFamily>::from_bytes(bytes).ok().and_then(|all| TaskFamily::requests(&all, 64))
+    if let Some(requests) = Vec::<StridedRequests>::from_bytes(bytes)
+        .ok()
+        .and_then(|all| StridedRequests::expand(&all, 64))
     {
-        assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 64), Some(requests));
+        assert_eq!(
+            StridedRequests::expand(&StridedRequests::from_requests(&requests), 64),
+            Some(requests)
+        );
     }
     canonical!(*which, bytes;
-        Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope, Identity, At,
-        Attributes, DirectoryEntry, LayoutWish, ClusterMap, ObjectRecord, Read, Write, Truncate,
+        Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope, Identity, PathRef,
+        Attributes, DirectoryEntry, LayoutHint, ClusterMap, ObjectRecord, Read, Write, Truncate,
         Punch, CollectSizes, ListObjects, OpenSession, OpenSessionReply, Reclaim, Create,
-        CreateReply, Opened, SetAttributes, LayoutShowReply, MdsStatusReply, RegisterIod,
+        CreateReply, OpenReply, SetAttributes, LayoutShowReply, MdsStatusReply, RegisterIod,
         HeartbeatReply, FsckFile, FsckNamespaceReply, ReadReply, CollectReply, ListObjectsReply,
-        ReadDirectoryReply, DaemonStatusReply, Collect, JoinRead, JoinWrite, Vec<TaskFamily>,
+        ReadDirectoryReply, DaemonStatusReply, BeginCollective, JoinRead, JoinWrite, Vec<StridedRequests>,
         Vec<Vec<u8>>, Vec<KeyInfo>, Option<u64>, String,
     );
 });

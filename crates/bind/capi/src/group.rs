@@ -79,7 +79,7 @@ pub extern "C" fn braid_group_calling(
             );
             return Err(Failure::invalid(why));
         }
-        Ok(hand_out(CallbackGroup {
+        Ok(into_raw_group(CallbackGroup {
             rank,
             size,
             all_gather,
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn braid_group_tcp(
             unsafe { (text(address, "address")?, value::<[u8; 32]>(secret.cast(), "secret")?) };
         let address = String::from_utf8_lossy(address).into_owned();
         let secret = Secret::from_bytes(*secret);
-        Ok(hand_out(TcpGroup::join(
+        Ok(into_raw_group(TcpGroup::join(
             address,
             rank,
             size,
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn braid_group_gather(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_free(group: *mut braid_group) {
     if !group.is_null() {
-        // SAFETY: the caller's promise: made by `hand_out` and not freed before.
+        // SAFETY: the caller's promise: made by `into_raw_group` and not freed before.
         drop(unsafe { Box::from_raw(group) });
     }
 }
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn braid_group_free(group: *mut braid_group) {
 /// The group of a pointer.
 ///
 /// # Safety
-/// NULL, or made by [`hand_out`] and not freed.
+/// NULL, or made by [`into_raw_group`] and not freed.
 pub(crate) unsafe fn group_ref<'a>(group: *const braid_group) -> Outcome<&'a dyn Group> {
     // SAFETY: the caller's promise.
     let group = unsafe { value(group, "group") }?;
@@ -184,7 +184,7 @@ pub(crate) unsafe fn group_arc(group: *const braid_group) -> Outcome<Arc<dyn Gro
     Ok(Arc::clone(&unsafe { &*group }.group))
 }
 
-fn hand_out(group: impl Group + 'static) -> *mut braid_group {
+fn into_raw_group(group: impl Group + 'static) -> *mut braid_group {
     ptr::from_mut(Box::leak(Box::new(braid_group {
         group: Arc::new(group),
         process: process::fork_generation(),

@@ -42,7 +42,7 @@ pub struct braid_extent {
 pub extern "C" fn braid_view_strided(offset: i64, group: i64, stride: i64) -> *mut braid_view {
     call(|| {
         let (offset, group) = (position(offset, "offset")?, position(group, "group")?);
-        hand_out(View::strided(offset, group, position(stride, "stride")?))
+        into_raw_view(View::strided(offset, group, position(stride, "stride")?))
     })
 }
 
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn braid_view_extents(
     count: usize,
 ) -> *mut braid_view {
     // SAFETY: the promise of C's caller, see `pointers`; also below.
-    call(|| hand_out(View::extents(unsafe { extents_from_c(extents, count) }?)))
+    call(|| into_raw_view(View::extents(unsafe { extents_from_c(extents, count) }?)))
 }
 
 /// A block of an array in C order (last index fastest) whose first byte is at `displacement`. Each
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn braid_view_subarray(
                 array(starts, dimensions, "starts")?,
             )
         };
-        hand_out(View::subarray(
+        into_raw_view(View::subarray(
             position(displacement, "displacement")?,
             sizes,
             block,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn braid_view_block_cyclic(
             task: task[at],
         };
         let dealt: Vec<BlockCyclicDimension> = (0..dimensions).map(dealt).collect();
-        hand_out(View::block_cyclic(
+        into_raw_view(View::block_cyclic(
             position(displacement, "displacement")?,
             &dealt,
             element_bytes,
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn braid_view_nested(
         let pattern = unsafe { of_pattern(pattern) }?.clone();
         let (displacement, extent) =
             (position(displacement, "displacement")?, position(extent, "extent")?);
-        hand_out(View { displacement, extent, pattern })
+        into_raw_view(View { displacement, extent, pattern })
     })
 }
 
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn braid_view_nested(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_free(view: *mut braid_view) {
     if !view.is_null() {
-        // SAFETY: the caller's promise: made by `hand_out` and not freed before.
+        // SAFETY: the caller's promise: made by `into_raw_view` and not freed before.
         drop(unsafe { Box::from_raw(view) });
     }
 }
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn braid_pattern_free(pattern: *mut braid_pattern) {
 /// The view of a pointer; the whole file for NULL.
 ///
 /// # Safety
-/// NULL, or made by `hand_out` and not freed.
+/// NULL, or made by `into_raw_view` and not freed.
 pub(crate) unsafe fn view_or_whole(view: *const braid_view) -> Outcome<View> {
     // SAFETY: the caller's promise.
     Ok(if view.is_null() { View::whole() } else { unsafe { &(*view).view }.clone() })
@@ -301,7 +301,7 @@ pub(crate) unsafe fn extents_from_c(
     extents.iter().map(extent).collect()
 }
 
-fn hand_out(view: View) -> Outcome<*mut braid_view> {
+fn into_raw_view(view: View) -> Outcome<*mut braid_view> {
     let map = view.map()?;
     Ok(ptr::from_mut(Box::leak(Box::new(braid_view { view, map }))))
 }

@@ -22,7 +22,7 @@ use super::reservation::ReservationRequest;
 pub(crate) enum Body<'a> {
     Read(&'a Request),
     Write(&'a Request),
-    WriteWithRoom(&'a Request, ReservationRequest, Option<Timestamp>),
+    WriteWithReservation(&'a Request, ReservationRequest, Option<Timestamp>),
     Flush,
     ObjectSizes,
     Allocate { offset: FileOffset, bytes: ByteCount, keep_size: bool },
@@ -57,7 +57,7 @@ impl Body<'_> {
         match self {
             Self::Read(_) => Read::OP,
             Self::Write(_) => Write::OP,
-            Self::WriteWithRoom(..) => WriteWithReservation::OP,
+            Self::WriteWithReservation(..) => WriteWithReservation::OP,
             Self::Flush => Flush::OP,
             Self::ObjectSizes => ObjectSizes::OP,
             Self::Allocate { .. } => Allocate::OP,
@@ -73,8 +73,10 @@ impl Body<'_> {
     /// executed late, it could overwrite a later write, or extend the file beyond the size recorded
     /// after a flush.
     pub(crate) fn changes_objects(&self) -> bool {
-        let writes =
-            matches!(self, Self::Write(_) | Self::WriteWithRoom(..) | Self::CopyRange { .. });
+        let writes = matches!(
+            self,
+            Self::Write(_) | Self::WriteWithReservation(..) | Self::CopyRange { .. }
+        );
         writes
             || matches!(
                 self,
@@ -110,7 +112,7 @@ impl Body<'_> {
         out.extend_from_slice(present);
         match self {
             Self::Read(request) | Self::Write(request) => request.encode(&mut out),
-            Self::WriteWithRoom(request, ask, modified) => {
+            Self::WriteWithReservation(request, ask, modified) => {
                 request.encode(&mut out);
                 ReservationAccount { term: ask.term, released: ByteCount(ask.released) }
                     .encode(&mut out);
@@ -183,7 +185,7 @@ mod tests {
             reserved_bytes: ByteCount(4),
             modified: Some(Timestamp { seconds: 5, nanos: 6 }),
         };
-        let asked = Body::WriteWithRoom(&request, ask, with_room.modified);
+        let asked = Body::WriteWithReservation(&request, ask, with_room.modified);
         assert_eq!(asked.encode(9, &[]), with_room.to_bytes());
         assert_eq!(
             Body::Flush.encode(1, &present),

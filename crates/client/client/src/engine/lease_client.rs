@@ -203,15 +203,15 @@ impl<D: Driver> Engine<D> {
         let returned = self.lease_client.state().carried_out(recalled, keep);
         let call = ReturnLeases { leases: vec![returned] };
         let latest = self.deadline();
-        let believed_until = || latest.min(self.lease_client.state().valid_until());
-        let mut until = believed_until();
+        let lease_end = || latest.min(self.lease_client.state().valid_until());
+        let mut until = lease_end();
         loop {
             if self.driver.now() >= until {
                 let why = "the leases are lost: the server did not answer in time";
                 return Err(Error::new(Status::Unreachable, why).at(self.mds_name()));
             }
             let reply = self.repeatable(call.clone()).until(until).send().await;
-            let now_until = believed_until();
+            let now_until = lease_end();
             // If the server has answered a renewal meanwhile, the lease is valid longer.
             if reply.is_ok() || now_until <= until {
                 return reply;

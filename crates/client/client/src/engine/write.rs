@@ -220,7 +220,9 @@ impl<D: Driver> Transfer for WriteRound<'_, '_, D> {
             }
             let body = match (self.requests[*index], self.joins.get(*index)) {
                 (_, Some(join)) => Body::Join(*join),
-                (Some(ask), None) => Body::WriteWithRoom(&planned.request, ask, self.modified),
+                (Some(ask), None) => {
+                    Body::WriteWithReservation(&planned.request, ask, self.modified)
+                }
                 (None, None) => Body::Write(&planned.request),
             };
             IodCall { target: planned.target, body, send, recv: Vec::new() }

@@ -89,10 +89,10 @@ impl ShareOwner {
 }
 
 impl ConnectionLimits {
-    pub(super) fn new(places_max: usize, newcomers_max: usize) -> Self {
+    pub(super) fn new(places_max: usize, unauthenticated_max: usize) -> Self {
         Self {
             connections_max: places_max,
-            unauthenticated_max: newcomers_max,
+            unauthenticated_max,
             table: Mutex::default(),
             left: Condvar::new(),
         }

@@ -9,10 +9,10 @@ use braid_wire::{Credential, NodeKind, Role};
 
 type Connected = <Blocking as Driver>::Connection;
 
-fn listen_to(connections_max: usize, newcomers_max: usize) -> Listener {
+fn listen_to(connections_max: usize, unauthenticated_max: usize) -> Listener {
     let mut config = config(NodeKind::Iod, 0);
     config.handshake_timeout = 10 * LONG;
-    (config.connections_max, config.unauthenticated_max) = (connections_max, newcomers_max);
+    (config.connections_max, config.unauthenticated_max) = (connections_max, unauthenticated_max);
     listen(config, echo())
 }
 

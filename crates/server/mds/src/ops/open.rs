@@ -183,7 +183,7 @@ impl MdsCore {
             layout: layout.clone(),
             existing_parts: inode.parts.as_bytes().to_vec(),
         };
-        let write_end =
+        let growth_grant =
             self.growth_grant(session, (inode.file, layout), rights, attributes.bytes)?;
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
@@ -195,7 +195,7 @@ impl MdsCore {
             existing_parts,
             capability: signed,
             lease,
-            growth_grant: write_end,
+            growth_grant,
         })
     }
 
