@@ -8,7 +8,7 @@ use std::path::Path;
 const CHARACTERS: usize = 72;
 
 /// The last commit before the rule.
-const BEFORE: &str = "a7aa79001";
+const BEFORE: &str = "19ab5a6a";
 
 /// The findings, or the reason why the history cannot be read.
 pub fn findings(root: &Path) -> Result<Result<Vec<Finding>, String>> {
