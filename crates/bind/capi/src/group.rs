@@ -207,7 +207,7 @@ struct Context(*mut c_void);
 // SAFETY: libbraid only passes it on. It does so on the thread that makes the call of the group.
 // For a started call it does so on a thread of its own, as `braid_pread_all_start` documents.
 unsafe impl Send for Context {}
-// SAFETY: as above; `CallbackGroup::meeting` lets only one thread use it at a time.
+// SAFETY: as above; `CallbackGroup::exchange_lock` lets only one thread use it at a time.
 unsafe impl Sync for Context {}
 
 impl CallbackGroup {

@@ -175,13 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_a_file_or_addresses() {
-        assert!(
-            matches!(ClusterLocation::parse("./x"), ClusterLocation::File(path) if path == Path::new("./x"))
-        );
-        assert!(matches!(ClusterLocation::parse("my.toml"), ClusterLocation::File(_)));
-        assert!(
-            matches!(ClusterLocation::parse("a:1, b:2"), ClusterLocation::Addresses(list) if list == ["a:1", "b:2"])
-        );
+    fn a_location_is_a_file_or_addresses() {
+        let parse = ClusterLocation::parse;
+        assert!(matches!(parse("./x"), ClusterLocation::File(path) if path == Path::new("./x")));
+        assert!(matches!(parse("my.toml"), ClusterLocation::File(_)));
+        let several = parse("a:1, b:2");
+        assert!(matches!(several, ClusterLocation::Addresses(list) if list == ["a:1", "b:2"]));
     }
 }

@@ -69,9 +69,9 @@ impl Memory {
 
 /// A new `bytes` object that Python code has not seen yet, so that it may still be changed.
 ///
-/// Its bytes are uninitialized at first. Its user fills as many as it passes to
-/// [`UninitBytes::finish`]; the others never become visible. Zeroing them first would cost 2 to 3 ms
-/// for 10,000 pieces of 4 KiB.
+/// Its bytes are uninitialized at first. The caller fills as many as it passes to
+/// [`UninitBytes::finish`]; the others never become visible. Zeroing them first would cost 2 to
+/// 3 ms for 10,000 pieces of 4 KiB.
 pub(crate) struct UninitBytes<'py>(Bound<'py, PyBytes>);
 
 impl<'py> UninitBytes<'py> {

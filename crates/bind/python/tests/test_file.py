@@ -240,7 +240,7 @@ def test_threads_share_a_file(client, path):
     assert outcomes == [True] * 400
 
 
-def test_an_unflushed_file_that_is_forgotten_is_written_when_it_is_collected(client, place):
+def test_an_unreferenced_file_is_flushed_when_it_is_collected(client, place):
     file = client.open(f"{place}/f", "wb")
     file.write(b"kept")
     del file

@@ -349,10 +349,10 @@ fn bytes_that_are_changed_on_the_way_end_the_group_and_are_never_taken() {
         let tasks =
             tasks_by(3, |rank, root| if rank == 1 { bad_wire(root, position) } else { root });
         let got = come(&tasks, Duration::from_secs(1));
-        let told = got[0].as_ref().unwrap_err().to_string();
+        let error = got[0].as_ref().unwrap_err().to_string();
         // For a longer length, the root waits until the task is late.
-        let is_longer = position == frame + 1 && told.contains("task 1 did not come");
-        assert!(told.contains(why) || is_longer, "byte {position}: {told}");
+        let is_longer = position == frame + 1 && error.contains("task 1 did not come");
+        assert!(error.contains(why) || is_longer, "byte {position}: {error}");
         assert!(got.iter().all(Result::is_err), "byte {position}");
     }
 }

@@ -246,7 +246,7 @@ fn a_client_that_is_cut_off_drops_all_caches_during_a_recall() {
         scope.spawn(|| make(b"d"));
         is_recalled.recv().unwrap();
         cluster.stop_mds();
-        // It is not released before: a thread that waits for it would wait for ever.
+        // It is not released before: a thread that waits for it would wait forever.
         is_lost
             .recv_timeout(Duration::from_secs(60))
             .expect("everything is dropped when leases are not valid any more");

@@ -256,12 +256,12 @@ pub trait Driver: Send + Sync + 'static {
         let _ = until;
     }
 
-    /// Records that the call's time was spent on this server in vain.
+    /// Records that the call waited for this server without success.
     fn blame(&self, server: &str) {
         let _ = server;
     }
 
-    /// The server on which the call's time was last spent in vain.
+    /// The server that the call last waited for without success.
     fn blamed(&self) -> Option<String> {
         None
     }

@@ -1,8 +1,8 @@
 //! A connected socket whose waits are bounded without a system call per wait.
 //!
 //! The socket has a receive and a send time-out of at most [`WAIT_SLICE`]. A call that must wait
-//! longer waits again; the time-out is set anew only when less than a slice is left. So the common
-//! call, whose deadline is far away, is a single `sendmsg` or `recvmsg`.
+//! longer waits again; the time-out is set again only when less than a slice is left. So the
+//! common call, whose deadline is far away, is a single `sendmsg` or `recvmsg`.
 //!
 //! Invariant: one thread receives and one thread sends at a time. The owners of a transport ensure
 //! this; the two threads do not wait for each other.

@@ -109,7 +109,8 @@ const _: () = assert!(RECALL_MS + LEASE_EXPIRES_MS + HEARTBEAT_MS < TIMEOUT_SECO
 /// The client may first have to flush, which may wait for an I/O daemon as long as a call may,
 /// [`TIMEOUT_SECONDS_DEFAULT`]. An unresponsive daemon must not cost the client its session.
 pub const RECALL_DATA_MS: u64 = 40_000;
-/// A client stays in contact if it is heard within this time, in milliseconds: two renewals.
+/// A client stays in contact if the server receives a message from it within this time, in
+/// milliseconds: two renewals.
 pub const RECALL_CONTACT_MS: u64 = 2 * AWAIT_RECALLS_MS;
 /// The server answers an `AwaitRecalls` after this long even without recalls. Two lost answers in a
 /// row invalidate no lease.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   limits/   memory, network, disks, round trips  ──┐
-//!   rows/     the loads of programs                ──┴─> bound.rs ─> report/ (text, JSON, HTML)
+//!   rows/     the loads of programs                ──┴─> bottleneck.rs ─> report/
 //!   scratch.rs  the one directory that a run uses
 //!   pace.rs     the time limit, between a run and the file system (subject.rs)
 //! ```

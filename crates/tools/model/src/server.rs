@@ -40,7 +40,7 @@ pub struct Server {
     pub pending: BTreeMap<u32, Pending>,
     /// Completed changes: a retry is answered and does not run again (I7).
     done: BTreeSet<u32>,
-    /// Live sessions, and when they were last heard of.
+    /// Live sessions, and when the server last received a message of each.
     sessions: BTreeMap<u64, Duration>,
     /// Expired sessions that may still assume leases valid until then: they stay recorded.
     broken: BTreeMap<u64, Duration>,

@@ -15,8 +15,8 @@
 //! 2. If a lab of a dead process still exists, the next lab removes it at its start.
 //! 3. Labs do not interfere: each has a switch in a namespace of its own, so that all can use the
 //!    same addresses.
-//! 4. Programs in a lab partition, kill and restart its hosts by commands ([`request`]), as the owner
-//!    of the [`Lab`] does by calls.
+//! 4. Programs in a lab partition, kill and restart its hosts by commands ([`request`]), as the
+//!    owner of the [`Lab`] does by calls.
 //!
 //! The tests check them; they concern other processes, so that no assertion here can.
 #![cfg(target_os = "linux")]

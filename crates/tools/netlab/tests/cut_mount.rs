@@ -234,12 +234,12 @@ fn writes_of_a_partitioned_mount_are_lost_and_reported() {
 
     // A read that starts after a write has returned sees it, or fails.
     let read = begin("a read of the mount that is cut off", move || read_all(&kept));
-    println!("under way when it heals: {}", !all_has_arrived(host));
+    println!("in flight when the partition heals: {}", !all_has_arrived(host));
     lab.network().heal("client0").unwrap();
     until(|| all_has_arrived(host));
     let found = read.answer();
     assert!(!found.is_ok_and(|found| found != new), "what was there before is read");
-    is_told("a write that was under way", direct_write.answer());
+    is_told("a write that was in flight", direct_write.answer());
     let synced = begin("fsync", move || (ours.sync_all(), ours)).answer();
     is_told("fsync after the cut", synced.0);
     drop(input);

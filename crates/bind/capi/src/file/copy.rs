@@ -8,7 +8,7 @@ use super::{readable, writable};
 use crate::ffi::{call, pointers::position};
 
 /// As copy_file_range(2): copies up to `bytes` bytes from offset `from_at` of `from` to offset
-/// `to_path_ref` of `to`. The I/O daemons copy where both files have the same placement; otherwise the
+/// `to_at` of `to`. The I/O daemons copy where both files have the same placement; otherwise the
 /// bytes pass through this program. Offsets are those of the files, whatever their views; cursors
 /// do not move. Returns the number of bytes copied. It is smaller than `bytes` where the source
 /// ends and where one call would take too long, and 0 at the end of the source. EINVAL when the
@@ -18,15 +18,14 @@ pub extern "C" fn braid_copy_range(
     from: c_int,
     from_at: i64,
     to: c_int,
-    to_path_ref: i64,
+    to_at: i64,
     bytes: usize,
 ) -> ssize_t {
     call(|| {
         let (source, target) = (readable(from)?, writable(to)?);
-        let (from_at, to_path_ref) =
-            (position(from_at, "from_at")?, position(to_path_ref, "to_path_ref")?);
+        let (from_at, to_at) = (position(from_at, "from_at")?, position(to_at, "to_at")?);
         // No more than the result can hold.
         let bytes = bytes.min(isize::MAX as usize) as u64;
-        Ok(target.file().copy_range_from(&source.file(), from_at, to_path_ref, bytes)? as ssize_t)
+        Ok(target.file().copy_range_from(&source.file(), from_at, to_at, bytes)? as ssize_t)
     })
 }

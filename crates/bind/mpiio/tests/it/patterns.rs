@@ -17,8 +17,8 @@ fn run(pattern: &str) {
 fn run_large(pattern: &str) {
     if std::env::var_os("BRAID_TEST_FULL").is_none() {
         println!(
-            "skipped: tens of megabytes in every mode of every MPI; try: BRAID_TEST_FULL=1, or cargo \
-             xtask test --full"
+            "skipped: tens of megabytes in every mode of every MPI; try: BRAID_TEST_FULL=1, or \
+             cargo xtask test --full"
         );
         return;
     }

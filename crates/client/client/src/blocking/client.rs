@@ -105,8 +105,8 @@ impl Client {
 
     /// Begins one deadline, [`Config::timeout`] from now, for all calls of this thread through any
     /// client until the returned value is dropped. A gateway uses it when one call of a program
-    /// needs several calls (I8). If these wait for a server in vain, calls under another deadline
-    /// in the next seconds fail quickly, unless the server is back.
+    /// needs several calls (I8). If these wait for a server without success, calls under another
+    /// deadline in the next seconds fail quickly, unless the server is back.
     pub fn begin_deadline(&self) -> CallDeadline {
         CallDeadline::begin(self.caller.engine().timeout())
     }

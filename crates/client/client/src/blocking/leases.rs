@@ -49,7 +49,7 @@ const IDLE_TIME: Duration = Duration::from_secs(10);
 /// leases.serve(holder)?;
 /// let ticket = leases.ask_names(FileIndex::ROOT)?;
 /// let found = client.stat("/a")?;
-/// if ticket.is_some_and(|ticket| leases.still(&ticket)) && !found.shared {
+/// if ticket.is_some_and(|ticket| leases.is_valid(&ticket)) && !found.uncacheable {
 ///     // `found` may be cached until `recall_names` is called.
 /// }
 /// # Ok(()) }
@@ -90,10 +90,10 @@ impl Leases {
 
     /// The names lease of a directory, if it is held now.
     ///
-    /// A reply may be cached if its request was sent after this call and [`Leases::is_valid`] returns
-    /// true after the reply came. It may be used as long as [`Leases::is_valid`] returns true. The
-    /// lease covers the directory's entries and negative entries, its attributes, and the
-    /// attributes of those children that are not directories and not `shared`.
+    /// A reply may be cached if its request was sent after this call and [`Leases::is_valid`]
+    /// returns true after the reply came. It may be used as long as [`Leases::is_valid`] returns
+    /// true. The lease covers the directory's entries and negative entries, its attributes, and
+    /// the attributes of those children that are not directories and not `uncacheable`.
     pub fn names_ticket(&self, dir: FileIndex) -> Option<LeaseTicket> {
         self.caller.engine().ticket(LeaseOf::Names(dir))
     }

@@ -90,7 +90,8 @@ impl<T> PendingOperation<T> {
         }
     }
 
-    /// As [`PendingOperation::wait`], for `time` at most. Returns the operation itself if it still runs.
+    /// As [`PendingOperation::wait`], for `time` at most. Returns the operation itself if it still
+    /// runs.
     ///
     /// # Errors
     /// It still runs.

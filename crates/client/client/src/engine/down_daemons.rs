@@ -1,10 +1,10 @@
-//! I/O daemons that a call of this client has waited for in vain. They are not waited for again
-//! until the metadata server sends a new cluster map.
+//! I/O daemons that a call of this client has waited for without success. No call waits for them
+//! again until the metadata server sends a new cluster map.
 //!
 //! Invariants:
 //! 1. A daemon is added only by a call that used all its time, and only while the map says that it
 //!    is down.
-//! 2. Each new map empties the list: a daemon that was up in between is waited for again.
+//! 2. Each new map empties the list: calls wait again for a daemon that was up in between.
 
 use std::{collections::BTreeSet, sync::Mutex};
 
@@ -39,7 +39,7 @@ impl DownDaemons {
         *known = KnownDaemons { epoch: Some(map.epoch), down, unresponsive: BTreeSet::new() };
     }
 
-    /// A call has ended that the server of the error kept waiting.
+    /// A call has ended after it waited for the server that the error names.
     pub(super) fn add(&self, error: &Error) {
         let Some(server) = error.server() else { return };
         let mut known = lock(&self.0);
@@ -102,17 +102,17 @@ mod tests {
 
     #[test]
     fn a_down_daemon_is_not_waited_for_until_the_map_changes() {
-        let (given_up, server) = (DownDaemons::default(), "I/O daemon 2 at h:1");
+        let (down_daemons, server) = (DownDaemons::default(), "I/O daemon 2 at h:1");
         let waited = Error::new(Status::TryAgain, "it is down").at(server);
-        given_up.apply_map(&map(1, IodState::Up));
-        given_up.add(&waited);
-        assert!(!given_up.contains(server), "it is slow, for all that is known");
-        given_up.apply_map(&map(2, IodState::Down));
-        assert!(!given_up.contains(server), "nobody has waited");
-        given_up.add(&waited);
-        given_up.apply_map(&map(2, IodState::Down));
-        assert!(given_up.contains(server));
-        given_up.apply_map(&map(4, IodState::Down));
-        assert!(!given_up.contains(server), "it was up in between");
+        down_daemons.apply_map(&map(1, IodState::Up));
+        down_daemons.add(&waited);
+        assert!(!down_daemons.contains(server), "the map shows it as up: it may only be slow");
+        down_daemons.apply_map(&map(2, IodState::Down));
+        assert!(!down_daemons.contains(server), "no call has waited for it since the map changed");
+        down_daemons.add(&waited);
+        down_daemons.apply_map(&map(2, IodState::Down));
+        assert!(down_daemons.contains(server));
+        down_daemons.apply_map(&map(4, IodState::Down));
+        assert!(!down_daemons.contains(server), "it was up in between");
     }
 }

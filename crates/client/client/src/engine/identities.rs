@@ -4,8 +4,8 @@
 //! that was requested longest ago is given to a new identity. Defining a number again replaces its
 //! meaning.
 //!
-//! Invariant: a number means the same identity as long as its [`IdentityNumber`] exists. Every caller and
-//! open file has one, and so does every call in flight.
+//! Invariant: a number means the same identity as long as its [`IdentityNumber`] exists. Every
+//! caller and open file has one, and so does every call in flight.
 
 use std::{collections::HashMap, sync::Arc};
 

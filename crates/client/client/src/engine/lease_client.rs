@@ -94,8 +94,11 @@ impl<D: Driver> LeaseClient<D> {
     /// Whether recalls of this epoch after this number may be awaited.
     pub(super) fn may_await(&self, run: ServerEpoch, seen: u64, now: Duration) -> bool {
         let mut holding = lock(&self.state);
-        holding.is_of(run)
-            && matches!(holding.required_action(now), RequiredAction::AwaitRecalls(known, _) if known == seen)
+        if !holding.is_of(run) {
+            return false;
+        }
+        let action = holding.required_action(now);
+        matches!(action, RequiredAction::AwaitRecalls(known, _) if known == seen)
     }
 
     pub(super) fn state(&self) -> std::sync::MutexGuard<'_, LeaseState> {

@@ -186,8 +186,8 @@ impl<D: Driver> Caller<D> {
                 .once(LOCK, &at, LockSet { lock: lock.clone(), ticket })
                 .send_with_epoch()
                 .await;
-            // Repeat if the lock was granted by an epoch that has ended: the next epoch has not
-            // been told of it.
+            // Repeat if the lock was granted by an epoch that has ended: the client did not reclaim
+            // it in the next epoch.
             if !matches!(&answer, Ok((reply, run)) if !self.take(lock, reply, *run)) {
                 break;
             }
@@ -302,7 +302,7 @@ impl UnlockQueues {
         &self.0[(mixed >> 32) as usize % UNLOCK_QUEUES]
     }
 
-    /// See [`Semaphore::nudge`].
+    /// See [`Semaphore::wake_expired`].
     pub(super) fn wake_expired(&self) {
         self.0.iter().for_each(Semaphore::wake_expired);
     }

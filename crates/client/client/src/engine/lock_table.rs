@@ -2,8 +2,8 @@
 //! close needs to know whether there is anything to unlock.
 //!
 //! Invariants:
-//! 1. A range is in the table only if the server epoch in `told` granted it, or was sent it in a
-//!    reclaim.
+//! 1. A range is in the table only if the server epoch in `reclaimed` granted it, or was sent it in
+//!    a reclaim.
 //! 2. An owner is in the table from before its first request is sent until all its ranges are
 //!    unlocked and no request is in flight. So a close also covers a request whose reply was lost.
 //! 3. A closed owner has a pending unlock until the server has answered it. None of its locks are
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(held.to_reclaim(run(1, 2)), [wanted(6, 9)]);
         assert!(
             !held.add(run(1, 1), &wanted(20, 20)),
-            "the old run gave it, the new one was not told"
+            "the old epoch granted it, and it was not reclaimed in the new one"
         );
         assert_eq!(held.to_reclaim(run(2, 2)), []);
     }
@@ -219,7 +219,7 @@ mod tests {
         let has = || held.has(FileIndex(5), 7);
         held.begin(&wanted(0, 9));
         held.remove(&range(0, u64::MAX));
-        assert!(has(), "a request is under way");
+        assert!(has(), "a request is in flight");
         held.end(&wanted(0, 9), false);
         assert!(has(), "its answer was lost: it may hold the lock");
         held.remove(&range(0, 9));

@@ -8,14 +8,14 @@
 //!                        └── no attempt was executed ┴── else: an error, outcome unknown
 //! ```
 //!
-//! `mds_retry.rs` decides when an attempt is retried, and for how long. `link.rs` makes the connection
-//! and the session.
+//! `mds_retry.rs` decides when an attempt is retried, and for how long. `mds_connection.rs` makes
+//! the connection and opens the session.
 //!
 //! Invariants:
-//! 1. All attempts of a call that runs once carry the same slot and sequence, so that the server answers
-//!    a repetition from its replay record (I7).
-//! 2. When the session ended together with its replay records, a call that may have been executed is not
-//!    repeated: it fails, and the error says that its outcome is unknown.
+//! 1. All attempts of a call that runs once carry the same slot and sequence, so that the server
+//!    answers a repetition from its replay record (I7).
+//! 2. When the session ended together with its replay records, a call that may have been executed
+//!    is not repeated: it fails, and the error reports that its outcome is unknown.
 //! 3. All attempts end by the call's deadline, and the error names the server (I8).
 
 use std::{sync::Arc, time::Duration};

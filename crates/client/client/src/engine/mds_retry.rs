@@ -5,12 +5,12 @@
 //!   refused otherwise, malformed reply                      fails
 //!   TryAgain and similar; no connection, connection lost    waits (backoff.rs), next attempt
 //!   the session ended                                       waits, next attempt
-//!   the server waits for a daemon that is known down        fails immediately (given_up.rs)
+//!   the server waits for a daemon that is known down        fails immediately (down_daemons.rs)
 //! ```
 //!
 //! Invariants:
-//! 1. No wait ends after the call's deadline (I8). `Backoff` ensures it; it is not asserted here, since
-//!    the clock may pass the deadline while the thread sleeps.
+//! 1. No wait ends after the call's deadline (I8). `Backoff` ensures it; it is not asserted here,
+//!    since the clock may pass the deadline while the thread sleeps.
 //! 2. Once an attempt may have been executed, `may_be_done` stays true.
 
 use std::{sync::Arc, time::Duration};

@@ -10,7 +10,7 @@
 //! 1. The engine uses no thread, no wall clock and no runtime: time is [`Driver::now`] and
 //!    [`Driver::sleep`].
 //! 2. No mutex is held over an `.await`. What must be done one at a time uses a semaphore
-//!    (`gate.rs`).
+//!    (`semaphore.rs`).
 //! 3. After an open, reads and writes send requests to I/O daemons only (I1). The metadata server
 //!    is called only when a daemon refuses the capability or cannot be connected to.
 //! 4. Every call ends in bounded time when a server is gone (I8).
@@ -18,8 +18,9 @@
 //! On invariant 4: the deadline is set when the call starts. It is extended only when every I/O
 //! daemon that the call waits for has answered something (`transfer.rs`). Within an attempt, a
 //! daemon is waited for while it sends or receives bytes. Calls that belong to one call of a
-//! program share one deadline ([`Driver::call_deadline`]). A server that was waited for in vain is
-//! waited for again shortly afterwards (`away.rs`).
+//! program share one deadline ([`Driver::call_deadline`]). After a call has waited for a server
+//! without success, queries of the next seconds wait for it only briefly
+//! (`unresponsive_servers.rs`).
 
 mod abandoned_writes;
 mod admin;

@@ -201,8 +201,8 @@ impl<D: Driver> OpenFile<D> {
         self.check_rights_keeping_report(wanted)
     }
 
-    /// As [`OpenFile::allow`], for what changes nothing, and for writes whose replies update the
-    /// size report ([`Told`]).
+    /// As [`OpenFile::check_rights`], for calls that change nothing, and for writes whose replies
+    /// update the size report ([`SizeReportState`]).
     pub(crate) fn check_rights_keeping_report(&self, wanted: Rights) -> Result<()> {
         self.engine().check_process()?;
         if self.handle.is_closed() {

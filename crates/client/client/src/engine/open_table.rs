@@ -361,7 +361,7 @@ mod tests {
         assert_eq!((named.rights, named.deny), (Rights::READ, Deny::WRITE));
         assert!(
             !handles.change_modes(run(1, 1), &file, Rights::WRITE, Deny::NONE),
-            "the new run was told the other ones"
+            "the new epoch was sent the modes from before this change"
         );
         assert_eq!((file.rights(), file.deny()), (Rights::READ, Deny::WRITE));
     }

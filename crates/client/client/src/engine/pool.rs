@@ -10,7 +10,8 @@
 //! 3. A connection is used only in the session in which it was made.
 //! 4. A connection that failed is dropped, never put back.
 //! 5. `presented` contains the capability handles that the daemon knows on the connection.
-//! 6. A connection dropped while `unsettled` is added to the abandoned writes: see `owed.rs`.
+//! 6. A connection dropped while `unsettled` is added to the abandoned writes: see
+//!    `abandoned_writes.rs`.
 
 use std::{
     collections::HashSet,

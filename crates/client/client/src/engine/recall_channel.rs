@@ -29,7 +29,8 @@ pub(crate) struct RecallChannel<D: Driver> {
 /// What the thread that carries out recalls must do.
 #[derive(Debug)]
 pub enum RecallNotice {
-    /// All leases are lost: drop everything, then call [`Engine::all_invalidated`] with this number.
+    /// All leases are lost: drop everything, then call [`Engine::all_invalidated`] with this
+    /// number.
     AllLost(u64),
     /// Recalled leases; end each with [`Engine::carried_out`].
     Recalled(Vec<Recalled>),

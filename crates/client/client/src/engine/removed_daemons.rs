@@ -11,9 +11,9 @@
 //! The verifier of the flush reports unsynced writes to the daemon as lost (I6). All failures are
 //! immediate.
 //!
-//! Invariant: a capability tells which parts existed only if it was issued after the removal was
-//! known: the metadata server recorded the parts before it reported the removal. An older
-//! capability is renewed first.
+//! Invariant: the parts in a capability are known to be the ones that existed only if it was issued
+//! after the client knew of the removal: the metadata server recorded the parts before it reported
+//! the removal. The client renews an older capability first.
 
 use std::{sync::Arc, time::Duration};
 

@@ -6,7 +6,7 @@
 //! 2. Dropping a permit wakes one waiter.
 //! 3. At most [`WAITERS_MAX`] tasks wait (I9).
 //! 4. A waiter whose deadline has passed gives up when it wakes up next: by a permit, or by
-//!    [`Semaphore::nudge`], which the service thread calls at every tick (I8).
+//!    [`Semaphore::wake_expired`], which the service thread calls at every tick (I8).
 
 use std::{
     collections::VecDeque,

@@ -30,8 +30,8 @@ struct ReportedObjects {
     daemons: BTreeMap<IodId, (WriteVerifier, BTreeMap<PartIndex, ObjectInfo>)>,
 }
 
-/// A write in flight; each of its replies is passed to [`Told::wrote`]. Dropped before its end, its
-/// outcome is unknown.
+/// A write in flight; each of its replies is passed to [`SizeReportState::record_write`]. If it is
+/// dropped before its end, its outcome is unknown.
 #[derive(Debug)]
 pub(crate) struct PendingWrite<'a> {
     state: &'a SizeReportState,

@@ -86,8 +86,8 @@ pub(crate) trait Transfer: Send {
 
 impl<D: Driver> OpenFile<D> {
     /// Makes all exchanges of a job. Returns the capability of the last exchange; with
-    /// [`Transfer::is_one_view`], of all. Extends the deadline while daemons make progress, also for a
-    /// call that is planned again.
+    /// [`Transfer::is_one_view`], of all. Extends the deadline while daemons make progress, also
+    /// for a call that is planned again.
     pub(crate) async fn run_transfer<J: Transfer>(
         &self,
         grant: &Arc<FileState<D>>,

@@ -1,6 +1,6 @@
-//! Servers that a program's call has just waited for in vain. When the kernel repeats parts of the
-//! same call, the client does not wait for the server again (I8): after a failed read-ahead, the
-//! kernel reads each page by itself.
+//! Servers that a program's call has just waited for without success. When the kernel repeats parts
+//! of the same call, the client does not wait for the server again (I8): after a failed read-ahead,
+//! the kernel reads each page by itself.
 //!
 //! ```text
 //!   responsive ──a call used its whole deadline──> unresponsive for REMEMBERED, queries get PROBE

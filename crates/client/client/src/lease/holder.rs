@@ -13,9 +13,9 @@ use super::LeaseMode;
 /// A callback may make calls of the client. If it takes longer than `RECALL_MS`, or
 /// `RECALL_DATA_MS` for data, the server ends the session.
 pub trait LeaseHolder: Send + Sync {
-    /// The names lease of a directory is recalled. `Leases::still` has returned false since before
-    /// this call. When this returns, nothing cached under the lease may be used any more; then the
-    /// lease is returned to the server.
+    /// The names lease of a directory is recalled. `Leases::is_valid` has returned false since
+    /// before this call. When this returns, nothing cached under the lease may be used any more;
+    /// then the lease is returned to the server.
     fn recall_names(&self, dir: FileIndex);
 
     /// The data lease of a file is recalled, entirely or down to the mode `keep`. The lease is held

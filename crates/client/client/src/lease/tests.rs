@@ -104,7 +104,7 @@ fn a_recall_after_expiry_is_not_returned_before_all_is_dropped() {
     holding.all_invalidated(1);
     assert!(
         matches!(holding.required_action(NOW + STOP), RequiredAction::AwaitRecalls(0, None)),
-        "it was not taken in, and is told again"
+        "the recall was not applied, so the server sends it again"
     );
     assert_eq!(holding.recalls(run(1), &recalls, NOW + STOP).len(), 1);
 }
@@ -181,5 +181,5 @@ fn a_recall_of_before_a_grant_leaves_its_ticket() {
     let recalled = holding.recalls(run(1), &[recall(4, FILE)], NOW);
     assert!(!recalled[0].held);
     holding.carried_out(&recalled[0], LeaseMode::None);
-    assert!(holding.is_valid(&ticket, NOW), "what its holder knows of it is still so");
+    assert!(holding.is_valid(&ticket, NOW), "what the holder cached under it stays valid");
 }

@@ -78,7 +78,7 @@ pub struct Planned {
 pub enum WindowMemory {
     /// In these pieces, in order.
     Pieces(Vec<Piece>),
-    /// In so many small pieces that they are copied through a bounce buffer.
+    /// In pieces so small that they are copied through a bounce buffer.
     BounceBuffer,
 }
 

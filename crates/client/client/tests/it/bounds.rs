@@ -81,7 +81,7 @@ fn a_question_to_a_metadata_server_that_was_just_waited_for_fails_at_once() {
     fake.bound_by(Some(TIMEOUT));
     let (time, failed) = timed(&fake, client.lstat("/f"));
     assert!(time <= PROBE && failed.is_err(), "{time:?}");
-    // The state ends, although another query was in vain meanwhile.
+    // The state ends, although another query failed meanwhile.
     fake.cluster().now += REMEMBERED;
     fake.bound_by(Some(TIMEOUT));
     let (time, failed) = timed(&fake, client.lstat("/f"));

@@ -459,11 +459,11 @@ fn a_loss_noticed_through_one_file_is_reported_by_every_affected_close() {
     works(&synced).unwrap();
     works(&written).unwrap();
     fake.cluster().verifiers.insert(IodId(1), WriteVerifier(99));
-    block_on(written.check_loss()).expect("nobody has heard of it");
+    block_on(written.check_loss()).expect("the client does not know of the loss yet");
     assert_eq!(block_on(synced.sync()).unwrap_err().status(), Status::UnsyncedDataLost);
     assert_eq!(block_on(written.check_loss()).unwrap_err().status(), Status::UnsyncedDataLost);
     for file in [synced, written, read] {
-        block_on(file.close()).expect("it was told, or concerns others");
+        block_on(file.close()).expect("the loss was reported before, or concerns other handles");
     }
 }
 
@@ -499,12 +499,12 @@ fn a_lost_part_is_noticed_through_the_handle_that_made_the_file() {
     for round in 0..2 {
         block_on(file.write_at(b"x", 4096)).unwrap();
         block_on(file.sync()).unwrap();
-        assert_eq!(renewals(), round, "who does not read pays nothing");
+        assert_eq!(renewals(), round, "a handle that does not read renews no capability");
         fake.cluster().files.values_mut().for_each(|file| file.existing_parts = vec![0b010]);
         for _ in 0..3 {
             assert_eq!(block_on(file.read_at(&mut [0], 4096)).unwrap(), 1);
         }
-        assert_eq!(renewals(), round + 1, "asked for once after a sync");
+        assert_eq!(renewals(), round + 1, "the first read after a sync renews it once");
     }
     fake.cluster().objects.retain(|(iod, ..), _| *iod != IodId(2));
     for offset in [0, 4096] {

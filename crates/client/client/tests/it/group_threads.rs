@@ -52,7 +52,7 @@ fn a_task_that_does_not_come_fails_all_and_for_good() {
     assert_eq!(
         absent.all_gather(b"x", LONG).unwrap_err().status(),
         Status::Unreachable,
-        "who comes too late too"
+        "the task that comes too late gets the same error"
     );
 }
 

@@ -73,21 +73,21 @@ fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
     assert_eq!(fake.cluster().exchanges.len(), before, "nobody was asked");
     let data: Vec<u8> = (0..100_000).map(|at| at as u8 | 1).collect();
     assert_eq!(block_on(file.write_reserved(&mut held, &data, 0)).unwrap(), data.len());
-    assert!(!held.covers(0, 1), "what was held is let go");
+    assert!(!held.covers(0, 1), "the reservation is released");
     let sent = fake.cluster().exchanges.len() - before;
     let used = fake.cluster().room_used.clone();
-    assert_eq!((sent, used.len()), (3, 3), "one call for each daemon, each in its room");
+    assert_eq!((sent, used.len()), (3, 3), "one call for each daemon, each within its reservation");
     let mut read = vec![0; data.len()];
     assert_eq!(block_on(file.read_at(&mut read, 0)).unwrap(), data.len());
     assert!(read == data);
     let before = kept(&fake);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
-    let told: Vec<u64> =
+    let reported: Vec<u64> =
         before.iter().zip(kept(&fake)).map(|(before, after)| before - after).collect();
     assert_eq!(
-        told,
+        reported,
         used.iter().map(|(_, _, uses)| *uses).collect::<Vec<_>>(),
-        "the next call tells it"
+        "the next call reports it"
     );
 }
 

@@ -84,7 +84,11 @@ fn the_next_owner_of_the_same_number_keeps_its_locks() {
         .copied()
         .filter(|op| [Unlock::OP, LockSet::OP].contains(op))
         .collect();
-    assert_eq!(asked, [Unlock::OP, LockSet::OP], "first what the one before it is owed");
+    assert_eq!(
+        asked,
+        [Unlock::OP, LockSet::OP],
+        "the pending unlock of the closed owner is sent first"
+    );
     tick(&fake, &client);
     assert!(fake.cluster().locks.contains(&lock(1)));
     assert_eq!(unlocks(&fake), 1);

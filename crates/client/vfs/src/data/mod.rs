@@ -10,7 +10,7 @@
 //!   recall ── nothing begins, what runs ends ── the gateway drops all pages ── lease returned
 //! ```
 //!
-//! [`lease_state`] decides what may begin when, and why no call waits for ever. This module has its
+//! [`lease_state`] decides what may begin when, and why no call waits forever. This module has its
 //! lock, the threads that wait, and the table of files. A kernel may write back a page that it read
 //! before a program wrote the same bytes: `overlapping_writes` keeps the program's bytes.
 //!

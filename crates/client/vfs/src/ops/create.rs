@@ -1,6 +1,6 @@
 //! Creating a file and opening it, in one call.
 //!
-//! The caller has checked what the user may do with the *directory*, and believes that the name is
+//! The caller has checked what the user may do with the *directory*, and assumes that the name is
 //! free. If another mount was faster, the name leads to a file that nobody has checked. Such a file
 //! is opened only with the rights of the user's own uid and gid, and never through a symbolic link.
 //! Otherwise an attacker could make a link at the right moment and have another user's file opened.

@@ -456,7 +456,7 @@ enum Step {
     },
 }
 
-/// Steps on a file of about so many bytes, in pieces of at most so many.
+/// Steps on a file of about `file` bytes, in pieces of less than `piece` bytes.
 fn step(file: u64, piece: usize) -> impl Strategy<Value = Step> {
     let by = || 0..2usize;
     let (offset, length) = (move || 0..file, move || prop_oneof![4 => 1..600usize, 1 => 1..piece]);

@@ -210,8 +210,8 @@ mod tests {
                 let at = base + i * stride;
                 (at..at + child).any(|x| x >= origin && cover.next(x - origin) == Some(x - origin))
             };
-            let found =
-                cover.first_touch(&copies, &[PeriodicPattern { spacing: 0, bytes: child }], 0..200, &mut 0);
+            let pattern = PeriodicPattern { spacing: 0, bytes: child };
+            let found = cover.first_touch(&copies, &[pattern], 0..200, &mut 0);
             for i in 0..found.unwrap_or(200) {
                 prop_assert!(!touches(i), "copy {} touches, skipped to {:?}", i, found);
             }

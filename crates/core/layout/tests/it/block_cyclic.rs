@@ -85,8 +85,9 @@ proptest! {
                 .into_iter()
                 .flat_map(|chosen: Vec<BlockCyclicDimension>| {
                     (0..*count).map(move |task| {
-                        [&chosen[..], &[BlockCyclicDimension { size: *size, block: *block, tasks: *count, task }]]
-                            .concat()
+                        let (size, block, tasks) = (*size, *block, *count);
+                        let dimension = BlockCyclicDimension { size, block, tasks, task };
+                        [&chosen[..], &[dimension]].concat()
                     })
                 })
                 .collect();

@@ -27,14 +27,14 @@ use crate::driver::CallTimeLimit;
 thread_local! {
     /// On the clock of [`since_boot`].
     static BOUND: Cell<Option<CallTimeLimit>> = const { Cell::new(None) };
-    /// The server that the call last waited for in vain.
+    /// The server that the call last waited for without success.
     static BLAMED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// The deadline of the calling thread, until this is dropped. Then the previous deadline holds
 /// again.
 #[derive(Debug)]
-#[must_use = "the bound ends when this is dropped"]
+#[must_use = "the deadline ends when this is dropped"]
 pub struct CallDeadline {
     before: Option<CallTimeLimit>,
     blamed_before: Option<String>,
@@ -81,8 +81,8 @@ impl CallDeadline {
         }
     }
 
-    /// Records that time was spent on this server in vain. An error for lack of time names this
-    /// server.
+    /// Records that the call waited for this server without success. An error for lack of time
+    /// names this server.
     pub fn blame(server: &str) {
         if BOUND.get().is_some() {
             BLAMED.replace(Some(server.to_owned()));
@@ -166,14 +166,14 @@ mod tests {
             let _apart = CallDeadline::suspend();
             assert_eq!(CallDeadline::time_left(), None);
             extend(since_boot() + LONGER);
-            assert_eq!(CallDeadline::time_left(), None, "there is none to be pushed on");
+            assert_eq!(CallDeadline::time_left(), None, "there is no deadline to extend");
         }
         assert_eq!(CallDeadline::current(), until);
         extend(since_boot() + LONGER);
         assert!(CallDeadline::time_left().is_some_and(|left| left > LONG));
         let until = CallDeadline::current();
         CallDeadline::restart();
-        assert_eq!(CallDeadline::current(), until, "never back");
+        assert_eq!(CallDeadline::current(), until, "a deadline never moves back");
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(blamed().as_deref(), Some("I/O daemon 2 at h:1"));
         drop(outer);
         assert_eq!(blamed(), None);
-        CallDeadline::blame("outside of any bound");
+        CallDeadline::blame("outside of any deadline");
         assert_eq!(blamed(), None);
     }
 }

@@ -107,7 +107,7 @@ fn a_peer_that_stays_silent_in_the_handshake_is_dropped() {
     assert_eq!(
         stream.read_to_end(&mut rest).unwrap(),
         0,
-        "closed without a word after the handshake's time"
+        "closed without a message after the handshake's time"
     );
 }
 

@@ -85,7 +85,7 @@ calls! {
     DefineIdentity = 0x0102 {
         /// The number, from 1.
         number: u32,
-        /// Who it is.
+        /// The identity that the number stands for.
         identity: Identity,
     } -> ();
     /// Renew the session. The reply reports what changed.
@@ -842,7 +842,7 @@ wire_struct! {
         now: Timestamp,
         /// Once it has applied `fenced`, the daemon has every fence up to this number.
         fence: u64,
-        /// Sessions to refuse for ever, of the fences that the daemon has not confirmed. A range
+        /// Sessions to refuse permanently, of the fences that the daemon has not confirmed. A range
         /// may contain further sessions; all of it is refused.
         fenced: Vec<SessionRange>,
         /// Whether older fences follow after these are confirmed. Until then the daemon does not

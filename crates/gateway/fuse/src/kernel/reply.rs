@@ -12,7 +12,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// Answers one request, once, from any thread. If it is dropped before, it replies EIO: no process
-/// may wait for ever because of an error in a handler (I8).
+/// may wait forever because of an error in a handler (I8).
 #[derive(Debug)]
 pub struct Reply {
     channel: Channel,

@@ -16,7 +16,7 @@ pub struct Time {
 pub enum Validity {
     /// The kernel asks again at every use.
     Never,
-    /// Practically for ever (136 years): only a notification ends it.
+    /// Practically without a time limit (136 years): only a notification ends it.
     Always,
     /// For a time.
     For(Duration),
@@ -68,7 +68,7 @@ pub struct Attributes {
 pub struct Entry {
     /// The node's number in later requests; never 0, which means an absent name.
     pub node: u64,
-    /// Unique for ever together with `node`.
+    /// Together with `node`, never used again for another file.
     pub generation: u64,
     /// How long the kernel may use the name.
     pub name_valid: Validity,

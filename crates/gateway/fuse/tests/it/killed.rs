@@ -126,7 +126,7 @@ fn a_mount_killed_during_an_invalidation_leaves_no_process_waiting() {
     let reader = process("cat", &[victim.point.join("file").to_str().unwrap()]);
     assert_eq!(victim.word(), "held");
     assert!(ended(victim.kill()).is_some(), "the mount's process is still there");
-    let read = ended(reader).expect("the reader waits for ever");
+    let read = ended(reader).expect("the reader waits forever");
     assert!(!read.success(), "its read was not answered");
 }
 

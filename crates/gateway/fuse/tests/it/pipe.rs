@@ -20,7 +20,7 @@ fn content(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|at| (at ^ (at >> 9) ^ (at >> 18)) as u8).collect()
 }
 
-/// A directory whose files have stripes of so many bytes.
+/// A directory whose files have a stripe size of `stripe_bytes`.
 fn striped(mount: &Mount, name: &str, stripe_bytes: u64) {
     fs::create_dir(mount.path(name)).unwrap();
     let layout = format!("stripe-size={stripe_bytes}");

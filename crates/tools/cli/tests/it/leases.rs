@@ -224,7 +224,7 @@ fn who_was_given_a_files_layout_is_told_before_it_changes() {
     let caches = [Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d")];
     let given = caches
         .each_ref()
-        .map(|cache| cache.leases.ask_layout(file).unwrap().expect("nothing is in the way"));
+        .map(|cache| cache.leases.ask_layout(file).unwrap().expect("no lease conflicts"));
     assert_eq!(given[0].1, one.layout("/d/f").unwrap().layout.unwrap());
     one.truncate("/d/f", 0).unwrap();
     one.chmod("/d/f", 0o600).unwrap();

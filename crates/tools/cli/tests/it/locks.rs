@@ -130,7 +130,7 @@ fn a_lock_outlives_a_restart_of_the_servers() {
     assert_eq!(
         one.try_lock_range(&lock(file, 1, 200)).unwrap(),
         None,
-        "as soon as both have told what they hold"
+        "as soon as both clients have reclaimed their locks"
     );
     let held =
         other.try_lock_range(&LockRequest { last: 99, ..lock(file, 2, 51) }).unwrap().unwrap();

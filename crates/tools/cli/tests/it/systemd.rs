@@ -258,7 +258,7 @@ fn the_units_are_what_systemd_understands() {
         let (fine, said) = verify(name, &unit);
         assert!(fine, "{name}: {said}");
         let (fine, said) = verify(name, &unit.replace("UMask=", "Umask="));
-        assert!(!fine, "{name}: a misspelt key would be told: {said}");
+        assert!(!fine, "{name}: a misspelt key is reported: {said}");
     }
 }
 

@@ -156,9 +156,12 @@ fn a_reader_of_a_killed_mount_gets_an_error_with_its_device_open() {
     let reader =
         reader.arg(point.join("file")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     mount.kill();
-    assert!(ended(reader).expect("the reader waits for ever").code() == Some(1));
+    assert!(ended(reader).expect("the reader waits forever").code() == Some(1));
     until_no_watchdog(&point);
-    assert!(is_mounted(&point), "who uses it gets errors, and not the directory underneath");
+    assert!(
+        is_mounted(&point),
+        "a program that uses it gets errors, and not the directory underneath"
+    );
 }
 
 #[test]

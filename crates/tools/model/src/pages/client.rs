@@ -18,13 +18,13 @@ use super::{
 pub enum Page {
     /// Not cached.
     Absent,
-    /// Being read: whoever wants or drops it waits.
+    /// Being read: a thread that uses or drops the page waits.
     Locked,
     /// Cached.
     Has(u8),
     /// Changed through a mapping.
     Dirty(u8),
-    /// Being written back by the kernel on its own: whoever wants or drops it waits.
+    /// Being written back by the kernel on its own: a thread that uses or drops the page waits.
     Flushing(u8),
     /// Being written because it is dropped.
     Going(u8),
@@ -106,7 +106,7 @@ impl Client {
         self.holding.ticket(LeaseOf::Data(FILE), NOW)
     }
 
-    /// `Holder::ticket`: what is held and is not being returned.
+    /// `MountCaches::ticket`: the lease that is held and is not being returned.
     pub fn held_ticket(&self) -> Option<LeaseTicket> {
         self.ticket().filter(|ticket| self.dead_lease.as_ref() != Some(ticket))
     }
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// The server has ended the session, or was not heard of: all leases are lost.
+    /// The server has ended the session, or did not answer in time: all leases are lost.
     pub fn lose(&mut self, who: usize) {
         let old = self.clients[who].session;
         let session = self.next_session;

@@ -1,5 +1,5 @@
-//! Dropping pages: `drain` and `drop_all` of `braid_vfs::data`, and how `Holder::recall_data` and
-//! `lose_all` use them.
+//! Dropping pages: `drain` and `drop_all` of `braid_vfs::data`, and how `recall_data` and
+//! `lost_all` of `MountCaches` use them.
 
 use braid_client::lease::LeaseTicket;
 use braid_vfs::data::lease_state::DataLeaseState;

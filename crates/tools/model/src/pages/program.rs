@@ -53,7 +53,7 @@ pub struct Program {
 pub enum ProgramState {
     /// Before the next act.
     Idle,
-    /// `Holder::begin`: it checks the lease state.
+    /// `MountCaches::begin`: it checks the lease state.
     Wants(DataUse, usize),
     /// It waits until something changes.
     Waits(DataUse, usize),
@@ -125,7 +125,7 @@ impl Client {
         gate.decide(what, self.held())
     }
 
-    /// `Holder::to_wish`.
+    /// `MountCaches::mode_to_ask`.
     fn to_wish(&self, wanted: LeaseMode) -> LeaseMode {
         match (self.held(), wanted) {
             (LeaseMode::Write, _) | (LeaseMode::Shared, LeaseMode::Read) => LeaseMode::None,
@@ -278,7 +278,7 @@ impl World {
         ProgramState::Calls(PendingCall::new(number, ask))
     }
 
-    /// `Holder::begin`, one iteration.
+    /// `MountCaches::begin`, one iteration.
     fn wants(&mut self, who: usize, what: DataUse, page: usize, variant: Variant) -> ProgramState {
         let client = &mut self.clients[who];
         match client.verdict(what, variant) {
@@ -425,7 +425,7 @@ impl World {
         }
     }
 
-    /// `Holder::drop_written`.
+    /// `MountCaches::drop_changed_pages`.
     fn drop_written(
         &mut self,
         who: usize,

@@ -88,7 +88,7 @@ impl World {
             && matches!(program.at, ProgramState::Writes(_, true) | ProgramState::EndIs(_, true))
     }
 
-    /// `Holder::wish_alone`: whether it is worth asking to be alone.
+    /// `MountCaches::ask_for_write_lease`: whether a request for the write lease is worth its cost.
     pub fn may_wish(&self, who: usize, at: usize) -> bool {
         let client = &self.clients[who];
         let program = &client.programs[at];
@@ -114,7 +114,7 @@ impl World {
         client.appending |= *act == Act::Append;
     }
 
-    /// `Holder::begins_to_wish`, and the request.
+    /// `MountCaches::begin_ask_for_write`, and the request.
     pub fn wishes_now(&mut self, who: usize, what: DataUse, page: usize) -> ProgramState {
         let client = &mut self.clients[who];
         if client.has_wished || !client.gate.is_open() {
@@ -128,7 +128,7 @@ impl World {
         ProgramState::Calls(PendingCall { asks, ..PendingCall::new(number, ask) })
     }
 
-    /// `Holder::put`, for a write that is not buffered.
+    /// `MountCaches::write_or_buffer`, for a write that is not buffered.
     pub fn writes(
         &mut self,
         (who, program): (usize, usize),
@@ -149,7 +149,7 @@ impl World {
         ProgramState::Written(what, page, version)
     }
 
-    /// `Holder::gather`: a program's write is buffered.
+    /// `MountCaches::coalesce`: a program's write is buffered.
     pub fn buffer_write(&mut self, who: usize, at: usize) {
         let (what, page) = match &self.clients[who].programs[at].at {
             ProgramState::Writes(page, _) => (DataUse::Write, *page),
@@ -219,7 +219,7 @@ impl World {
         };
     }
 
-    /// `Holder::write_out`. Returns whether the buffer could be written.
+    /// `MountCaches::flush_buffer`. Returns whether the buffer could be written.
     pub fn write_out(&mut self, who: usize) -> bool {
         let Some(run) = self.clients[who].buffer.take() else { return true };
         self.clients[who].changed();

@@ -246,8 +246,11 @@ mod tests {
         assert_eq!(pool.request(300, NOW).uses, 300);
         drop(spent);
         drop(held);
-        let told = pool.request(0, NOW);
-        assert!(pool.has_message() && (told.released, told.wanted) == (300, 0), "it is told");
+        let sent = pool.request(0, NOW);
+        assert!(
+            pool.has_message() && (sent.released, sent.wanted) == (300, 0),
+            "the daemon is notified of the release"
+        );
         assert!(pool.take(700, NOW) && !pool.take(1, NOW));
         let mut held = Reservation::default();
         held.add(IodId(1), &pool, 700);
@@ -275,7 +278,7 @@ mod tests {
         pool.apply_reply(&pool.request(1, NOW), None);
         assert!(!pool.take(1, NOW));
         let again = pool.request(0, NOW);
-        assert_eq!(again.term, 1, "the term is named, in case that it lives");
+        assert_eq!(again.term, 1, "the request names the term, since the daemon may still have it");
         pool.apply_reply(&again, reply(1, 1000));
         assert!(pool.take(1000, NOW));
     }
@@ -290,7 +293,10 @@ mod tests {
         let account = pool.to_return(NOW + IDLE, false).unwrap();
         assert_eq!((account.term, account.released.0), (1, 1000));
         assert!(!pool.take(1, NOW + IDLE));
-        assert!(pool.to_return(NOW + IDLE, false).is_some(), "until it is told");
+        assert!(
+            pool.to_return(NOW + IDLE, false).is_some(),
+            "until the daemon has confirmed the return"
+        );
         pool.returned(&account);
         assert_eq!(pool.to_return(NOW + IDLE, false), None);
         pool.apply_reply(&pool.request(0, NOW + IDLE), reply(2, 10));

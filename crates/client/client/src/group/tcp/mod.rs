@@ -18,8 +18,8 @@
 //!    connection. An injected, repeated or reordered frame ends the group and is never taken for a
 //!    task's bytes.
 //! 3. Lengths are checked before memory is allocated, and memory is allocated as bytes arrive (I9).
-//! 4. Only the root decides whether a task is lost or late. The others wait [`ROOT_REPLY_TIMEOUT`] longer
-//!    for its decision, so that the clock of one task causes no different outcome.
+//! 4. Only the root decides whether a task is lost or late. The others wait [`ROOT_REPLY_TIMEOUT`]
+//!    longer for its decision, so that the clock of one task causes no different outcome.
 //! 5. After `fork` the task is the parent. A child sends nothing, waits for no lock and no thread
 //!    of the group, and leaves its connections unchanged.
 //!

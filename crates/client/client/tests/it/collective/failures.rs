@@ -183,7 +183,7 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all() {
         let outcome = part(&mut stays, &all);
         assert!(
             left.elapsed() < Duration::from_secs(1),
-            "it was told at once: {:?}",
+            "the other task learns of it immediately: {:?}",
             left.elapsed()
         );
         let why = String::from_utf8_lossy(&outcome).into_owned();

@@ -54,7 +54,9 @@ fn begin_and_go(cluster: &Cluster, group: Box<dyn Group>) {
             }
             while look.poll_tick(context).is_ready() {}
             has_begun.store(true, Relaxed);
-            step.as_mut().poll(context).map(|next| panic!("not all of it fits at once: {next:?}"))
+            step.as_mut()
+                .poll(context)
+                .map(|next| panic!("not all of it fits in one step: {next:?}"))
         })
         .await;
     });

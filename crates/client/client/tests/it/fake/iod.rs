@@ -224,7 +224,7 @@ impl Cluster {
         }
         let (term, granted, released) = self.rooms.get_mut(&key)?;
         if account.term == *term {
-            assert!(account.released.0 <= *granted, "more was let go than was granted");
+            assert!(account.released.0 <= *granted, "more was released than was granted");
             *released = account.released.0.max(*released);
         }
         *granted += wanted.min(most - (*granted - *released));

@@ -119,7 +119,7 @@ pub struct Cluster {
     pub locks_told: Vec<LockRequest>,
     /// After this number of sleeps, the clock stops.
     pub sleeps: Option<u32>,
-    /// The deadline of a program's call, and the server for which it waited in vain.
+    /// The deadline of a program's call, and the server for which it waited without success.
     pub bound: Option<CallTimeLimit>,
     pub blamed: Option<String>,
 }

@@ -11,7 +11,7 @@
 //! The kernel waits for a locked page or directory and ignores signals meanwhile. A thread that it
 //! blocks there outlives a SIGKILL of its process, and would keep the process's descriptors open.
 //! The kernel ends the requests that were read from a device when that device is closed. So the
-//! READ, the invalidation and the program that reads would wait for each other for ever (I8).
+//! READ, the invalidation and the program that reads would wait for each other forever (I8).
 //! Hence:
 //!
 //! 1. Only invalidators do such work; every other thread of the mount ends when it is killed.

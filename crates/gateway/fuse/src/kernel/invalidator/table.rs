@@ -9,9 +9,9 @@ use rustix::thread::UnshareFlags;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Leaves the process's descriptor table for ever, with a clone of the device `main`. If the clone
-/// fails, the thread has the device itself, and the error is returned: an unprivileged user, for
-/// whom `fusermount3` opened the device, may not open another one.
+/// Leaves the process's descriptor table permanently, with a clone of the device `main`. If the
+/// clone fails, the thread has the device itself, and the error is returned: an unprivileged user,
+/// for whom `fusermount3` opened the device, may not open another one.
 ///
 /// For a new thread that owns no descriptor and gets none later.
 pub(super) fn enter(main: RawFd) -> io::Result<(Device, Option<io::Error>)> {

@@ -57,7 +57,7 @@ impl Gate {
         self.state.1.notify_all();
     }
 
-    /// Waits until so many requests are held.
+    /// Waits until `count` requests are held.
     pub fn wait_held(&self, count: usize) {
         let state = self.state.0.lock().unwrap();
         let (state, timed_out) =
@@ -65,7 +65,7 @@ impl Gate {
         assert!(!timed_out.timed_out(), "only {} of {count} requests came", state.held);
     }
 
-    /// Waits until so many signals were reported.
+    /// Waits until the kernel has reported `count` signals.
     pub fn wait_signals(&self, count: u64) {
         let state = self.state.0.lock().unwrap();
         let (_state, timed_out) =
