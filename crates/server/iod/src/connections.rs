@@ -1,8 +1,10 @@
 //! The connections for which something may still be carried out, found by their jobs and by id.
 //!
 //! ```text
-//!   connection.rs ── Arc<Caller> ──┬── ReadJob, WriteJob, Work     while one lives, slices may run
-//!                                  └── Callers: id ─> Weak<Caller>  Abandon finds it here
+//!   connection.rs ── Arc<ConnectionEntry> ──┬── ReadJob, WriteJob, BlockingWork
+//!                                           │      while one lives, slices may run
+//!                                           └── ConnectionTable: id ─> Weak<ConnectionEntry>
+//!                                                  Abandon finds it here
 //! ```
 //!
 //! Invariants:
@@ -21,13 +23,14 @@ use std::{
 
 use braid_types::{ConnectionId, Failure, SessionId, Status};
 
-/// One connection, as its slices present it to the admission check ([`SliceAdmission`](crate::gate::Gate)).
+/// One connection, as its slices present it to the admission check
+/// ([`SliceAdmission`](crate::slice_admission::SliceAdmission)).
 #[derive(Debug)]
 pub(crate) struct ConnectionEntry {
     id: ConnectionId,
     /// `None` for the metadata server and for peers that may not touch data.
     session: Option<SessionId>,
-    /// See [`SliceAdmission::abandon`](crate::gate::SliceAdmission::abandon).
+    /// See [`SliceAdmission::abandon`](crate::slice_admission::SliceAdmission::abandon).
     abandoned: AtomicBool,
     /// Slices that run for it.
     running_slices: AtomicU32,
@@ -114,8 +117,8 @@ impl ConnectionEntry {
         let before = self.running_slices.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a slice ends once");
     }
+
     /// Whether a slice runs, or is about to.
-    /// Whether a pass is held for it, or about to be.
     pub(crate) fn has_running_slice(&self) -> bool {
         self.running_slices.load(SeqCst) > 0
     }

@@ -2,7 +2,7 @@
 //! directory.
 //!
 //! ```text
-//!   socket ── daemon (a thread per connection) ── requests ── ops, collective ── IodCore
+//!   socket ── daemon (a thread per connection) ── requests ─────── ops, collective ─────── IodCore
 //!   metadata server <── registration, heartbeats ── fences, lowest epoch, permission to serve ──┘
 //! ```
 //!

@@ -12,8 +12,8 @@
 //! It is a state machine: time and replies in, messages and [`HeartbeatActions`] out.
 //!
 //! Invariants:
-//! 1. A heartbeat reports a fence as applied only after [`Registration::confirm_fence`] was called for it
-//!    (I4).
+//! 1. A heartbeat reports a fence as applied only after [`Registration::confirm_fence`] was called
+//!    for it (I4).
 //! 2. Service is granted until [`HEARTBEAT_STOP_MS`] after the answered message was *sent*, never
 //!    longer.
 //! 3. While more fences follow, service neither begins nor is extended.
@@ -64,7 +64,8 @@ pub enum RegistrationStep {
     Wait(Duration),
     /// Send this and report the reply to [`Registration::registered`] or [`Registration::failed`].
     Register(RegisterIod),
-    /// Send this and report the reply to [`Registration::heartbeat_answered`] or [`Registration::failed`].
+    /// Send this and report the reply to [`Registration::heartbeat_answered`] or
+    /// [`Registration::failed`].
     Heartbeat(Heartbeat),
 }
 
@@ -165,8 +166,8 @@ impl Registration {
         HeartbeatActions { id: None, fenced, epoch_min, fence, serve_until, mds_now: now }
     }
 
-    /// The fence of these orders holds. If it is a newer one, the next message, which reports it,
-    /// is due immediately.
+    /// This fence, from a reply's [`HeartbeatActions`], holds. If it is a newer one, the next
+    /// message, which reports it, is due immediately.
     pub fn confirm_fence(&mut self, fence: u64) {
         if fence > self.fence_applied {
             self.fence_applied = fence;

@@ -11,8 +11,8 @@
 //! 2. Each slice of a request is checked once, when it starts and before it touches an object. A
 //!    fence, a new epoch, or a lost metadata server therefore stops a request between two slices.
 //!    See [`SliceAdmission`] for what the check guarantees.
-//! 3. A slice that changes objects holds a guard ([`Pass`]), for which its fence waits. A slice
-//!    that only reads holds none.
+//! 3. A slice that changes objects holds a guard ([`AdmissionGuard`]), for which its fence waits. A
+//!    slice that only reads holds none.
 //!
 //! The types enforce 1: operations open objects only by a verified capability, which only this
 //! module and the handles of a connection give out.
@@ -154,7 +154,7 @@ impl RequestAdmission {
     /// wait.
     ///
     /// # Errors
-    /// As [`SliceAdmission::pass`].
+    /// As [`SliceAdmission::begin_slice`].
     pub(crate) fn begin_slice(
         &self,
         capability: &VerifiedCapability,

@@ -1,5 +1,5 @@
 //! The admission check: whether a slice of a request may touch objects. It refuses fenced sessions,
-//! abandoned connections, old epochs, and all clients while the metadata server is not heard.
+//! abandoned connections, old epochs, and all clients while the metadata server does not answer.
 //!
 //! ```text
 //!   slice:     count it as running ── read the rules ── read or write objects ── count it as ended
@@ -8,14 +8,16 @@
 //! ```
 //!
 //! Invariants:
-//! 1. When [`SliceAdmission::fence`] returns, no slice of a fenced session runs and none will start (I4).
-//! 2. No slice of a client starts at or after the moment that [`SliceAdmission::serve_until`] last set. That
-//!    moment counts from when the answered heartbeat was *sent*, so that the daemon stops before
-//!    the metadata server relies on it.
+//! 1. When [`SliceAdmission::fence`] returns, no slice of a fenced session runs and none will start
+//!    (I4).
+//! 2. No slice of a client starts at or after the moment that [`SliceAdmission::serve_until`] last
+//!    set. That moment counts from when the answered heartbeat was *sent*, so that the daemon stops
+//!    before the metadata server relies on it.
 //! 3. The lowest accepted epoch never falls.
-//! 4. When [`SliceAdmission::abandon`] returns, no slice of those connections runs and none will start. What
-//!    a client retries over another connection is therefore not overwritten by its first attempt. A
-//!    slice reads only its own connection's mark, which costs neither a lock nor a search.
+//! 4. When [`SliceAdmission::abandon`] returns, no slice of those connections runs and none will
+//!    start. What a client retries over another connection is therefore not overwritten by its
+//!    first attempt. A slice reads only its own connection's mark, which costs neither a lock nor a
+//!    search.
 //! 5. A slice that blocks on the disk holds no lock. It delays its own fence and nothing else: no
 //!    other slice and no heartbeat. A slice is counted before it reads the rules, and a fence
 //!    changes the rules before it reads the counts. So at least one of the two sees the other.
@@ -63,7 +65,7 @@ struct AdmissionRules {
 }
 
 /// While it lives, no fence or abandonment of its callers is acknowledged. Held for one slice only.
-#[must_use = "a pass that is dropped protects nothing"]
+#[must_use = "a guard that is dropped protects nothing"]
 #[derive(Debug)]
 pub struct AdmissionGuard<'a> {
     gate: &'a SliceAdmission,
@@ -98,9 +100,9 @@ impl Drop for AdmissionGuard<'_> {
 }
 
 impl SliceAdmission {
-    /// Admits no client before the first [`SliceAdmission::serve_until`]. It need not remember the fences of
-    /// an earlier process: the reply to a registration brings all of them before service begins.
-    /// Fences wait for slices of `callers` only.
+    /// Admits no client before the first [`SliceAdmission::serve_until`]. It need not remember the
+    /// fences of an earlier process: the reply to a registration brings all of them before service
+    /// begins. Fences wait for slices of `callers` only.
     pub(crate) fn not_serving(callers: ConnectionTable) -> Self {
         Self {
             rules: RwLock::default(),
@@ -131,7 +133,7 @@ impl SliceAdmission {
     /// Admits one slice that belongs to all these callers.
     ///
     /// # Errors
-    /// As [`SliceAdmission::pass`], of the first caller that is refused.
+    /// As [`SliceAdmission::begin_slice`], of the first caller that is refused.
     pub(crate) fn begin_shared_slice<'c>(
         &self,
         callers: impl Iterator<Item = (&'c Arc<ConnectionEntry>, MdsEpoch)> + Clone,
@@ -149,7 +151,7 @@ impl SliceAdmission {
     /// Checks a slice that changes nothing, so that no fence need wait for it.
     ///
     /// # Errors
-    /// As [`SliceAdmission::pass`].
+    /// As [`SliceAdmission::begin_slice`].
     pub(crate) fn check(
         &self,
         caller: &ConnectionEntry,
@@ -187,8 +189,8 @@ impl SliceAdmission {
         self.wait_until(|draining| draining.is_empty());
     }
 
-    /// As [`SliceAdmission::fence_ranges`], without waiting. Returns whether no slice of a refused session
-    /// runs any more. If one still runs, call again to learn whether it has ended.
+    /// As [`SliceAdmission::fence_ranges`], without waiting. Returns whether no slice of a refused
+    /// session runs any more. If one still runs, call again to learn whether it has ended.
     pub fn try_fence_ranges(
         &self,
         ranges: impl Iterator<Item = (SessionId, SessionId)>,
@@ -253,7 +255,7 @@ impl SliceAdmission {
     /// Checks a request that carries no capability: its caller is not fenced and not abandoned.
     ///
     /// # Errors
-    /// As [`SliceAdmission::pass`].
+    /// As [`SliceAdmission::begin_slice`].
     pub fn check_without_capability(
         &self,
         caller: &ConnectionEntry,
@@ -290,7 +292,7 @@ impl SliceAdmission {
         if !self.serves(now) {
             return Err(Failure::new(
                 Status::NotServing,
-                "the I/O daemon has not heard the metadata server for too long",
+                "the I/O daemon received no reply from the metadata server for too long",
             ));
         }
         if rules.fenced.covers(session.0, session.0, ()) {
@@ -347,7 +349,7 @@ mod tests {
         ConnectionTable::default().add(ConnectionId([9; 16]), session.map(SessionId))
     }
 
-    /// A connection in the gate's table.
+    /// A connection in the table of the admission check.
     fn connected(gate: &SliceAdmission, id: u8, session: u64) -> Arc<ConnectionEntry> {
         gate.callers.add(ConnectionId([id; 16]), Some(SessionId(session)))
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. An id belongs to one directory for ever, which is named by 16 random bytes.
+//! 1. An id belongs to one directory permanently. 16 random bytes name the directory.
 //! 2. The map's epoch rises with each change that a client could see, and over restarts: it is
 //!    `server epoch << 32 | counter`.
 //! 3. Nothing here reads the time, so that a test can set it.
@@ -50,7 +50,7 @@ pub struct Iod {
     pub directory: [u8; 16],
     /// Its write verifier, once it has registered.
     pub verifier: Option<WriteVerifier>,
-    /// When it was last heard, on the server's monotonic clock.
+    /// When its last message arrived, on the server's monotonic clock.
     pub last_heard: Duration,
     /// It applied every fence up to this one.
     pub fence_applied: u64,
@@ -72,8 +72,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster on record. A recorded daemon counts as heard `now`, since it had no chance to
-    /// send a heartbeat yet.
+    /// The cluster on record. `now` counts as the last heartbeat of a recorded daemon, since it had
+    /// no chance to send one yet.
     pub fn new(
         uuid: ClusterUuid,
         server: MdsEpoch,
@@ -389,8 +389,8 @@ impl Cluster {
         }
     }
 
-    /// Checks whether a daemon may be removed: when it was last heard. A daemon that is heard again
-    /// in the meantime may have new files.
+    /// Checks whether a daemon may be removed, and returns when its last message arrived. A daemon
+    /// that sends another one before its removal may have new files.
     ///
     /// # Errors
     /// [`Status::NotFound`]; [`Status::Busy`] for one that is up, unless it is given up.
@@ -430,8 +430,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a fence holds on a daemon (I4): the daemon confirmed it, or was silent for so long
-    /// that it has stopped serving by itself.
+    /// Whether a fence holds on a daemon (I4): the daemon confirmed it, or was silent for
+    /// [`HEARTBEAT_FENCED_MS`] and has therefore stopped serving by itself.
     pub fn fence_holds(&self, id: IodId, fence: u64, now: Duration) -> bool {
         let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);
         self.iods.get(&id).is_none_or(|iod| {

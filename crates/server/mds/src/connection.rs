@@ -1,4 +1,4 @@
-//! A connection: who its peer is, and what the peer may ask.
+//! A connection: its peer, and what the peer may ask.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -93,7 +93,7 @@ impl SessionActivity {
         self.heard_ms.store(now.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// When it was last heard.
+    /// When the last message of its peer arrived.
     pub(crate) fn last_active(&self, now: Duration) -> Duration {
         now.saturating_sub(Duration::from_millis(self.idle_ms(now)))
     }
@@ -193,7 +193,7 @@ impl Connection {
         if self.session.get().is_none() { Ok(()) } else { Err(already_bound()) }
     }
 
-    /// The session, which is live, and which is noted as heard.
+    /// The session, which must be live. Notes that it was active `now`.
     pub(crate) fn session(&self, now: Duration) -> Result<SessionId, Failure> {
         let pulse = self
             .session

@@ -66,8 +66,8 @@ pub(crate) fn open_mode(rights: Rights, deny: Deny) -> OpenMode {
     OpenMode { access, deny: StoredDeny { read, write, delete } }
 }
 
-/// The attributes that a client sees. `shared` is a safe value here; callers that know the client
-/// set it exactly.
+/// The attributes that a client sees. `uncacheable` has a safe value here; callers that know the
+/// client set it exactly.
 pub(crate) fn attributes(inode: &Inode) -> Attributes {
     Attributes {
         file: inode.file,

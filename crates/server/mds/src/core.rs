@@ -64,7 +64,7 @@ pub struct MdsCore {
     pub(crate) in_doubt: AtomicBool,
     /// Whether any I/O daemon was removed for good: with none, opens need no lock for that.
     pub(crate) any_iod_removed: AtomicBool,
-    /// See `fan_out.rs`. Taken after `state`; nothing is called under it.
+    /// See `iod_queries.rs`. Taken after `state`; nothing is called under it.
     pub(crate) iod_queries: Mutex<PendingQueries>,
     /// See `lease/`.
     pub(crate) leases: Leases,

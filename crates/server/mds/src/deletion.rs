@@ -2,9 +2,9 @@
 //! asked once a batch.
 //!
 //! ```text
-//!   queued ─> log synced ─> deleted: the space is free ─RECORD_SIZE_MS─> deleted durably ─> dequeued
-//!     ^                         | a daemon is down                      | a daemon is or was down
-//!     `─────── next pass ───────┴───────────────────────────────────────┘
+//!   queued ─> log synced ─> deleted: space is free ─RECORD_SIZE_MS─> deleted durably ─> dequeued
+//!     ^                         | a daemon is down                  | a daemon is or was down
+//!     `─────── next pass ───────┴───────────────────────────────────┘
 //! ```
 //!
 //! Invariants:

@@ -1,8 +1,9 @@
 //! Queries of several I/O daemons: sends all of them, and continues when each daemon has answered
 //! or was waited for long enough.
 //!
-//! Invariant: each query of [`MdsCore::query_iods_within`] is in [`Asked`] until it is answered or given
-//! up. Whoever removes it from there calls its continuation, so that happens once.
+//! Invariant: each query of [`MdsCore::query_iods_within`] is in [`PendingQueries`] until it is
+//! answered or given up. The thread that removes it from there calls its continuation, so that
+//! happens once.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -82,7 +82,7 @@ impl CollectedSize {
 }
 
 /// Combines what the daemons of a file said of its objects. Daemons in `removed` are out of the
-/// cluster and were not asked. `change` is a new number for [`Fetch::change`].
+/// cluster and were not asked. `change` is a new number for [`ObjectSummary::change`].
 ///
 /// # Errors
 /// [`Status::ObjectLost`] for a part that is recorded as existing and is missing (I11);

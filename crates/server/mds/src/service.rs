@@ -217,8 +217,9 @@ impl MdsCore {
         call.responder.send(body);
     }
 
-    /// Frees the replay slots of calls that were dropped without a reply. Retries that waited for such a call get
-    /// an error; a later retry runs it again, and the store knows whether it was done (I7).
+    /// Frees the replay slots of calls that were dropped without a reply. Retries that waited for
+    /// such a call get an error; a later retry runs it again, and the store knows whether it was
+    /// done (I7).
     pub(crate) fn free_unanswered_slots(&self) {
         for (session, slot, sequence) in self.unanswered.take() {
             let waiters = self.state().sessions.live.complete(session, slot, sequence, None);

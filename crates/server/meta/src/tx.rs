@@ -69,8 +69,8 @@ impl Op {
         matches!(self, Create | Mkdir | Mknod | Symlink | CreateUnnamed | SetAttributes)
     }
 
-    /// Whether it may use the log's reserve when the disk of the metadata is full: it frees space, or
-    /// records what has happened at the daemons or at clients.
+    /// Whether it may use the log's reserve when the disk of the metadata is full: it frees space,
+    /// or records what has happened at the daemons or at clients.
     pub(crate) fn may_use_reserve(self) -> bool {
         use Op::{
             BeginIntent, Close, Cluster, FinishIntent, Mend, Reap, RecordSize, RemoveXattr, Rmdir,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const CLUSTER: ClusterUuid = ClusterUuid(*b"settling at once");
+const CLUSTER: ClusterUuid = ClusterUuid(*b"settle-benchmark");
 const FILES_DEFAULT: u64 = 10_000;
 const FILE_BYTES: usize = 4096;
 

@@ -2,8 +2,8 @@
 //! `docs/adr/0015-collective-requests.md`).
 //!
 //! ```text
-//!   Collect (leader task) ──> Collectives: id ─> Collective ──┬── Progress   tasks and chunks
-//!                                                             └── Sweep     the next bytes on disk
+//!   Collect (leader task) ──> Collectives: id ─> Collective ─┬─ CollectiveProgress: tasks, chunks
+//!                                                            └─ RequestUnion: next bytes on disk
 //!   JoinRead  (each task) ── JoinJob: makes chunks, and sends from them     join.rs, read.rs
 //!   JoinWrite (each task) ── JoinJob: offers its payload; one job receives  write.rs, writer.rs
 //! ```

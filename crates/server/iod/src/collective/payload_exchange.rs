@@ -1,5 +1,5 @@
 //! The payload exchange of a collective write: tasks offer payloads, and the thread with the writer
-//! receives them. It is a part of [`Progress`].
+//! receives them. It is a part of [`CollectiveProgress`].
 //!
 //! ```text
 //!   task's thread: offer ──> [ offers, by rank ] ── take ────> thread with the writer:

@@ -1,5 +1,5 @@
 //! The state of a collective request without threads: the position of each task and, of a read, the
-//! chunks. `desk.rs` has what only a write needs.
+//! chunks. `payload_exchange.rs` has what only a write needs.
 //!
 //! ```text
 //!   ring:   | ready | ready | making |        numbers base, base + 1, base + 2
@@ -299,7 +299,7 @@ impl CollectiveProgress {
         self.failed.as_ref()
     }
 
-    /// The failure that names the task for which the others wait in vain.
+    /// The failure that names the task for which the others wait without success.
     pub(super) fn stalled(&self, waited_ms: u32) -> Failure {
         let waiting = |task: &&(usize, &TaskState)| !task.1.finished;
         let mut tasks = self.tasks.iter().enumerate();

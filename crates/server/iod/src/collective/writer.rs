@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Any task's thread may have the writer. It continues until it needs bytes that are not offered
-//! (`desk.rs`). One thread works for all, so that the received bytes are still in its processor's
-//! cache when it writes them. Where pieces overlap, those of a higher rank are received later and
-//! win.
+//! (`payload_exchange.rs`). One thread works for all, so that the received bytes are still in its
+//! processor's cache when it writes them. Where pieces overlap, those of a higher rank are received
+//! later and win.
 
 use std::{
     io::IoSliceMut,

@@ -18,9 +18,9 @@ impl Clock {
     }
 }
 
-/// `CLOCK_BOOTTIME` and not `CLOCK_MONOTONIC` (`Instant`): a machine that slept has not heard the
-/// metadata server for that long, and must not continue to serve clients that were fenced in
-/// between (I4).
+/// `CLOCK_BOOTTIME` and not `CLOCK_MONOTONIC` (`Instant`): a machine that slept received no
+/// reply from the metadata server in that time. It must not serve clients that were fenced
+/// meanwhile (I4).
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug)]
 struct Moment(Duration);

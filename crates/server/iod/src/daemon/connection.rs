@@ -192,7 +192,8 @@ impl<'a> ConnectionLoop<'a> {
         };
         if let Some(header) = header {
             if self.state.is_abandoned() {
-                return Err(ReceiveError::Closed); // an abandoned connection's requests need not be received
+                // An abandoned connection's requests need not be received.
+                return Err(ReceiveError::Closed);
             }
             self.take(&header)?;
         }

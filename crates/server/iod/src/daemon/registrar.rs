@@ -122,8 +122,8 @@ impl RegistrarThread {
                     Ok(RegistrationStep::Register(message)) => self.register(&message),
                     Ok(RegistrationStep::Heartbeat(message)) => self.heartbeat(&message),
                     Err(failure) => {
-                        // A disk that does not report its space may recover; until then its requests
-                        // fail by themselves.
+                        // A disk that does not report its space may recover. Until then its
+                        // requests fail by themselves.
                         thread::park_timeout(Duration::from_millis(HEARTBEAT_MS));
                         Err(failure.to_string())
                     }

@@ -1,8 +1,8 @@
 //! Copy a range of one file to another within the daemon: no data crosses the network.
 //!
-//! The client asks only where the two ranges have identical placement (`Layout::has_identical_placement`). Then a
-//! range is one contiguous range of each object on both sides (`braid_layout`: objects have no
-//! gaps).
+//! The client asks only where the two ranges have identical placement
+//! (`Layout::has_identical_placement`). Then a range is one contiguous range of each object on both
+//! sides (`braid_layout`: objects have no gaps).
 //!
 //! Invariants:
 //! 1. Both capabilities are required, of one session: one to read, the other to write.

@@ -424,7 +424,7 @@ impl ReadJob {
         Ok(false)
     }
 
-    /// Ends the call in the middle. The status tells the client to discard what was sent.
+    /// Ends the call in the middle. On this status the client discards what was sent.
     fn fail<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,

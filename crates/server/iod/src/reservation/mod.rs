@@ -2,7 +2,7 @@
 //! (`docs/adr/0014-disk-space-reservations.md`).
 //!
 //! ```text
-//!   WriteWithRoom ── what each session has ───────────┐
+//!   WriteWithReservation ── what each session has ────┐
 //!   every write ──── charge ──────────────────────────┴─> free space: free, in flight, reserved
 //!                    drop the charge when the disk has the write
 //! ```

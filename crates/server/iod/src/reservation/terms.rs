@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. No daemon of this boot uses the number of a term again, before or after this one.
 //! 2. What a session released in another term does not count for this one.
-//! 3. A term ends when its session returns the last of it, with its session, or [`TERM_LIFETIME`] after
-//!    the last message about it, by this machine's clock alone.
+//! 3. A term ends when its session returns the last of it, with its session, or [`TERM_LIFETIME`]
+//!    after the last message about it, by this machine's clock alone.
 
 use std::{collections::HashMap, time::Duration};
 

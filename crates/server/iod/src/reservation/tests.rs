@@ -330,7 +330,8 @@ proptest! {
                 }
                 Step::Hold { session, bytes } => {
                     let knows = &mut know[session];
-                    let holds = now < knows.sent + Duration::from_millis(u64::from(RESERVATION_VALID_MS));
+                    let valid = Duration::from_millis(u64::from(RESERVATION_VALID_MS));
+                    let holds = now < knows.sent + valid;
                     if holds && WriteCost::of(0, bytes, true).0 <= knows.spare() {
                         knows.holds.push((WriteCost::of(0, bytes, true).0, now, false));
                     }

@@ -1,4 +1,4 @@
-//! Measurements of a daemon's disk: who may ask for one, and how large it may be.
+//! Measurements of a daemon's disk: which callers may ask for one, and how large it may be.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Reservations on a daemon with a small disk: which writes are refused and which admitted, and
-//! what a session is told (ADR 0014).
+//! what the daemon reports to a session (ADR 0014).
 
 use std::{sync::Arc, time::Duration};
 

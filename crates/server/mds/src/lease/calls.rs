@@ -147,8 +147,8 @@ impl MdsCore {
         lives
     }
 
-    /// Grants a lease that all may hold, of names or of a layout, if nothing is in its way: its
-    /// number.
+    /// Grants a lease that all sessions may hold, of names or of a layout, if nothing conflicts
+    /// with it. Returns its number.
     pub(crate) fn grant_shared(&self, of: LeaseOf, session: SessionId) -> Option<u64> {
         let now = self.now();
         self.with_leases(|board| board.grant_shared(of, session, now))
@@ -185,7 +185,7 @@ impl MdsCore {
         }
     }
 
-    /// Grants a data lease with an open, if nothing is in its way.
+    /// Grants a data lease with an open, if nothing conflicts with it.
     pub(crate) fn try_data(
         &self,
         call: &Call,
@@ -275,8 +275,8 @@ impl MdsCore {
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
     }
 
-    /// A session was ended that was last heard then: its leases are freed when they are no longer
-    /// valid.
+    /// A session was ended whose last message arrived at `heard`: its leases are freed when they
+    /// are no longer valid.
     pub(crate) fn break_leases(&self, session: SessionId, heard: Duration) {
         let awaited = self.with_leases(|board| board.end_broken(session, heard));
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));

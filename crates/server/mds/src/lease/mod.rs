@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   change ─> claim ─ no other session holds it ─────────────────────────> done, claim dropped
-//!               └── recalled from its holders, call suspended ─ returned ──> run again
+//!               └── recalled from its holders, call suspended ─ returned ─────────> run again
 //!                                  └ RECALL_MS ─> session ended and fenced ─ lease invalid ─^
 //!   AwaitRecalls ─> suspended ── a recall, or AWAIT_RECALLS_MS ─> answered
 //! ```
@@ -17,14 +17,14 @@
 //! 1. The lock of the leases is taken last. Nothing is called, answered or run again under it:
 //!    what follows from a change is returned as [`service::Deferred`].
 //! 2. A call that waits keeps its claim: no session is granted what the call waits for.
-//! 3. Waits are bounded in number and time. A wait that ends in vain names the session that did
+//! 3. Waits are bounded in number and time. A wait that runs out names the session that did
 //!    not answer (I8, I9).
 //! 4. A session's leases are freed when it returns them or closes, or when they are no longer
-//!    valid: [`LEASE_EXPIRES_MS`] after it was last heard, and its fence holds.
+//!    valid: [`LEASE_EXPIRES_MS`] after its last message, and its fence holds.
 //! 5. After a restart nothing is claimed while a session of before, other than the caller's, may
 //!    still rely on a lease.
-//! 6. At most one thread runs calls again (`LeaseService::draining`), so that what one call frees does not
-//!    nest in it.
+//! 6. At most one thread runs calls again (`LeaseService::resuming`), so that what one call frees
+//!    does not nest in it.
 //!
 //! [`LEASE_EXPIRES_MS`]: braid_types::limits::LEASE_EXPIRES_MS
 

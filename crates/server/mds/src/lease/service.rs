@@ -125,7 +125,7 @@ pub(super) struct Deferred {
     pub(super) must_resume: bool,
 }
 
-/// Waits that ended with time: see [`LeaseService::age`].
+/// Waits that ended with time: see [`LeaseService::expire_all`].
 pub(super) struct ExpiredWaits {
     /// Calls that waited too long for leases.
     pub(super) expired: Vec<(Call, Wait)>,
@@ -133,8 +133,8 @@ pub(super) struct ExpiredWaits {
     pub(super) awaited: Vec<Call>,
     /// Sessions that did not return a lease in time, in their order.
     pub(super) overdue: Vec<SessionId>,
-    /// Sessions that did not return a data lease in the longer time that one may take which is
-    /// heard meanwhile.
+    /// Sessions that sent messages meanwhile and so had more time to return a data lease, and did
+    /// not return it in that time.
     pub(super) overdue_though_heard: Vec<SessionId>,
 }
 
@@ -321,14 +321,14 @@ impl LeaseService {
         SuspendOutcome::Waits
     }
 
-    /// Grants a lease that all may hold, if nothing is in its way: its number.
+    /// Grants a lease that all sessions may hold, if nothing conflicts with it. Returns its number.
     pub(super) fn grant_shared(
         &mut self,
         of: LeaseOf,
         session: SessionId,
         now: Duration,
     ) -> Option<u64> {
-        // A session that has just ended would hold it for ever.
+        // A session that has just ended would hold it forever.
         if self.is_lease_holder(session) { self.table.grant_shared(of, session, now) } else { None }
     }
 
@@ -354,8 +354,8 @@ impl LeaseService {
         (hold, granted)
     }
 
-    /// Grants a data lease with an open, if nothing is in its way. `read_besides`: sessions without
-    /// leases have the file open.
+    /// Grants a data lease with an open, if nothing conflicts with it. `read_besides`: sessions
+    /// without leases have the file open.
     pub(super) fn try_data(
         &mut self,
         session: SessionId,
@@ -422,8 +422,8 @@ impl LeaseService {
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
     }
 
-    /// A session was ended that was last heard then: its leases are freed when they are no longer
-    /// valid. Its question for recalls, if it waits.
+    /// A session was ended whose last message arrived at `heard`: its leases are freed when they
+    /// are no longer valid. Returns its question for recalls, if one waits.
     pub(super) fn end_broken(&mut self, session: SessionId, heard: Duration) -> Option<Call> {
         if self.lease_holders.remove(&session) {
             self.table.end_session_later(session, heard + Duration::from_millis(LEASE_EXPIRES_MS));

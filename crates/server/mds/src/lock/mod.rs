@@ -1,4 +1,4 @@
-//! Locks on byte ranges and on whole files: who holds them, who waits, and who is granted one next.
+//! Locks on byte ranges and on whole files: their owners, the waits, and which is granted next.
 //! Pure: no clock, no mutex, no I/O. `ops/lock.rs` has the calls.
 //!
 //! ```text

@@ -82,7 +82,7 @@ impl<W> LockTable<W> {
     }
 
     /// Requests a lock. With a ticket it waits if it must; the call that waits comes with
-    /// [`LockTable::attach`].
+    /// [`LockTable::attach_call`].
     pub(crate) fn request(
         &mut self,
         wanted: &LockRequestOf,

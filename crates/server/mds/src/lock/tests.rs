@@ -180,7 +180,7 @@ fn a_cycle_of_waiting_owners_is_refused_and_a_chain_is_not() {
     assert_eq!(table.wait(wanted(1, 3, (0, 0), true), 30), LockResult::Deadlock);
     assert!(
         matches!(table.try_lock(wanted(1, 3, (0, 0), true)), LockResult::Held(_)),
-        "who does not wait closes none"
+        "an owner that does not wait closes no cycle"
     );
     table.unlock(wanted(3, 3, (0, 0), true));
     assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
@@ -234,7 +234,7 @@ fn converting_a_whole_file_lock_releases_it_first_without_deadlock() {
     assert_eq!(
         table.wait(flock(1, 2, true), 20),
         LockResult::Waiting,
-        "it let go what the other waits for"
+        "it released the lock that the other waits for"
     );
     assert_eq!(table.take_told(), [(10, WaitOutcome::Granted)]);
     table.unlock(flock(1, 1, true));
@@ -438,7 +438,7 @@ impl Model {
         }
     }
 
-    /// Who waits for whom, by any chain from `who`.
+    /// The owners for which `who` waits, by any chain.
     fn waits_for(&self, who: u64) -> BTreeSet<u64> {
         let mut found = BTreeSet::new();
         let mut next = vec![who];
@@ -454,7 +454,7 @@ impl Model {
         found
     }
 
-    /// Takes over what the table told those that wait, each of which must be true.
+    /// Takes over the outcomes that the table reported to waits. Each must be correct.
     /// Returns the waits that were ended as deadlocks.
     fn hear(&mut self, told: Vec<(u64, WaitOutcome)>) -> Vec<(u64, LockRequestOf, bool)> {
         let mut ended = Vec::new();
@@ -479,7 +479,7 @@ impl Model {
                     self.waits.push((ticket, wanted, true));
                     assert!(
                         self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
-                        "no circle"
+                        "no cycle"
                     );
                     ended.extend(self.waits.pop());
                 }
@@ -490,8 +490,8 @@ impl Model {
         ended
     }
 
-    /// A wait that nobody waits with and that closed a circle is forgotten: its client will ask
-    /// anew, and be told.
+    /// A wait without a suspended call that closed a cycle is forgotten: its client will ask again,
+    /// and receive the deadlock.
     fn forget(&mut self, table: &Table, ended: Vec<(u64, LockRequestOf, bool)>) {
         let count = ended.len();
         self.waits.extend(ended);
@@ -530,7 +530,7 @@ impl Model {
             assert!(!here || !self.in_the_way(wanted).is_empty(), "{wanted:?} waits for nothing");
             assert!(
                 !self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
-                "a circle stands"
+                "a cycle remains"
             );
         }
         let waits: BTreeSet<u64> = table.locks.tickets.keys().map(|(_, ticket)| *ticket).collect();

@@ -37,7 +37,7 @@ impl MdsCore {
         let (session, now) = (wanted.owner.session, self.now());
         let (asked, answers) = {
             let mut state = self.state();
-            // A session that has just ended would hold it for ever.
+            // A session that has just ended would hold it forever.
             state.sessions.live.get(session).ok_or_else(|| ended(session))?;
             state.locks.request(wanted, (ticket != 0).then_some((session, ticket)), now)
         };

@@ -10,8 +10,8 @@
 //! Invariants:
 //! 1. What is excluded is refused, and never waits.
 //! 2. While reading is denied, no client has the file open without the server knowing it: its
-//!    attributes are `shared`, and clients that cached them returned the lease before the denial
-//!    was recorded.
+//!    attributes are `uncacheable`, and clients that cached them returned the lease before the
+//!    denial was recorded.
 //! 3. A denial is on disk before its call is answered, so that a restarted server refuses what it
 //!    excludes.
 

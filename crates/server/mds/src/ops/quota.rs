@@ -26,14 +26,14 @@ use crate::{
 /// Owners in one reply: about 100 bytes each, and up to 4 KiB for the path of a directory.
 const LIST_MAX: usize = 64;
 
-/// A write end of at most `fits`. `None` if only the size of the largest file is a limit.
+/// A growth grant of at most `fits`. `None` if only the size of the largest file is a limit.
 fn bounded(allowed: Option<u64>, fits: u64) -> Option<u64> {
     let fits = (fits < FILE_BYTES_MAX).then_some(fits);
     [allowed, fits].into_iter().flatten().min()
 }
 
 impl MdsCore {
-    /// The write end of an open file: how far the session may write it without asking, as quotas
+    /// The growth grant of an open file: how far the session may write it without asking, as quotas
     /// and the daemons' disks allow.
     pub(super) fn growth_grant(
         &self,

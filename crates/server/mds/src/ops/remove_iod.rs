@@ -69,7 +69,7 @@ impl MdsCore {
             // New files have no parts on a daemon that is down: it must have been down all the
             // time.
             if self.state().cluster.check_removal(id, lost)? != heard {
-                let why = format!("I/O daemon {id} was heard in the meantime; try: stop it first");
+                let why = format!("I/O daemon {id} sent a message meanwhile; try: stop it first");
                 return Err(Failure::new(Status::Busy, why));
             }
         }

@@ -23,8 +23,9 @@ use crate::{
 
 impl MdsCore {
     /// Ends a session that its client closes. Its locks and leases are free immediately, as the
-    /// client asked. What it had open for writing ends behind its fence. The daemons are told
-    /// immediately of a session that could write, and with their next heartbeat of any other.
+    /// client asked. What it had open for writing ends behind its fence. The fence of a session
+    /// that could write is pushed to the daemons immediately; they receive any other with their
+    /// next heartbeat.
     pub(crate) fn close_session_now(self: &Arc<Self>, id: SessionId) {
         let (wrote, answers) = {
             let mut state = self.state();

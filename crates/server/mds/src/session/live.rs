@@ -77,7 +77,7 @@ pub struct ClientSession<W> {
     pub owner: Owner,
     /// The name that the client gave itself.
     pub client: String,
-    /// When it was last heard, and whether it ended: read without the server's lock.
+    /// When its last message arrived, and whether it ended: read without the server's lock.
     pub(crate) activity: Arc<SessionActivity>,
     /// The store may hold answers of opens that it does not count any more: opens from before a
     /// restart, or opens that were undone.
@@ -614,7 +614,10 @@ mod tests {
         assert_eq!(sessions.cached_reply_bytes(), CACHED_REPLIES_SESSION_BYTES_MAX / 4 * 3);
         sessions.keep_at_most(sessions.cached_reply_bytes());
         sessions.complete(id, 0, 2, Some(b"x"));
-        assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)), "no room in all");
+        assert!(
+            matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)),
+            "no space for answers of all sessions"
+        );
         sessions.remove(id);
         assert_eq!(sessions.cached_reply_bytes(), 0);
     }

@@ -1,7 +1,7 @@
 //! Client sessions: what they have open, how they end, and which of them the I/O daemons refuse.
 //!
 //! ```text
-//!   OpenSession ──> live ──silence, revoked key, lease not returned──> ended and fenced ──┐
+//!   OpenSession ──> live ──silence, revoked key, lease not returned─> ended and fenced ──┐
 //!        ^            └─────────────── CloseSession ────────────────> ended and fenced ──┤
 //!        └── OpenSession, then Reclaim ── recorded (the server restarted)                │
 //!                                            └── grace period over ──> ended ────────────┤

@@ -62,7 +62,7 @@ pub(super) struct FencedSessions {
     /// The fence that refuses all of them.
     pub(super) fence: u64,
     pub(super) count: usize,
-    /// When each was last heard.
+    /// When the last message of each arrived.
     pub(super) heard: Vec<(SessionId, Duration)>,
 }
 

@@ -191,7 +191,8 @@ impl SizeCollector {
 
     /// The time after which writes change the file's time, if it was set.
     pub(crate) fn mtime_set(&self, inode: &Inode) -> Option<Timestamp> {
-        // Set before a restart: the record says so, and it was no later than the last change.
+        // Set before a restart: the record has the flag, and the time was no later than the last
+        // change.
         let recorded = || inode.mtime_set.then(|| with_slack(inode.ctime));
         self.times_set.get(&inode.file).copied().or_else(recorded)
     }

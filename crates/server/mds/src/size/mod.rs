@@ -1,4 +1,5 @@
-//! Sizes of files: who knows the size of a file that is or was being written, and what changes it.
+//! Sizes of files: where the size of a file is known during writes and after them, and what
+//! changes it.
 //!
 //! ```text
 //!   recorded ──open for writing──> size mark: the size is in the objects (I5)

@@ -97,7 +97,7 @@ fn scene() -> Scene {
     world.settle();
     let holder = Holder::new(&mut world);
     for dir in [FileIndex::ROOT, a, b, sub] {
-        holder.names(dir).expect("nothing is in the way");
+        holder.names(dir).expect("nothing conflicts with it");
     }
     Scene { world, one, holder, a, b, sub, f: opened.attributes.file }
 }
@@ -229,7 +229,7 @@ fn a_recall_answers_the_waiting_request_and_repeats_until_returned() {
     let mut s = scene();
     let listening = s.holder.listen();
     let pending = s.one.begin(1, create("a/new"));
-    let first: Vec<Recall> = listening.take().expect("at once").unwrap();
+    let first: Vec<Recall> = listening.take().expect("an immediate answer").unwrap();
     assert_eq!((first.len(), first[0].file, first[0].keep), (1, s.a, LeaseMode::None));
     assert_eq!(s.holder.recalls(), first, "the answer may have been lost");
     assert!(!s.holder.listen().has_come(), "it was seen");
@@ -274,7 +274,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
     let took = s.world.core.now() - before;
     assert!(
         took >= Duration::from_millis(LEASE_EXPIRES_MS),
-        "it may have believed until then: {took:?}"
+        "its leases may have been valid until then: {took:?}"
     );
     assert!(took < Duration::from_millis(LEASE_EXPIRES_MS + RECALL_MS), "{took:?}");
     assert!(told[0].contains("does not return its lease"), "{told:?}");
@@ -290,7 +290,10 @@ fn a_holder_that_closes_its_session_frees_its_leases_immediately() {
     let waits = listening.listen();
     listening.client.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
     assert!(pending.take::<CreateReply>().expect("done").is_ok());
-    assert_eq!(waits.take::<Vec<Recall>>().expect("told").unwrap_err().status, Status::NoSession);
+    assert_eq!(
+        waits.take::<Vec<Recall>>().expect("an answer").unwrap_err().status,
+        Status::NoSession
+    );
 }
 
 #[test]
@@ -314,7 +317,7 @@ fn after_a_restart_changes_wait_for_leases_that_may_still_be_valid() {
     assert!(one.stat("a/f").is_ok(), "reads go on");
     assert!(!change.has_come());
     let again = Holder { client: s.holder.client.join(&mut s.world).unwrap(), seen: 0 };
-    assert!(!change.has_come(), "it has not said that it let go");
+    assert!(!change.has_come(), "it has not reported that it holds no lease");
     assert!(!again.listen().has_come());
     assert!(change.take::<CreateReply>().expect("now it has").is_ok());
 }
@@ -326,7 +329,7 @@ fn after_a_restart_a_client_without_leases_keeps_nobody_waiting() {
     let one = s.one.reclaim(&mut s.world).unwrap();
     let change = one.begin(1, create("a/new"));
     s.holder.client.reclaim(&mut s.world).unwrap();
-    assert!(change.take::<CreateReply>().expect("it says so in its reclaim").is_ok());
+    assert!(change.take::<CreateReply>().expect("its reclaim reports no lease").is_ok());
 }
 
 #[test]
@@ -365,7 +368,7 @@ fn a_restart_knows_an_ended_session_whose_leases_may_be_valid() {
     let one = s.one.reclaim(&mut s.world).unwrap();
     assert!(
         !one.begin(2, create("a/other")).has_come(),
-        "it was heard a moment ago, and may believe"
+        "its last message is recent: its leases may be valid"
     );
 }
 
@@ -398,7 +401,7 @@ fn attributes_are_uncacheable_during_writes_and_until_the_size_is_known() {
             bytes_used: other.stat("f").unwrap().bytes_used,
             ..heard
         },
-        "what is recorded is what was told"
+        "the recorded attributes are those that were returned before"
     );
     other.call(MakeLink { from: at("f"), to: at("g") }).unwrap();
     assert!(other.stat("f").unwrap().uncacheable, "it has two names");
@@ -484,9 +487,13 @@ fn a_lease_that_was_insisted_on_is_not_lessened_by_a_crossing_open() {
     let insists = LeaseData { file, mode: LeaseMode::Write, exclusive: true };
     assert_eq!(grant(&holder.client.begin_as(Envelope::PLAIN, insists)).mode, LeaseMode::Write);
     let opened = holder.client.call(open(Rights::READ_WRITE, LeaseMode::Write)).unwrap();
-    assert_eq!(opened.lease.mode, LeaseMode::None, "it is told of nothing, and has what it had");
+    assert_eq!(
+        opened.lease.mode,
+        LeaseMode::None,
+        "the open grants nothing, and the lease stays as it was"
+    );
     let asked = other.data(file, LeaseMode::Shared);
-    assert!(!asked.has_come(), "an append may be under way");
+    assert!(!asked.has_come(), "an append may be in flight");
     assert_eq!(holder.give_way(), [file]);
     assert_eq!(grant(&asked).mode, LeaseMode::Shared);
 }
@@ -663,7 +670,7 @@ fn a_layout_lease_is_recalled_by_a_layout_change_not_by_a_truncate() {
     let (mut holder, second) = (Holder::new(&mut world), Holder::new(&mut world));
     let ask =
         |holder: &Holder| holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap();
-    let granted = ask(&holder).expect("nothing is in the way");
+    let granted = ask(&holder).expect("nothing conflicts with it");
     assert_eq!(granted.layout, made.layout);
     one.truncate("f", 0).unwrap();
     assert!(holder.recalls().is_empty(), "the size generation is not the layout");
@@ -696,7 +703,7 @@ fn a_client_that_does_not_return_a_layout_is_fenced() {
         .client
         .call_as(Envelope::PLAIN, LeaseLayout { file })
         .unwrap()
-        .expect("nothing is in the way");
+        .expect("nothing conflicts with it");
     let wish = LayoutHint { stripe_bytes: Some(65_536), ..LayoutHint::none() };
     let set = || LayoutSet { at: at("f"), layout_hint: wish.clone() };
     let mut waited = 0;
@@ -737,7 +744,7 @@ fn a_layout_is_recalled_when_its_objects_are_deleted_without_waiting() {
         .client
         .call_as(Envelope::PLAIN, LeaseLayout { file })
         .unwrap()
-        .expect("nothing is in the way");
+        .expect("nothing conflicts with it");
     one.call(Unlink { at: at("f") }).unwrap();
     world.pass(1000);
     assert_eq!(world.objects_of(file), 0);
@@ -759,14 +766,14 @@ fn after_a_restart_a_layout_changes_once_its_holders_have_let_go() {
         .client
         .call_as(Envelope::PLAIN, LeaseLayout { file })
         .unwrap()
-        .expect("nothing is in the way");
+        .expect("nothing conflicts with it");
     world.restart();
     let one = one.reclaim(&mut world).unwrap();
     let wish = LayoutHint { stripe_bytes: Some(65_536), ..LayoutHint::none() };
     let change = one.begin(1, LayoutSet { at: at("f"), layout_hint: wish });
     assert!(!change.has_come(), "the holder may believe in it");
     holder.client.reclaim(&mut world).unwrap();
-    change.take::<()>().expect("it has let go").unwrap();
+    change.take::<()>().expect("it holds no lease").unwrap();
 }
 
 #[test]

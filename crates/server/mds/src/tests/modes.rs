@@ -145,7 +145,7 @@ fn names_holder(client: &Client) -> u64 {
     client
         .call_as(Envelope::PLAIN, LeaseNames { dir: FileIndex::ROOT })
         .unwrap()
-        .expect("nothing is in the way")
+        .expect("nothing conflicts with it")
         .number
 }
 
@@ -170,13 +170,13 @@ fn denying_reads_recalls_the_names_lease_also_from_its_own_client() {
         let seen = names_holder(holder);
         assert!(!holder.stat("f").unwrap().uncacheable);
         let asked = one.begin(1, open(Rights::READ, Deny::READ));
-        assert!(!asked.has_come(), "somebody may have the file open without a word");
+        assert!(!asked.has_come(), "a mount may have the file open without an open at the server");
         assert!(gives_way(holder, seen));
         asked.take::<OpenReply>().expect("it is done").unwrap();
         names_holder(holder);
         assert!(
             holder.stat("f").unwrap().uncacheable,
-            "nobody opens it without a word from now on"
+            "no mount opens it without an open at the server any more"
         );
         refused(holder.call(open(Rights::READ, Deny::NONE)));
     }
@@ -216,7 +216,7 @@ fn after_a_restart_a_denial_holds_before_and_after_its_reclaim() {
         let two = two.reclaim(&mut world).unwrap();
         refused(two.call(open(Rights::WRITE, Deny::NONE)));
         let again = two.call(open(Rights::READ, Deny::READ)).unwrap_err();
-        assert_eq!(again.status, Status::TryAgain, "others that read may not have said so yet");
+        assert_eq!(again.status, Status::TryAgain, "other readers may not have reclaimed yet");
         let one = one.join(&mut world).unwrap();
         assert_eq!(one.tell_denying(0, &[&held], Deny::WRITE, true).unwrap(), []);
         refused(two.call(open(Rights::WRITE, Deny::NONE)));

@@ -81,7 +81,7 @@ fn unused_quota_is_returned_at_close_and_written_bytes_always_count() {
     assert_eq!(used(&mut world, user(ALICE)), 8 * MIB);
     client.close(&opened);
     world.pass(250);
-    assert_eq!(used(&mut world, user(ALICE)), 5 * MIB, "heard");
+    assert_eq!(used(&mut world, user(ALICE)), 5 * MIB, "collected");
     world.settle();
     let report = world.admin().call(QuotaGet { owner: user(ALICE) }).unwrap();
     assert_eq!((report.bytes, report.bytes_in_flight), (5 * MIB, 0), "on record");

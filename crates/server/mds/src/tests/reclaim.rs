@@ -269,7 +269,7 @@ fn records_are_uncertain_until_every_client_has_reclaimed() {
     assert_eq!(
         world.status().sizes_in_objects,
         1,
-        "no mark ends while a writer may not have told yet"
+        "no mark ends while a writer may not have reclaimed yet"
     );
     client.reclaim(&mut world).unwrap();
     world.settle();

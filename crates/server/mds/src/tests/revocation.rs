@@ -148,7 +148,7 @@ fn a_hundred_sessions_that_end_while_a_daemon_is_slow_take_two_messages() {
     }
     world.iods.hold();
     clients.iter().for_each(leave);
-    assert_eq!(world.iods.waiting(), 1, "one push is under way");
+    assert_eq!(world.iods.waiting(), 1, "one push is in flight");
     world.iods.release();
     let pushed = world.iods.state().log.iter().filter(|(_, name)| *name == "Fence").count();
     assert_eq!(pushed, 2);

@@ -44,7 +44,7 @@ fn a_size_is_not_recorded_before_the_fence_holds_on_every_daemon() {
     pass_renewing(&world, &alive, 2000, |_| true);
     pass_renewing(&world, &alive, SESSION_SILENT_MS, |id| id != 2);
     assert_eq!(world.status().sizes_in_objects, 1, "daemon 2 may still serve the session");
-    // It missed its heartbeats for so long that it has stopped by itself; now it comes back.
+    // It missed its heartbeats and has therefore stopped by itself; now it comes back.
     pass_renewing(&world, &alive, HEARTBEAT_FENCED_MS, |id| id != 2);
     world.iods.state().dead.clear();
     world.pass(3000);

@@ -152,7 +152,7 @@ fn a_verifier_that_changed_before_the_record_collects_again() {
     assert_eq!(
         world.iods.state().collects().len(),
         3,
-        "heard, flushed, heard again: and nothing is left to flush"
+        "collected, flushed, collected again: and nothing is left to flush"
     );
 }
 
@@ -173,7 +173,11 @@ fn an_object_lost_before_its_size_is_recorded_is_a_loss_and_no_hole() {
     world.settle();
     let shown = client.call(LayoutShow { at: at("f") }).unwrap();
     assert_eq!((shown.existing_parts.len(), world.status().sizes_in_objects), (1, 0));
-    assert_eq!(shown.existing_parts[0].count_ones() as usize, before, "who reads it is told");
+    assert_eq!(
+        shown.existing_parts[0].count_ones() as usize,
+        before,
+        "a reader gets the same parts"
+    );
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(300_000));
 }
 
@@ -210,7 +214,7 @@ fn a_writer_that_comes_and_goes_during_a_record_is_not_forgotten() {
             deny: Deny::NONE,
         })
         .unwrap();
-    assert_eq!(reopened.attributes.bytes, ByteCount(100), "heard");
+    assert_eq!(reopened.attributes.bytes, ByteCount(100), "collected");
     world.iods.release();
     world.write(&reopened, 9000).unwrap();
     client.close(&reopened);

@@ -372,7 +372,7 @@ fn a_truncate_with_other_changes_does_all_of_them_or_none() {
     let pending = client.begin(1, set(5));
     world.restart();
     let client = client.reclaim(&mut world).unwrap();
-    assert!(!pending.has_come(), "the server died on the way");
+    assert!(!pending.has_come(), "the server died before it answered");
     world.pass(2000);
     let after = client.stat("f").unwrap();
     assert_eq!(

@@ -602,7 +602,7 @@ impl Client {
         envelope: Envelope,
         message: M,
     ) -> Result<M::Reply, Failure> {
-        self.begin_as(envelope, message).take().expect("an answer at once")
+        self.begin_as(envelope, message).take().expect("an immediate answer")
     }
 
     /// A call whose answer may come later, in slot `slot`.

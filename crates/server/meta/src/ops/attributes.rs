@@ -50,7 +50,7 @@ impl AttributeChanges {
 }
 
 /// The attribute in which Linux stores the capabilities of a program, capabilities(7). A write, a
-/// truncate and a change of the owner remove it, whoever does them.
+/// truncate and a change of the owner remove it, for every caller.
 pub const CAPABILITY_XATTR: &[u8] = b"security.capability";
 
 impl Namespace {

@@ -80,7 +80,7 @@ impl Namespace {
             if !call.who.bypasses_permissions() {
                 attributes::clear_set_ids(&mut inode);
             }
-            // capabilities(7): whoever changes the bytes, also root.
+            // capabilities(7): every change of the bytes removes them, also by root.
             self.drop_capabilities(tx, &mut inode)?;
             inode.touch(tx.now);
             let intent = Intent { file, kind, generation: inode.size_generation };

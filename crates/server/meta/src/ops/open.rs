@@ -266,9 +266,9 @@ impl Namespace {
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }
 
-    /// As [`Namespace::record_size`], for a file that is open for writing, at any time: the mark stays.
-    /// Nothing is recorded if no writer is left: one may have written since the objects were asked,
-    /// and closed.
+    /// As [`Namespace::record_size`], for a file that is open for writing, at any time: the mark
+    /// stays. Nothing is recorded if no writer is left: one may have written since the objects were
+    /// asked, and closed.
     pub fn record_size_while_open(
         &self,
         call: &Call<'_>,

@@ -83,8 +83,8 @@ impl Namespace {
     }
 
     /// Sets an owner's limits. A directory becomes a quota directory. [`Quota::complete`] of the
-    /// result says whether its contents need not be walked ([`Namespace::assign_quota_directory`]). Only for
-    /// root.
+    /// result says whether its contents need not be walked ([`Namespace::assign_quota_directory`]).
+    /// Only for root.
     pub fn set_quota(
         &self,
         call: &Call<'_>,
@@ -340,7 +340,8 @@ fn check(owner: QuotaOwner, quota: &Quota) -> Result<(), Failure> {
     if matches!(owner, QuotaOwner::User(0) | QuotaOwner::Group(0)) {
         return Err(Failure::new(Status::Invalid, "root and its group cannot have limits"));
     }
-    let soft_above_hard = |bound: &QuotaLimit| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
+    let soft_above_hard =
+        |limit: &QuotaLimit| limit.soft.zip(limit.hard).is_some_and(|(soft, hard)| soft > hard);
     if soft_above_hard(&quota.bytes) || soft_above_hard(&quota.inodes) {
         return Err(Failure::new(Status::Invalid, "the soft limit is above the hard one"));
     }

@@ -15,8 +15,8 @@
 //!    lock. `Tx::publish` asserts the order.
 //! 3. Every file with unrecorded bytes has the size mark (I5) or a truncate in progress: what
 //!    outlives the last writer is its record. `extend_grant` asserts the mark.
-//! 4. The growth grants of one session never reach more than [`GROWTH_GRANT_MAX`] beyond the counted
-//!    bytes. Usage may exceed a hard limit by that amount for each client, and no more.
+//! 4. The growth grants of one session never reach more than [`GROWTH_GRANT_MAX`] beyond the
+//!    counted bytes. Usage may exceed a hard limit by that amount for each client, and no more.
 //!    `extend_grant` asserts it.
 
 mod limits;

@@ -206,7 +206,7 @@ impl Batch {
     }
 
     /// Sets `key` to what `write` appends. Returns the position of the value in the batch, for
-    /// [`Encoder::again`].
+    /// [`Encoder::repeat`].
     pub(crate) fn put_with(
         &mut self,
         key: impl AsRef<[u8]>,

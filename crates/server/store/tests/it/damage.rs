@@ -136,11 +136,7 @@ fn check(root: &Path, what: &str) -> usize {
             }
         };
         let stat = object.stat().unwrap();
-        assert_eq!(
-            stat.size,
-            want.len() as u64,
-            "{what}: {file} has another length without a word"
-        );
+        assert_eq!(stat.size, want.len() as u64, "{what}: {file} silently has another length");
         let there = stat.lost_from.unwrap_or(stat.size) as usize;
         errors += usize::from(there < want.len());
         let mut got = vec![0; want.len()];

@@ -22,7 +22,8 @@
 //!    The engine asserts it (invariants 1 and 7 of `mod.rs`).
 //! 5. While the disk has space, [`RESERVE_BYTES`] are allocated behind the last record. On a full
 //!    disk only batches that free space may use them, so that files can always be removed. File
-//!    systems without fallocate(2) have no reserve. The disk decides, so nothing here can assert it.
+//!    systems without fallocate(2) have no reserve. The disk decides, so nothing here can assert
+//!    it.
 
 use std::fs::File;
 use std::io::Write;
@@ -169,8 +170,8 @@ impl Segment {
     }
 }
 
-/// Allocates disk space for `[from, to)` of a file without a change of its length; up to where space is
-/// allocated, or `u64::MAX` where the file system cannot allocate ahead.
+/// Allocates disk space for `[from, to)` of a file without a change of its length. Returns up to
+/// where space is allocated, or `u64::MAX` where the file system cannot allocate ahead.
 #[cfg(target_os = "linux")]
 fn allocate(file: &File, from: u64, to: u64) -> std::io::Result<u64> {
     use rustix::{
