@@ -159,24 +159,6 @@ struct braid_request;
 struct braid_view;
 
 /**
- * One piece: a range of the file, whatever the view, and the buffer for it.
- */
-struct braid_piece {
-  /**
-   * File offset, in bytes.
-   */
-  int64_t offset;
-  /**
-   * The buffer.
-   */
-  void *memory;
-  /**
-   * Length, in bytes.
-   */
-  size_t bytes;
-};
-
-/**
  * How to connect. All zeros: everything comes from the environment and the configuration.
  */
 struct braid_options {
@@ -281,6 +263,24 @@ struct braid_layout {
  * number when a task is lost. After that every later call of the group fails too.
  */
 typedef int (*braid_all_gather)(void *context, const void *mine, size_t bytes, void *all);
+
+/**
+ * One piece: a range of the file, whatever the view, and the buffer for it.
+ */
+struct braid_piece {
+  /**
+   * File offset, in bytes.
+   */
+  int64_t offset;
+  /**
+   * The buffer.
+   */
+  void *memory;
+  /**
+   * Length, in bytes.
+   */
+  size_t bytes;
+};
 
 /**
  * One entry of a directory. Listings do not have "." and "..".
@@ -417,72 +417,6 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Starts braid_pread. The memory belongs to the library until braid_wait. Returns a request for
- * braid_test and braid_wait, or NULL.
- */
-struct braid_request *braid_pread_start(int file,
-                                        void *buffer,
-                                        size_t bytes,
-                                        int64_t at);
-
-/**
- * Starts braid_pwrite; otherwise as braid_pread_start.
- */
-struct braid_request *braid_pwrite_start(int file, const void *buffer, size_t bytes, int64_t at);
-
-/**
- * Starts braid_preadv. The program may reuse the array of pieces when this call returns, and their
- * memory after braid_wait.
- */
-struct braid_request *braid_preadv_start(int file,
-                                         const struct iovec *iov,
-                                         int count,
-                                         int64_t at);
-
-/**
- * Starts braid_pwritev; otherwise as braid_preadv_start.
- */
-struct braid_request *braid_pwritev_start(int file, const struct iovec *iov, int count, int64_t at);
-
-/**
- * Starts braid_read_list. The program may reuse the array of pieces when this call returns, and
- * their memory after braid_wait.
- */
-struct braid_request *braid_read_list_start(int file,
-                                            const struct braid_piece *pieces,
-                                            size_t count);
-
-/**
- * Starts braid_write_list; otherwise as braid_read_list_start.
- */
-struct braid_request *braid_write_list_start(int file,
-                                             const struct braid_piece *pieces,
-                                             size_t count);
-
-/**
- * Starts braid_fsync, for everything that was written before this call.
- */
-struct braid_request *braid_fsync_start(int file);
-
-/**
- * Returns 1 when a request is done, 0 while it is pending. In both cases it must be waited for.
- */
-int braid_test(const struct braid_request *request);
-
-/**
- * Waits for a request and frees it. Returns what the blocking call returns, and sets errno and the
- * message of this thread.
- */
-ssize_t braid_wait(struct braid_request *request);
-
-/**
- * Why the last failed call of this thread failed: "what failed: why; try: command". Empty when no
- * call has failed yet. The text stays valid until the next failed call of this thread. Successful
- * calls do not change it.
- */
-const char *braid_error_message(void);
-
-/**
  * Connects to a cluster, as the user that the program runs as (through the host's agent) or as the
  * holder of a key.
  *
@@ -494,8 +428,7 @@ const char *braid_error_message(void);
  * Returns a descriptor of the cluster, or -1. New files and directories get the umask that the
  * process has at this call.
  */
-int braid_connect(const char *where,
-                  const struct braid_options *options);
+int braid_connect(const char *where, const struct braid_options *options);
 
 /**
  * Leaves a cluster. Open files and directories stay usable until they are closed; the session ends
@@ -531,51 +464,28 @@ ssize_t braid_pwrite_all(int file,
  * `at` of their views. All tasks call it. Returns 1 or 0, the same in all tasks, or -1. It
  * transfers no data and asks no daemon; its time grows with the number of pieces of all tasks.
  */
-int braid_overlap_all(int file,
-                      const struct braid_group *group,
-                      size_t bytes,
-                      int64_t at);
+int braid_overlap_all(int file, const struct braid_group *group, size_t bytes, int64_t at);
 
 /**
  * Takes part with a failure in the collective call that the other tasks make, for a task that
  * cannot make it. The call fails in all tasks with this reason. errno is `error` where libbraid
  * itself uses that number, else EINVAL. Returns 0 when the others have received it, or -1.
  */
-int braid_refuse_all(const struct braid_group *group,
-                     int error,
-                     const char *why);
-
-/**
- * Starts braid_pread_all; otherwise as braid_pread_start. If the group was made from a function of
- * the program, a thread of the library calls that function. Calls of one group run one after the
- * other: wait for this one before you make or start the next. Wrong arguments are reported by
- * braid_wait, in all tasks. Returns NULL when `group` is wrong.
- */
-struct braid_request *braid_pread_all_start(int file,
-                                            const struct braid_group *group,
-                                            void *buffer,
-                                            size_t bytes,
-                                            int64_t at,
-                                            int how);
-
-/**
- * Starts braid_pwrite_all; otherwise as braid_pread_all_start.
- */
-struct braid_request *braid_pwrite_all_start(int file,
-                                             const struct braid_group *group,
-                                             const void *buffer,
-                                             size_t bytes,
-                                             int64_t at,
-                                             int how);
+int braid_refuse_all(const struct braid_group *group, int error, const char *why);
 
 /**
  * A request of the 1996 paper on a descriptor: one of BRAID_GET_MOUNT, BRAID_GET_METADATA,
  * BRAID_SET_METADATA, BRAID_GET_PARTITION, BRAID_SET_PARTITION, with the struct that belongs to
  * it. Returns 0, or -1.
  */
-int braid_fcntl(int descriptor,
-                int request,
-                void *argument);
+int braid_fcntl(int descriptor, int request, void *argument);
+
+/**
+ * Why the last failed call of this thread failed: "what failed: why; try: command". Empty when no
+ * call has failed yet. The text stays valid until the next failed call of this thread. Successful
+ * calls do not change it.
+ */
+const char *braid_error_message(void);
 
 /**
  * Closes a file. The descriptor is closed even when -1 reports that data was lost which was never
@@ -591,11 +501,7 @@ int braid_close(int file);
  * ends and where one call would take too long, and 0 at the end of the source. EINVAL when the
  * ranges are in one file and overlap.
  */
-ssize_t braid_copy_range(int from,
-                         int64_t from_at,
-                         int to,
-                         int64_t to_at,
-                         size_t bytes);
+ssize_t braid_copy_range(int from, int64_t from_at, int to, int64_t to_at, size_t bytes);
 
 /**
  * Locks a byte range of the file, as fcntl(2) does for an open file description (F_OFD_SETLK):
@@ -604,11 +510,7 @@ ssize_t braid_copy_range(int from,
  * conflicting lock. Offsets are those of the file, whatever the view. The lock belongs to the
  * descriptor and ends with it.
  */
-int braid_lock(int file,
-               int64_t offset,
-               int64_t bytes,
-               int exclusive,
-               int wait);
+int braid_lock(int file, int64_t offset, int64_t bytes, int exclusive, int wait);
 
 /**
  * Unlocks a byte range that this descriptor has locked.
@@ -622,10 +524,7 @@ int braid_unlock(int file, int64_t offset, int64_t bytes);
  *
  * Returns a descriptor of libbraid (not of the kernel), or -1.
  */
-int braid_open(int cluster,
-               const char *path,
-               int flags,
-               mode_t mode);
+int braid_open(int cluster, const char *path, int flags, mode_t mode);
 
 /**
  * As creat(2): creates a file, or truncates an existing one to 0 bytes, and opens it for writing.
@@ -666,9 +565,7 @@ ssize_t braid_preadv(int file, const struct iovec *iov, int count, int64_t at);
  * As lseek(2), in bytes of the view's stream: SEEK_SET, SEEK_CUR, SEEK_END. SEEK_DATA and
  * SEEK_HOLE need a view of the whole file. Returns the new position, or -1.
  */
-int64_t braid_lseek(int file,
-                    int64_t offset,
-                    int whence);
+int64_t braid_lseek(int file, int64_t offset, int whence);
 
 /**
  * As ftruncate(2): truncates the file to `bytes` bytes, or extends it with zeros, whatever the
@@ -685,10 +582,7 @@ int64_t braid_size(int file);
  * As posix_fallocate(3): reserves disk space for a range of the file, and extends the file to the
  * end of the range. With `keep_size` the size does not change.
  */
-int braid_allocate(int file,
-                   int64_t offset,
-                   int64_t bytes,
-                   int keep_size);
+int braid_allocate(int file, int64_t offset, int64_t bytes, int keep_size);
 
 /**
  * Makes a range of the file read as zeros and frees its disk space. The size does not change.
@@ -713,16 +607,14 @@ int braid_sync(int cluster);
  * Gives the descriptor another view, NULL for the whole file, and sets the cursor to 0. Calls of
  * other threads that run meanwhile use the old view. The view may be freed after this call.
  */
-int braid_set_view(int file,
-                   const struct braid_view *view);
+int braid_set_view(int file, const struct braid_view *view);
 
 /**
  * Another descriptor of the same open file, with a view and a cursor of its own. A file may have
  * many views at the same time, and they may overlap. Returns the descriptor, to be closed with
  * braid_close, or -1.
  */
-int braid_with_view(int file,
-                    const struct braid_view *view);
+int braid_with_view(int file, const struct braid_view *view);
 
 /**
  * As write(2), at the cursor of the view. Writes all bytes, or returns -1.
@@ -796,9 +688,7 @@ int braid_layout_get(int file, struct braid_layout *layout);
  * Stores the ids of the I/O daemons of an open file's parts, at most `count` of them, the daemon
  * of the first byte first. Returns the number of parts.
  */
-int braid_layout_iods(int file,
-                      uint32_t *iods,
-                      size_t count);
+int braid_layout_iods(int file, uint32_t *iods, size_t count);
 
 /**
  * The layout of the file at a path, or the default of new files in the directory at a path.
@@ -816,17 +706,13 @@ int braid_layout_set(int cluster, const char *path, const struct braid_layout *l
  * may overlap; buffers must not. Returns the number of bytes read. It is smaller than asked for
  * only where pieces are past the end of the file; there the buffers do not change.
  */
-ssize_t braid_read_list(int file,
-                        const struct braid_piece *pieces,
-                        size_t count);
+ssize_t braid_read_list(int file, const struct braid_piece *pieces, size_t count);
 
 /**
  * Writes all pieces, with one request to each I/O daemon, whatever their number. Where ranges
  * overlap, the file gets the bytes of the later piece of the list.
  */
-ssize_t braid_write_list(int file,
-                         const struct braid_piece *pieces,
-                         size_t count);
+ssize_t braid_write_list(int file, const struct braid_piece *pieces, size_t count);
 
 /**
  * As truncate(2).
@@ -847,9 +733,7 @@ int braid_chown(int cluster, const char *path, uid_t owner, gid_t group);
  * As utimensat(2): times[0] is the last read, times[1] the last write; UTIME_NOW and UTIME_OMIT
  * work. NULL sets both to the current time. The server's clock gives the current time.
  */
-int braid_utimens(int cluster,
-                  const char *path,
-                  const struct timespec *times);
+int braid_utimens(int cluster, const char *path, const struct timespec *times);
 
 /**
  * As opendir(3). Returns a descriptor for braid_readdir and braid_closedir, or -1.
@@ -860,8 +744,7 @@ int braid_opendir(int cluster, const char *path);
  * Reads the next entry. Returns 1 and the entry, 0 at the end, -1 for a failure. A name that does
  * not change during the listing appears exactly once, whatever else changes.
  */
-int braid_readdir(int directory,
-                  struct braid_dirent *entry);
+int braid_readdir(int directory, struct braid_dirent *entry);
 
 /**
  * Continues the listing after the entry that had this cookie; 0 is the start.
@@ -939,11 +822,7 @@ int braid_statfs(int cluster, struct braid_space *result);
  * includes its prefix, such as `user.`. Returns the length of the value, and stores nothing when
  * `bytes` is 0. ERANGE when the value does not fit, ENODATA when the attribute does not exist.
  */
-ssize_t braid_getxattr(int cluster,
-                       const char *path,
-                       const char *name,
-                       void *value,
-                       size_t bytes);
+ssize_t braid_getxattr(int cluster, const char *path, const char *name, void *value, size_t bytes);
 
 /**
  * As setxattr(2): sets an extended attribute. flags: 0, XATTR_CREATE (EEXIST when it exists) or
@@ -961,10 +840,7 @@ int braid_setxattr(int cluster,
  * final symbolic link. Returns the length of the list, and stores nothing when `bytes` is 0.
  * ERANGE when the list does not fit.
  */
-ssize_t braid_listxattr(int cluster,
-                        const char *path,
-                        char *list,
-                        size_t bytes);
+ssize_t braid_listxattr(int cluster, const char *path, char *list, size_t bytes);
 
 /**
  * As removexattr(2): removes an extended attribute. ENODATA when it does not exist.
@@ -972,12 +848,86 @@ ssize_t braid_listxattr(int cluster,
 int braid_removexattr(int cluster, const char *path, const char *name);
 
 /**
+ * Starts braid_pread. The memory belongs to the library until braid_wait. Returns a request for
+ * braid_test and braid_wait, or NULL.
+ */
+struct braid_request *braid_pread_start(int file, void *buffer, size_t bytes, int64_t at);
+
+/**
+ * Starts braid_pwrite; otherwise as braid_pread_start.
+ */
+struct braid_request *braid_pwrite_start(int file, const void *buffer, size_t bytes, int64_t at);
+
+/**
+ * Starts braid_preadv. The program may reuse the array of pieces when this call returns, and their
+ * memory after braid_wait.
+ */
+struct braid_request *braid_preadv_start(int file, const struct iovec *iov, int count, int64_t at);
+
+/**
+ * Starts braid_pwritev; otherwise as braid_preadv_start.
+ */
+struct braid_request *braid_pwritev_start(int file, const struct iovec *iov, int count, int64_t at);
+
+/**
+ * Starts braid_read_list. The program may reuse the array of pieces when this call returns, and
+ * their memory after braid_wait.
+ */
+struct braid_request *braid_read_list_start(int file,
+                                            const struct braid_piece *pieces,
+                                            size_t count);
+
+/**
+ * Starts braid_write_list; otherwise as braid_read_list_start.
+ */
+struct braid_request *braid_write_list_start(int file,
+                                             const struct braid_piece *pieces,
+                                             size_t count);
+
+/**
+ * Starts braid_fsync, for everything that was written before this call.
+ */
+struct braid_request *braid_fsync_start(int file);
+
+/**
+ * Returns 1 when a request is done, 0 while it is pending. In both cases it must be waited for.
+ */
+int braid_test(const struct braid_request *request);
+
+/**
+ * Waits for a request and frees it. Returns what the blocking call returns, and sets errno and the
+ * message of this thread.
+ */
+ssize_t braid_wait(struct braid_request *request);
+
+/**
+ * Starts braid_pread_all; otherwise as braid_pread_start. If the group was made from a function of
+ * the program, a thread of the library calls that function. Calls of one group run one after the
+ * other: wait for this one before you make or start the next. Wrong arguments are reported by
+ * braid_wait, in all tasks. Returns NULL when `group` is wrong.
+ */
+struct braid_request *braid_pread_all_start(int file,
+                                            const struct braid_group *group,
+                                            void *buffer,
+                                            size_t bytes,
+                                            int64_t at,
+                                            int how);
+
+/**
+ * Starts braid_pwrite_all; otherwise as braid_pread_all_start.
+ */
+struct braid_request *braid_pwrite_all_start(int file,
+                                             const struct braid_group *group,
+                                             const void *buffer,
+                                             size_t bytes,
+                                             int64_t at,
+                                             int how);
+
+/**
  * The 1996 paper's partition: from `offset`, `group` bytes in every `stride`. Returns NULL for a
  * failure, as do all functions that make views. Free a view with braid_view_free.
  */
-struct braid_view *braid_view_strided(int64_t offset,
-                                      int64_t group,
-                                      int64_t stride);
+struct braid_view *braid_view_strided(int64_t offset, int64_t group, int64_t stride);
 
 /**
  * A list of extents of the file in ascending order; it does not repeat.
@@ -1032,8 +982,7 @@ int64_t braid_view_to_file(const struct braid_view *view, int64_t at);
  * The position of a file offset in the view's stream; -1 with ENXIO when the view does not show
  * that byte.
  */
-int64_t braid_view_from_file(const struct braid_view *view,
-                             int64_t offset);
+int64_t braid_view_from_file(const struct braid_view *view, int64_t offset);
 
 /**
  * The number of bytes of the view's stream below a file offset.

@@ -13,9 +13,10 @@ use braid_wire::message::types::PathRef;
 /// index, or a path from a directory.
 ///
 /// ```
-/// use braid_client::{At, FileIndex, ToPathRef};
-/// assert_eq!("/a/b".to_path_ref(), At::root(b"a/b"));
-/// assert_eq!((FileIndex(7), "c").to_path_ref(), At { dir: FileIndex(7), path: b"c".to_vec() });
+/// use braid_client::{FileIndex, PathRef, ToPathRef};
+/// assert_eq!("/a/b".to_path_ref(), PathRef::root(b"a/b"));
+/// let below = PathRef { dir: FileIndex(7), path: b"c".to_vec() };
+/// assert_eq!((FileIndex(7), "c").to_path_ref(), below);
 /// ```
 pub trait ToPathRef {
     /// The path reference as it is sent.

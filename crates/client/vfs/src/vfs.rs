@@ -39,12 +39,12 @@ pub(crate) struct BeforeChange<'a> {
 ///
 /// ```no_run
 /// use braid_client::{Client, Config, Credential};
-/// use braid_vfs::{Access, FileIndex, Looked, Vfs};
+/// use braid_vfs::{Access, FileIndex, LookupResult, Vfs};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let credential = Credential::from_key_file("/etc/braid/client.key")?;
 /// let client = Client::connect(Config::new(["mds:7000"], credential))?;
 /// let vfs = Vfs::new(client)?;
-/// if let Looked::Found(known) = vfs.look_up(FileIndex::ROOT, b"results")? {
+/// if let LookupResult::Found(known) = vfs.look_up(FileIndex::ROOT, b"results")? {
 ///     let opened = vfs.open(known.attributes.file, Access::READ)?;
 ///     let mut buffer = vec![0; 4096];
 ///     let bytes = vfs.read(opened.handle, 0, &mut buffer)?;

@@ -70,16 +70,16 @@ impl LayoutMap {
     /// The union of these requests on the parts, below file offset `end`.
     ///
     /// ```
-    /// use braid_layout::{Distribution, Layout, PartSet, Request, Swept, View};
+    /// use braid_layout::{Distribution, Layout, NextExtent, PartSet, Request, View};
     /// use braid_types::IodId;
     /// // Two tasks share a file of one part, 4 bytes in every 8 each: together they want all.
     /// let map = Layout::one(Distribution::Single, [IodId(1)]).map()?;
     /// let task = |n: u64| Request { view: View::strided(n * 4, 4, 8), start: 0, bytes: 12 };
-    /// let mut sweep = map.sweep(&[task(0), task(1)], &PartSet::first(1), u64::MAX)?;
+    /// let mut union = map.union_of(&[task(0), task(1)], &PartSet::first(1), u64::MAX)?;
     /// let mut bytes = 0;
-    /// while let Swept::Run(run) = sweep.next_within(u64::MAX, &mut 1000) {
-    ///     assert_eq!(run.file_offset.0, bytes);
-    ///     bytes += run.bytes;
+    /// while let NextExtent::Extent(extent) = union.next_within(u64::MAX, &mut 1000) {
+    ///     assert_eq!(extent.file_offset.0, bytes);
+    ///     bytes += extent.bytes;
     /// }
     /// assert_eq!(bytes, 24);
     /// # Ok::<(), braid_layout::LayoutError>(())

@@ -57,7 +57,7 @@ pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<RowSpec>> 
         other => {
             let names = preset_names().join(", ");
             return Err(BenchError::Usage(format!(
-                "there is no preset '{other}'; try one of: {names}"
+                "there is no preset '{other}'; the presets are {names}"
             )));
         }
     };

@@ -76,12 +76,13 @@ impl View {
     /// size of the view does not depend on the number of blocks.
     ///
     /// ```
-    /// use braid_layout::{Dealt, View};
+    /// use braid_layout::{BlockCyclicDimension, View};
     /// use braid_types::FileOffset;
     /// // A 10 x 6 array of 8-byte numbers; rows in blocks of 4 over 2 tasks, all columns.
     /// // Task 0 has rows 0..4 and 8..10.
-    /// let rows = Dealt { size: 10, block: 4, tasks: 2, task: 0 };
-    /// let view = View::block_cyclic(0, &[rows, Dealt::whole(6)], 8)?.map()?;
+    /// let rows = BlockCyclicDimension { size: 10, block: 4, tasks: 2, task: 0 };
+    /// let columns = BlockCyclicDimension::whole(6);
+    /// let view = View::block_cyclic(0, &[rows, columns], 8)?.map()?;
     /// assert_eq!(view.file_offset(4 * 6 * 8)?, FileOffset(8 * 6 * 8));
     /// assert_eq!(view.bytes_before(FileOffset(10 * 6 * 8)), 6 * 6 * 8);
     /// # Ok::<(), braid_layout::LayoutError>(())

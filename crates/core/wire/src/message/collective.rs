@@ -36,10 +36,11 @@ impl StridedRequests {
     ///
     /// ```
     /// use braid_layout::{Request, View};
-    /// use braid_wire::message::collective::TaskFamily;
+    /// use braid_wire::message::collective::StridedRequests;
     /// let view = |n: u64| View::strided(n * 4096, 4096, 65536);
     /// let task = |n: u64| Request { view: view(n), start: 0, bytes: 1 << 20 };
-    /// let families = TaskFamily::of(&(0..16).map(task).collect::<Vec<_>>());
+    /// let tasks: Vec<_> = (0..16).map(task).collect();
+    /// let families = StridedRequests::from_requests(&tasks);
     /// assert_eq!((families.len(), families[0].count), (1, 16));
     /// assert_eq!(families[0].displacement_step, 4096);
     /// ```

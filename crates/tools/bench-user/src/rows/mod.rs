@@ -81,7 +81,7 @@ pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<RowSpec>> {
     {
         let names: Vec<_> = rows.into_iter().map(|row| row.name).collect();
         return Err(BenchError::Usage(format!(
-            "there is no row '{unknown}'; try one of: {}",
+            "there is no row '{unknown}'; the rows are {}",
             names.join(", ")
         )));
     }

@@ -192,9 +192,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
     for (args, says) in [
         (
             &["--only", "squential-read"][..],
-            "there is no row 'squential-read'; there are sequential-write",
+            "there is no row 'squential-read'; the rows are sequential-write",
         ),
-        (&["--preset", "pvfs"], "there is no preset 'pvfs'; there are pvfs-1996"),
+        (&["--preset", "pvfs"], "there is no preset 'pvfs'; the presets are pvfs-1996"),
         (&["--tasks", "0"], "tasks are 1 to 256"),
         (&["--size", "64K"], "less than 1 MiB"),
         (&["--size", "1M", "--tasks", "8"], "needs files of"),

@@ -662,7 +662,7 @@ fn a_wrong_usage_is_found_by_fsck_and_mended_when_told() {
     cluster.fails(
         &["fsck"],
         7,
-        "usage: user 4711: 99 bytes and 7 inodes on record, counted 0 and 0",
+        "usage: user 4711: 99 bytes and 7 inodes recorded, 0 and 0 counted",
     );
     assert!(cluster.ok(&["fsck", "--mend"]).contains("(mended)"));
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
@@ -718,7 +718,7 @@ fn damaged_metadata_stops_the_start_is_salvaged_and_checked() {
             serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
         status["mds"]["must_be_checked"].is_string()
     };
-    assert!(marked() && cluster.ok(&["status"]).contains("the file system must be checked"));
+    assert!(marked() && cluster.ok(&["status"]).contains("the file system needs a check"));
     while !cluster.run(&["fsck", "--mend"]).status.success() {}
     assert!(!marked(), "found clean");
     cluster.fails(&["mds", "salvage", "--dir", dir], 1, "is in use by another process");

@@ -157,7 +157,8 @@ fn a_file_of_a_dead_daemon_hides_no_other_and_is_removed() {
     assert!(bad.contains('?'), "{bad}");
     assert_eq!(listed.status.code(), Some(5), "{}", text(&listed));
     assert!(
-        text(&listed).contains("looking at 1 file") && text(&listed).contains("I/O daemon 2"),
+        text(&listed).contains("reading the attributes of 1 file")
+            && text(&listed).contains("I/O daemon 2"),
         "{}",
         text(&listed)
     );
@@ -273,7 +274,7 @@ fn up_refuses_a_directory_that_others_own_or_may_write() {
         assert!(text(&up).contains(why), "{}", text(&up));
         assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "nothing is made there");
     };
-    refused(&open, "everybody may write into it (mode 0777); try: chmod o-w");
+    refused(&open, "all users may write to it (mode 0777); try: chmod o-w");
     let foreign = dir.path().join("foreign");
     fs::create_dir(&foreign).unwrap();
     if std::os::unix::fs::chown(&foreign, Some(12_345), None).is_ok() {

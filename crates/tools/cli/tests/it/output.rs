@@ -439,9 +439,9 @@ fn names_that_cannot_be_say_what_would_do() {
         "moving /a to /a/b: ",
         "a destination that is not below it",
     );
-    wrong(&run(&["mv", "/a/f", "/b/f"]), 3, "there is no directory /b", "braid mkdir -p /b");
-    wrong(&run(&["mv", "--exchange", "/a/f", "/g"]), 3, "there is no /g", "braid mv /a/f /g");
-    wrong(&run(&["mkdir", "/b/c"]), 3, "there is no directory /b", "braid mkdir -p /b");
+    wrong(&run(&["mv", "/a/f", "/b/f"]), 3, "directory /b does not exist", "braid mkdir -p /b");
+    wrong(&run(&["mv", "--exchange", "/a/f", "/g"]), 3, "/g does not exist", "braid mv /a/f /g");
+    wrong(&run(&["mkdir", "/b/c"]), 3, "directory /b does not exist", "braid mkdir -p /b");
     wrong(
         &run(&["ln", "/a", "/b"]),
         4,

@@ -73,7 +73,7 @@ fn a_path_on_a_mount_stands_for_the_mount() {
     servers.iods[0].0.wait().unwrap();
     let away = sync(&point);
     assert_eq!(away.status.code(), Some(1), "{}", text(&away));
-    assert!(text(&away).contains("try: braid sync alone"), "{}", text(&away));
+    assert!(text(&away).contains("try: braid sync without a path"), "{}", text(&away));
     let output = braid().arg("umount").arg(&point).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
 }

@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn a_lost_and_a_doubled_record_are_said() {
-        assert!(check(vec![append(0, 4, 1)], &[]).unwrap_err().contains("is not there"));
+        assert!(check(vec![append(0, 4, 1)], &[]).unwrap_err().contains("is missing"));
         assert!(check(vec![append(0, 4, 1)], &[1, 1]).unwrap_err().contains("and at place"));
-        assert!(check(vec![append(0, 4, 1)], &[1, 9]).unwrap_err().contains("nobody"));
+        assert!(check(vec![append(0, 4, 1)], &[1, 9]).unwrap_err().contains("no thread"));
         check(vec![append(0, NEVER, 1)], &[]).unwrap();
     }
 
