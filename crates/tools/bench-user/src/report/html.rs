@@ -283,6 +283,6 @@ pub(super) mod tests {
         assert_eq!(Report::from_json(&report.to_json()), Ok(report.clone()));
         assert!(Report::from_json("{}").is_err());
         let later = Report { format: REPORT_FORMAT + 1, ..report };
-        assert!(Report::from_json(&later.to_json()).unwrap_err().contains("format 2"));
+        assert!(Report::from_json(&later.to_json()).unwrap_err().contains("format is 2"));
     }
 }
