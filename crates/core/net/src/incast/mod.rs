@@ -250,8 +250,7 @@ impl ReceiveLimiter {
     /// Whether no permit is held or waited for.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state();
-        format!("{:?}", state.permits).contains("held: [], waiting: []")
-            && state.receiving_from.is_empty()
+        state.permits.is_idle() && state.receiving_from.is_empty()
     }
 }
 

@@ -149,6 +149,12 @@ impl ReceivePermits {
         PermitReply::NotYet(None)
     }
 
+    /// Whether no permit is in use or waited for.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.queue.is_empty()
+    }
+
     /// A permit for connections that must not wait.
     pub(super) fn grant_now(&mut self, lanes: usize, now: Duration) -> PermitReply {
         let (id, received) = (self.next, Arc::new(AtomicU64::new(0)));
