@@ -45,12 +45,13 @@ fuzz_target!(|data: &[u8]| {
         );
     }
     canonical!(*which, bytes;
-        Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope, Identity, PathRef,
-        Attributes, DirectoryEntry, LayoutHint, ClusterMap, ObjectRecord, Read, Write, Truncate,
-        Punch, CollectSizes, ListObjects, OpenSession, OpenSessionReply, Reclaim, Create,
-        CreateReply, OpenReply, SetAttributes, LayoutShowReply, MdsStatusReply, RegisterIod,
-        HeartbeatReply, FsckFile, FsckNamespaceReply, ReadReply, CollectReply, ListObjectsReply,
-        ReadDirectoryReply, DaemonStatusReply, BeginCollective, JoinRead, JoinWrite, Vec<StridedRequests>,
+        Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope,
+        Identity, PathRef, Attributes, DirectoryEntry, LayoutHint, ClusterMap, ObjectRecord,
+        Read, Write, Truncate, Punch, CollectSizes, ListObjects, OpenSession,
+        OpenSessionReply, Reclaim, Create, CreateReply, OpenReply, SetAttributes,
+        LayoutShowReply, MdsStatusReply, RegisterIod, HeartbeatReply, FsckFile,
+        FsckNamespaceReply, ReadReply, CollectReply, ListObjectsReply, ReadDirectoryReply,
+        DaemonStatusReply, BeginCollective, JoinRead, JoinWrite, Vec<StridedRequests>,
         Vec<Vec<u8>>, Vec<KeyInfo>, Option<u64>, String,
     );
 });

@@ -482,7 +482,8 @@ fn joins_without_a_collect_or_without_the_others_time_out() {
     let mut client = cluster.client();
     let join = JoinRead { wait_ms: 100, ..join_read(&on(&cluster), 0, 16) };
     let (alone, _) = client.call(&join, &[], &mut [0; 16]).unwrap();
-    assert_eq!(alone.unwrap_err().detail, "the leader task sent no collective request within 100 ms");
+    let late = "the leader task sent no collective request within 100 ms";
+    assert_eq!(alone.unwrap_err().detail, late);
     let present = on(&cluster).sign(&server_key());
     let collect =
         BeginCollective { present, ..collect(ID, CollectiveKind::Write, &[SESSION, SESSION], 16) };
