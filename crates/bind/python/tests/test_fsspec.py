@@ -314,7 +314,7 @@ def test_words_for_other_file_systems_are_taken_and_ours_are_checked(fs, client,
             f"{place}/f", "wb", 0, **{word: [] if word in ("strips", "labels") else None}
         ).close()
     with pytest.raises(
-        ValueError, match="'stripe_sise' is no word about the layout; try: "
+        ValueError, match="'stripe_sise' is an unknown keyword; try: "
     ) as refused:
         client.open(f"{place}/f", "wb", 0, stripe_sise=65536)
     assert set(str(refused.value).partition("try: ")[2].split(", ")) == LAYOUT_WORDS
