@@ -9,9 +9,8 @@ client.makedirs("/examples", exist_ok=True)
 with client.open("/examples/matrix", "w+b", 0, stripe_size=65536) as file:
     for rank in range(TASKS):
         mine = file.view(offset=rank * BLOCK, group=BLOCK, stride=TASKS * BLOCK)
-        mine.write(
-            bytes([rank]) * (16 * BLOCK)
-        )  # one request to each I/O daemon, not one for each block
+        # One request to each I/O daemon, not one for each block.
+        mine.write(bytes([rank]) * (16 * BLOCK))
     print("bytes in the file:", file.size())
     print(
         "first byte of the first six blocks:",
