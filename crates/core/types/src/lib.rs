@@ -20,7 +20,7 @@ pub use id::{
 };
 pub use id_hash::{IdHashBuilder, IdHasher};
 pub use offset::{ByteCount, FileOffset, ObjectOffset};
-pub use poison::poisoned;
+pub use poison::{EndProcessOnPanic, poisoned};
 pub use random::Random;
 pub use range_map::RangeMap;
 pub use status::{Failure, Status};

@@ -211,9 +211,9 @@ impl MdsCore {
                 sequence,
                 done.then_some(&body[..]),
             );
+            call.slot.release();
             waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));
         }
-        call.slot.release();
         call.responder.send(body);
     }
 

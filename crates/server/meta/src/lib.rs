@@ -67,5 +67,5 @@ pub use record::{
 };
 pub use store::{
     Batch, Change, DumpSummary, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore,
-    MetaStore, SalvagedRecords, Sequence, Snapshot, StoreError, TornTail, Visit, dump,
+    MetaStore, ReserveUse, SalvagedRecords, Sequence, Snapshot, StoreError, TornTail, Visit, dump,
 };

@@ -278,9 +278,7 @@ impl Namespace {
             return Ok(outcome);
         }
         let mut tx = Tx::new(self, &mut writer, call.now);
-        if op.may_use_reserve() {
-            tx.batch.allow_reserve();
-        }
+        tx.batch.allow_reserve(op.reserve_use());
         let outcome = body(&mut tx)?;
         // chown(2) by root moves usage even above a limit, as on XFS.
         let bounded = op.is_bounded() && !(op == Op::SetAttributes && call.who.is_root());

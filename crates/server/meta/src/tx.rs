@@ -28,7 +28,7 @@ use crate::record::{
     self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, ReplayRecord, Usage,
     decode_entry, write_cookie, write_entry,
 };
-use crate::store::Batch;
+use crate::store::{Batch, ReserveUse};
 
 /// The operation that a replay record belongs to. The numbers are part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,27 +69,19 @@ impl Op {
         matches!(self, Create | Mkdir | Mknod | Symlink | CreateUnnamed | SetAttributes)
     }
 
-    /// Whether it may use the log's reserve when the disk of the metadata is full: it frees space,
-    /// or records what has happened at the daemons or at clients.
-    pub(crate) fn may_use_reserve(self) -> bool {
+    /// How much of the log's reserve it may use when the disk of the metadata is full.
+    pub(crate) fn reserve_use(self) -> ReserveUse {
         use Op::{
             BeginIntent, Close, Cluster, FinishIntent, Mend, Reap, RecordSize, RemoveXattr, Rmdir,
             Sessions, Unlink,
         };
-        matches!(
-            self,
-            Unlink
-                | Rmdir
-                | Close
-                | BeginIntent
-                | FinishIntent
-                | RecordSize
-                | Sessions
-                | Cluster
-                | Reap
-                | Mend
-                | RemoveXattr
-        )
+        match self {
+            Unlink | Rmdir | Close | FinishIntent | RecordSize | Cluster | Reap | Mend
+            | RemoveXattr => ReserveUse::All,
+            // A client that removes files needs a session, and one that truncates an intent.
+            BeginIntent | Sessions => ReserveUse::Half,
+            _ => ReserveUse::None,
+        }
     }
 }
 

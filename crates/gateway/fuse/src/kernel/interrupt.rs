@@ -321,7 +321,7 @@ impl fmt::Debug for Interrupts {
     }
 }
 
-/// Locks a mutex, also a poisoned one: nothing here panics while it holds a lock.
+/// Locks a mutex. Ends the process if a thread panicked while it held it (ADR 0035).
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(braid_types::poisoned)
 }

@@ -19,7 +19,7 @@ use std::{
 use braid_net::{
     Answer, Blocking, Driver, Endpoint, NetError, SharedConnection, TlsPolicy, block_on,
 };
-use braid_types::{ClusterUuid, IodId};
+use braid_types::{ClusterUuid, EndProcessOnPanic, IodId};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
 use crate::{IodLink, LinkDone};
@@ -108,9 +108,10 @@ impl SocketLink {
         );
         for _ in 0..THREADS {
             let (driver, queue, place) = (self.driver.clone(), queue.clone(), place.clone());
-            thread::Builder::new()
-                .name(format!("mds-iod-{iod}"))
-                .spawn(move || run_queue(&driver, &queue, &place))?;
+            thread::Builder::new().name(format!("mds-iod-{iod}")).spawn(move || {
+                let _guard = EndProcessOnPanic;
+                run_queue(&driver, &queue, &place);
+            })?;
         }
         Ok(IodQueue { jobs, connection: place })
     }

@@ -10,6 +10,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use braid_types::EndProcessOnPanic;
+
 use crate::Spawner;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -26,7 +28,10 @@ pub(super) struct LogThread {
 impl LogThread {
     pub(super) fn start() -> io::Result<Self> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(JOBS_MAX);
-        let run = move || queue.into_iter().for_each(|job| job());
+        let run = move || {
+            let _guard = EndProcessOnPanic;
+            queue.into_iter().for_each(|job| job());
+        };
         let thread = thread::Builder::new().name("mds-log".into()).spawn(run)?;
         Ok(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
     }
@@ -35,7 +40,7 @@ impl LogThread {
     pub(super) fn stop(&self) {
         drop(self.jobs.lock().unwrap_or_else(braid_types::poisoned).take());
         if let Some(thread) = self.thread.lock().unwrap_or_else(braid_types::poisoned).take() {
-            let _ = thread.join(); // a job that panicked has been reported where it did
+            let _ = thread.join(); // a job that panicked has ended the process
         }
     }
 }

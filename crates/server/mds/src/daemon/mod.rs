@@ -27,7 +27,7 @@ use braid_net::{
     metrics_http::MetricsServer,
     server::{CallHandler, Listener, ServerConfig},
 };
-use braid_types::{ClusterUuid, Failure, Timestamp};
+use braid_types::{ClusterUuid, EndProcessOnPanic, Failure, Timestamp};
 use braid_wire::{NodeKind, Secret};
 
 use crate::{CoreConfig, Environment, MdsCore, TICK_MS};
@@ -183,7 +183,7 @@ impl Mds {
     pub fn stop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
-            let _ = thread.join(); // a tick that panicked has been reported where it did
+            let _ = thread.join(); // a tick that panicked has ended the process
             self.record_sizes();
         }
         if let Some(metrics) = &mut self.metrics {
@@ -239,6 +239,7 @@ fn start_ticker(core: Arc<MdsCore>) -> io::Result<(mpsc::Sender<()>, JoinHandle<
     let (stop, stopped) = mpsc::channel::<()>();
     let tick = Duration::from_millis(TICK_MS);
     let run = move || {
+        let _guard = EndProcessOnPanic;
         while stopped.recv_timeout(tick) == Err(mpsc::RecvTimeoutError::Timeout) {
             core.tick();
         }

@@ -39,7 +39,8 @@ impl MdsCore {
         let id = self.namespace.begin_session(owner.key, owner.user, &client)?.session;
         // After a loss of power, an id that was returned must not be assigned to another client.
         self.namespace.sync()?;
-        let begun = self.live(call, ClientSession::new(id, owner, client, call.received_at, false));
+        let session = ClientSession::new(id, owner, client, call.received_at, false);
+        let begun = self.live(call, session, false);
         if begun.is_err() {
             self.fence_unused(id);
             self.end_in_store(id);
@@ -75,13 +76,14 @@ impl MdsCore {
             call.received_at,
             true,
         );
-        self.live(call, session)
+        self.live(call, session, true)
     }
 
     fn live(
         &self,
         call: &Call,
         session: ClientSession<braid_net::server::Responder>,
+        is_reclaimed: bool,
     ) -> Result<SessionId, Failure> {
         let session = session.with_handles_since(self.epoch);
         let id = session.id;
@@ -95,6 +97,12 @@ impl MdsCore {
         match reclaimed.map(|live| live.activity.clone()) {
             Some(pulse) => call.connection.bind(pulse)?,
             None => {
+                // The grace period, or the session, may have ended since it was looked up.
+                let recorded = state.sessions.live.recorded(id) == Some(session.owner);
+                if is_reclaimed && !(recorded && state.sessions.is_in_grace()) {
+                    let why = format!("session {id} has ended; open a new one");
+                    return Err(Failure::new(Status::NoSession, why));
+                }
                 call.connection.bind(session.activity.clone())?;
                 state.sessions.begin(session);
             }

@@ -10,7 +10,7 @@ use braid_types::{Failure, FileIndex, ShardId, Status};
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
 use crate::record::{Deletion, RecordError};
-use crate::store::Batch;
+use crate::store::{Batch, ReserveUse};
 
 impl Namespace {
     /// Up to `count_max` deletions after file `after` (in the order of file indexes; `None`: from
@@ -57,6 +57,7 @@ impl Namespace {
             }
             drop(view);
             if !batch.is_empty() {
+                batch.allow_reserve(ReserveUse::All);
                 self.store.commit(batch, self.fence)?;
                 self.deletions.fetch_sub(done, Ordering::Relaxed);
             }

@@ -10,7 +10,7 @@ use crate::key::{self, Kind};
 use crate::namespace::Namespace;
 use crate::opens::OpenFile;
 use crate::record::{Outcome, RecordError, SessionRecord};
-use crate::store::Batch;
+use crate::store::{Batch, ReserveUse};
 use crate::tx::Op;
 use braid_types::FileIndex;
 
@@ -104,6 +104,7 @@ impl Namespace {
         let _writer = self.writer();
         let mut batch = Batch::new();
         batch.remove(key::session(session));
+        batch.allow_reserve(ReserveUse::All);
         self.store.commit(batch, self.fence)?;
         Ok(to_collect)
     }
@@ -118,6 +119,7 @@ impl Namespace {
                 ControlFlow::Continue(())
             })?;
             if !batch.is_empty() {
+                batch.allow_reserve(ReserveUse::All);
                 self.store.commit(batch, self.fence)?;
             }
         }

@@ -161,6 +161,18 @@ pub struct Change<'a> {
     pub value: Option<&'a [u8]>,
 }
 
+/// How much of the space that the log reserves on its disk a batch may use when the disk is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReserveUse {
+    /// None: the batch is refused first.
+    #[default]
+    None,
+    /// Half: the batch is needed before space can be freed, and a client can repeat it at will.
+    Half,
+    /// All: the batch frees space, or records what has already happened.
+    All,
+}
+
 /// Changes that happen together. A later change of a key replaces an earlier one.
 ///
 /// The changes are stored as in the log, so that a commit copies them once. Each change is: key
@@ -169,7 +181,7 @@ pub struct Change<'a> {
 pub struct Batch {
     body: Vec<u8>,
     count: u32,
-    may_use_reserve: bool,
+    reserve_use: ReserveUse,
 }
 
 /// Marks a removed key in place of the length of its value.
@@ -180,18 +192,17 @@ pub const KEY_BYTES_MAX: usize = 511;
 impl Batch {
     /// A batch without changes.
     pub fn new() -> Self {
-        Self { body: Vec::with_capacity(1024), count: 0, may_use_reserve: false }
+        Self { body: Vec::with_capacity(1024), count: 0, reserve_use: ReserveUse::None }
     }
 
-    /// Lets the batch use the space that the log reserves for changes which free space, or which
-    /// record what has already happened. Without it a full disk refuses the batch first.
-    pub fn allow_reserve(&mut self) {
-        self.may_use_reserve = true;
+    /// Lets the batch use space that the log reserves, when the disk is full.
+    pub fn allow_reserve(&mut self, allowed: ReserveUse) {
+        self.reserve_use = allowed;
     }
 
-    /// Whether [`Batch::allow_reserve`] was called.
-    pub fn may_use_reserve(&self) -> bool {
-        self.may_use_reserve
+    /// How much of the log's reserve it may use.
+    pub fn reserve_use(&self) -> ReserveUse {
+        self.reserve_use
     }
 
     /// Sets `key`, of at most [`KEY_BYTES_MAX`], to `value`.
@@ -267,7 +278,7 @@ impl Batch {
         for _ in 0..count {
             rest = split_change(rest).filter(|(change, _)| !change.key.is_empty())?.1;
         }
-        rest.is_empty().then(|| Self { body: body.to_vec(), count, may_use_reserve: false })
+        rest.is_empty().then(|| Self { body: body.to_vec(), count, reserve_use: ReserveUse::None })
     }
 
     pub(crate) fn check_size(&self) -> Result<(), StoreError> {

@@ -365,7 +365,7 @@ pub(crate) fn parse_name(name: &str) -> Option<ObjectId> {
     (id.to_string() == name).then_some(id)
 }
 
-/// A poisoned lock can be used: it guards plain values that are never half changed.
+/// Locks a mutex. Ends the process if a thread panicked while it held it (ADR 0035).
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(braid_types::poisoned)
 }

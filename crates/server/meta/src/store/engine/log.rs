@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use braid_types::limits::BATCH_BYTES_MAX;
 
 use super::StoreId;
-use crate::store::{Batch, Fence, Sequence, StoreError};
+use crate::store::{Batch, Fence, ReserveUse, Sequence, StoreError};
 
 const MAGIC: &[u8; 8] = b"BRAIDLOG";
 /// 2: the whole header is checked and names the store; records carry what was synced.
@@ -124,7 +124,7 @@ impl Segment {
             "2: one write holds one whole record"
         );
         if let Err(error) = self.allocate_ahead()
-            && !batch.may_use_reserve()
+            && !self.may_append(batch.reserve_use())
         {
             return Err(StoreError::disk("append to the log", error));
         }
@@ -139,6 +139,23 @@ impl Segment {
                 Err(StoreError::disk("append to the log", error))
             }
         }
+    }
+
+    /// Whether a batch may be appended although the reserve behind it cannot be whole.
+    fn may_append(&self, allowed: ReserveUse) -> bool {
+        let left = self.allocated.saturating_sub(self.end + self.buffer.len() as u64);
+        match allowed {
+            ReserveUse::None => false,
+            ReserveUse::Half => left >= RESERVE_BYTES / 2,
+            ReserveUse::All => true,
+        }
+    }
+
+    /// Frees the reserve, before another segment takes this one's place. Best effort: an error
+    /// leaves it allocated until the segment is removed.
+    pub(super) fn release_reserve(&mut self) {
+        let _ = self.file.set_len(self.end);
+        self.allocated = self.end;
     }
 
     /// Allocates the record in `buffer` and the reserve behind it (5).

@@ -51,6 +51,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, mpsc};
 use std::thread::JoinHandle;
 
+use braid_types::EndProcessOnPanic;
+
 use base::{Base, BaseState};
 use log::Segment;
 use overlay::Overlay;
@@ -422,7 +424,11 @@ fn recover(
     // Nothing has been changed so far. Bytes that a killed process left only in the page cache must
     // be on disk before the base is built on them.
     for (_, path) in &segments {
-        let synced = File::options().write(true).open(path).and_then(|file| file.sync_data());
+        let synced = File::options().write(true).open(path).and_then(|file| {
+            // A truncate to the same length frees the reserve, which the new segment may need.
+            let _ = file.metadata().and_then(|known| file.set_len(known.len()));
+            file.sync_data()
+        });
         synced.map_err(|e| StoreError::disk("sync an old log segment", e))?;
     }
     let base = Base::open_checked(directory)?;
@@ -469,6 +475,8 @@ impl EngineShared {
     fn freeze(&self, log: &mut LogState) -> Result<(), StoreError> {
         assert!(log.frozen.is_none(), "2: a second frozen overlay would hide the first");
         let committed = self.committed.load(Ordering::Acquire);
+        // On a full disk the new segment needs the space that the old one has reserved.
+        log.segment.release_reserve();
         let segment = Segment::create(&self.directory, Sequence(committed + 1), self.store)?;
         let handle = segment.handle()?;
         self.segment_name_unsynced.store(true, Ordering::Release);
@@ -482,6 +490,7 @@ impl EngineShared {
     }
 
     fn run_checkpoints(&self, woken: &mpsc::Receiver<()>) {
+        let _guard = EndProcessOnPanic;
         while woken.recv().is_ok() {
             let result = self.checkpoint_once();
             let mut log = self.log();
@@ -496,7 +505,7 @@ impl EngineShared {
         let Some(frozen) = self.read_memtables().frozen.clone() else { return Ok(()) };
         // This syncs the new segment too, with its name: the old ones are about to be removed
         // (invariant 7).
-        self.sync_log(state.sequence, self.segment_name_unsynced.load(Ordering::Acquire))?;
+        self.sync_log(state.sequence, true)?;
         let proven = self.known_synced.load(Ordering::Relaxed);
         assert!(proven >= state.sequence.0, "1: the log is synced before the base is written");
         self.base.checkpoint(&frozen, state, self.store)?;
