@@ -14,7 +14,7 @@ pub fn poisoned<G>(_: PoisonError<G>) -> G {
 /// Ends the process when it is dropped by a panic.
 ///
 /// For a thread that the whole process needs, such as the one that syncs the log: without it, calls
-/// would wait for ever for something that does not happen.
+/// would wait forever for something that does not happen.
 #[derive(Debug)]
 pub struct EndProcessOnPanic;
 
