@@ -1,0 +1,312 @@
+//! The traits that gateways are written against.
+
+use std::future::Future;
+
+use braid_types::{FileIndex, SessionId};
+use bytes::Bytes;
+
+use crate::{
+    Result,
+    types::{
+        AttributeChanges, Attributes, ClientRecord, DirectAccess, DirectoryChange, FileKind,
+        FileSystemId, Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode,
+        OpenTarget, Opened, ReadResult, RenameMode, StatFsReply, Verifier, WriteResult, XattrMode,
+    },
+};
+
+/// A file system that a gateway serves.
+///
+/// All calls end within the time-out of the cluster's client (I8), except
+/// [`ShareClient::lock_wait`], which the caller cancels.
+pub trait Share: Clone + Send + Sync + 'static {
+    /// The session of one protocol client.
+    type Client: ShareClient;
+
+    /// Identifies the file system; the same for all gateways, and after restarts.
+    fn file_system(&self) -> FileSystemId;
+
+    /// A number that no other running or earlier gateway of this file system has.
+    fn gateway_id(&self) -> u64;
+
+    /// The session of the gateway itself, for what belongs to no client: paths of exports.
+    fn own_client(&self) -> Self::Client;
+
+    /// Begins a session for a protocol client.
+    fn begin_client(
+        &self,
+        record: ClientRecord,
+    ) -> impl Future<Output = Result<Self::Client>> + Send;
+}
+
+/// A protocol client: its session at the metadata server. Cheap to clone. `who` is the user that a
+/// call acts for, whose permissions are checked.
+pub trait ShareClient: Clone + Send + Sync + 'static {
+    /// An open file.
+    type File: ShareFile;
+
+    /// The session. No two clients have the same, at any time.
+    fn session(&self) -> SessionId;
+
+    /// Ends the session: its opens are closed, its locks removed, and all I/O daemons refuse it.
+    fn end(self) -> impl Future<Output = ()> + Send;
+
+    /// Attributes of a name in a directory. A symbolic link is not followed.
+    fn look_up(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// Attributes of the directory above a directory; of the root for the root itself.
+    fn parent(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+    ) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// Attributes of a file.
+    fn attributes(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+    ) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// Changes attributes. A size truncates or extends.
+    fn set_attributes(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+    ) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// Which of the wanted accesses are allowed: read (4), write (2), execute or search (1).
+    fn access(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        wanted: u8,
+    ) -> impl Future<Output = Result<u8>> + Send;
+
+    /// The target of a symbolic link.
+    fn read_link(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+    ) -> impl Future<Output = Result<Vec<u8>>> + Send;
+
+    /// Entries of a directory after `cookie` (0: from the beginning), of about `bytes_max` bytes.
+    /// Cookies 0, 1 and 2 are never those of an entry.
+    fn list(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        cookie: u64,
+        bytes_max: u32,
+        with_attributes: bool,
+    ) -> impl Future<Output = Result<Listing>> + Send;
+
+    /// Makes a directory.
+    fn make_directory(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+        mode: u32,
+    ) -> impl Future<Output = Result<(Attributes, DirectoryChange)>> + Send;
+
+    /// Makes a symbolic link to `target`.
+    fn make_symlink(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+        target: &[u8],
+    ) -> impl Future<Output = Result<(Attributes, DirectoryChange)>> + Send;
+
+    /// Makes a fifo, socket or device. `device` is `major << 32 | minor`.
+    fn make_node(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+        kind: FileKind,
+        mode: u32,
+        device: u64,
+    ) -> impl Future<Output = Result<(Attributes, DirectoryChange)>> + Send;
+
+    /// Gives a file another name.
+    fn link(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> impl Future<Output = Result<(Attributes, DirectoryChange)>> + Send;
+
+    /// Removes a name: of a file, or of an empty directory.
+    fn remove(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> impl Future<Output = Result<DirectoryChange>> + Send;
+
+    /// Renames: the changes of the old and of the new directory.
+    fn rename(
+        &self,
+        who: &Identity,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        mode: RenameMode,
+    ) -> impl Future<Output = Result<(DirectoryChange, DirectoryChange)>> + Send;
+
+    /// Opens or creates a file. Fails with `SharingViolation` if another open excludes it.
+    fn open(
+        &self,
+        who: &Identity,
+        target: OpenTarget,
+        mode: OpenMode,
+    ) -> impl Future<Output = Result<Opened<Self::File>>> + Send;
+
+    /// The value of an extended attribute; `name` with its prefix, such as `user.`.
+    fn xattr(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        name: &[u8],
+    ) -> impl Future<Output = Result<Vec<u8>>> + Send;
+
+    /// Sets an extended attribute.
+    fn set_xattr(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// The names of all extended attributes.
+    fn xattrs(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+    ) -> impl Future<Output = Result<Vec<Vec<u8>>>> + Send;
+
+    /// Removes an extended attribute.
+    fn remove_xattr(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        name: &[u8],
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Free space, at a file or directory.
+    fn statfs(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+    ) -> impl Future<Output = Result<StatFsReply>> + Send;
+
+    /// Requests a lock without waiting. `None`: the owner has it now.
+    fn lock(
+        &self,
+        file: FileIndex,
+        lock: Lock,
+    ) -> impl Future<Output = Result<Option<LockConflict>>> + Send;
+
+    /// Requests a lock and waits for it. Ends with `Interrupted` when `cancel` was used
+    /// ([`ShareClient::cancel_lock`]), and with `Deadlock` when it would never end.
+    fn lock_wait(
+        &self,
+        file: FileIndex,
+        lock: Lock,
+        cancel: &LockCancelHandle,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Ends a wait of [`ShareClient::lock_wait`].
+    fn cancel_lock(&self, cancel: &LockCancelHandle) -> impl Future<Output = Result<()>> + Send;
+
+    /// The lock that would conflict with this one, if any.
+    fn test_lock(
+        &self,
+        file: FileIndex,
+        lock: Lock,
+    ) -> impl Future<Output = Result<Option<LockConflict>>> + Send;
+
+    /// Unlocks a range; `lock.exclusive` has no meaning.
+    fn unlock(&self, file: FileIndex, lock: Lock) -> impl Future<Output = Result<()>> + Send;
+
+    /// Makes the entries of a directory durable.
+    fn sync_directory(&self, dir: FileIndex) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// An open file of a protocol client. Cheap to clone; it is closed by [`ShareFile::close`], or when
+/// the last clone is dropped.
+pub trait ShareFile: Clone + Send + Sync + 'static {
+    /// The file.
+    fn index(&self) -> FileIndex;
+
+    /// Reads up to `bytes` at `offset`.
+    fn read(
+        &self,
+        offset: u64,
+        bytes: u32,
+    ) -> impl Future<Output = Result<ReadResult>> + Send;
+
+    /// Writes all of `data` at `offset`. With `durable`, the bytes and the metadata that is needed
+    /// to read them are on disk when this returns.
+    fn write(
+        &self,
+        offset: u64,
+        data: Bytes,
+        durable: bool,
+    ) -> impl Future<Output = Result<WriteResult>> + Send;
+
+    /// Makes everything durable that was written through this client to this file. If unflushed
+    /// bytes were lost since they were acknowledged, the verifier differs from that of their writes.
+    fn commit(&self) -> impl Future<Output = Result<Verifier>> + Send;
+
+    /// The present attributes, with the true size.
+    fn attributes(&self) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// Sets access and denial of the open (upgrade, OPEN_DOWNGRADE).
+    fn set_mode(&self, mode: OpenMode) -> impl Future<Output = Result<()>> + Send;
+
+    /// Truncates or extends the file.
+    fn set_len(&self, bytes: u64) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// Allocates disk space for a range, and extends the file to its end.
+    fn allocate(&self, offset: u64, bytes: u64) -> impl Future<Output = Result<()>> + Send;
+
+    /// Makes a range read as zeros; the size does not change.
+    fn punch(&self, offset: u64, bytes: u64) -> impl Future<Output = Result<()>> + Send;
+
+    /// The next byte of data at or after `offset`; `None` if there is none.
+    fn next_data(&self, offset: u64) -> impl Future<Output = Result<Option<u64>>> + Send;
+
+    /// The next hole at or after `offset`, at the latest the end of the file; `None` past the end.
+    fn next_hole(&self, offset: u64) -> impl Future<Output = Result<Option<u64>>> + Send;
+
+    /// Copies up to `bytes` from `source` at `from` to this file at `to`: the number of bytes, less
+    /// at the end of the source and where one call would take too long.
+    fn copy_from(
+        &self,
+        source: &Self,
+        from: u64,
+        to: u64,
+        bytes: u64,
+    ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// How the protocol's own client reaches the stripes, if it can: `None` where the layout cannot
+    /// be expressed or a daemon does not serve the protocol. With `write`, name, inode and the mark
+    /// that the size is in the objects are durable before this returns (I5, I6).
+    fn direct_access(
+        &self,
+        write: bool,
+    ) -> impl Future<Output = Result<Option<DirectAccess>>> + Send;
+
+    /// Closes the open. Reports losses of unflushed bytes that no commit has reported.
+    fn close(self) -> impl Future<Output = Result<()>> + Send;
+}

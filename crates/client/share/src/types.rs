@@ -1,0 +1,171 @@
+//! Structures that the traits of a share use. Those that the native protocol has are used as they
+//! are.
+
+use braid_layout::Layout;
+pub use braid_types::{FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
+use braid_types::{ByteCount, IodId};
+pub use braid_wire::{
+    Deny, Rights,
+    message::{
+        FileKind,
+        lock::LockHolder,
+        mds::{AttributeChanges, RenameMode, SetTime, StatFsReply, XattrMode},
+        types::{Attributes, DirectoryEntry, Identity},
+    },
+};
+use bytes::Bytes;
+
+/// Bytes of the opaque record that a gateway keeps with a client's session.
+pub const CLIENT_RECORD_BYTES_MAX: usize = 4096;
+/// Bytes of an owner that a protocol names, for example `lock_owner4`.
+pub const OWNER_BYTES_MAX: usize = 1024;
+
+/// What identifies a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FileSystemId(pub [u8; 16]);
+
+/// A change of a directory: its change counter before and after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirectoryChange {
+    /// Whether nothing else changed the directory between the two counters.
+    pub atomic: bool,
+    /// The counter before the change.
+    pub before: u64,
+    /// The counter after the change.
+    pub after: u64,
+}
+
+/// Where a file is opened.
+#[derive(Clone, Debug)]
+pub enum OpenTarget {
+    /// The file itself.
+    File(FileIndex),
+    /// An existing name of a directory. A symbolic link at its end is not followed.
+    Name {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// A name of a directory, which is created if it does not exist.
+    Create {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+        /// Fail if the name exists.
+        exclusive: bool,
+        /// If the file exists, truncate it to 0 bytes.
+        truncate: bool,
+        /// Permission bits of a new file; the caller has applied its umask.
+        mode: u32,
+    },
+}
+
+/// Access and denial of an open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenMode {
+    /// What the open may do.
+    pub rights: Rights,
+    /// What it denies to other opens.
+    pub deny: Deny,
+}
+
+/// The result of an open.
+#[derive(Debug)]
+pub struct Opened<F> {
+    /// The open file.
+    pub file: F,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Whether this call created it.
+    pub created: bool,
+    /// The change of the directory, for [`OpenTarget::Create`].
+    pub directory: Option<DirectoryChange>,
+}
+
+/// Some entries of a directory.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Entries in cookie order, without `.` and `..`.
+    pub entries: Vec<DirectoryEntry>,
+    /// Whether these were the last entries.
+    pub end: bool,
+}
+
+/// Bytes that were read.
+#[derive(Clone, Debug)]
+pub struct ReadResult {
+    /// The bytes; fewer than requested only at the end of the file.
+    pub data: Bytes,
+    /// Whether they reach the end of the file.
+    pub end: bool,
+}
+
+/// Changes when acknowledged but unflushed bytes may have been lost (I6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Verifier(pub [u8; 8]);
+
+/// Bytes that were written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriteResult {
+    /// The number of bytes written: all of them.
+    pub bytes: u64,
+    /// Whether they are on disk, so that no commit is needed.
+    pub durable: bool,
+    /// The verifier of the file at that moment.
+    pub verifier: Verifier,
+}
+
+/// A byte-range lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock {
+    /// The owner, a number that the gateway chose, unique in the session.
+    pub owner: u64,
+    /// The first byte.
+    pub start: u64,
+    /// The last byte, inclusive; `u64::MAX` to the end of the file however it grows.
+    pub last: u64,
+    /// Exclusive, or shared with other shared locks.
+    pub exclusive: bool,
+}
+
+/// A holder of a conflicting lock.
+pub type LockConflict = LockHolder;
+
+/// Ends a lock wait. Use one for each wait.
+pub type LockCancelHandle = braid_client::LockCancelHandle;
+
+/// What a gateway keeps about a protocol client, so that any gateway finds it after a restart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientRecord {
+    /// The name of the client in `braid status`.
+    pub name: String,
+    /// What the gateway needs to recognise the client; at most [`CLIENT_RECORD_BYTES_MAX`].
+    pub record: Vec<u8>,
+}
+
+/// A server that serves a file's stripes to clients of another protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataServer {
+    /// The I/O daemon.
+    pub iod: IodId,
+    /// Its addresses for this protocol, `host:port`.
+    pub addresses: Vec<String>,
+}
+
+/// How a client of another protocol reaches the stripes of an open file directly.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirectAccess {
+    /// Bytes in one stripe unit.
+    pub stripe_bytes: ByteCount,
+    /// The server of each part, in the order of the parts; the file's first byte is in part
+    /// `first_part`.
+    pub servers: Vec<DataServer>,
+    /// The part that has the first stripe unit.
+    pub first_part: u32,
+    /// A signed file handle for each part, at most 128 bytes.
+    pub handles: Vec<Vec<u8>>,
+    /// The layout that they belong to.
+    pub layout: Layout,
+}
