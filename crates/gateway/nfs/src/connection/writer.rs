@@ -1,0 +1,84 @@
+//! Writes whole records, one after the other.
+
+use std::io::{self, IoSlice};
+
+use braid_nfs_wire::rpc::record::record_header;
+use braid_nfs_wire::xdr::Segment;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::STALL_MAX;
+
+/// Most slices of one `writev`. A reply has few; more are written in several calls.
+const SLICES_MAX: usize = 64;
+
+type Stream = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// The sending half of a connection.
+pub(super) struct Writer {
+    stream: Mutex<Option<Stream>>,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    pub fn new(stream: Stream) -> Self {
+        Self { stream: Mutex::new(Some(stream)) }
+    }
+
+    /// Writes one record. After an error, or when it is cancelled in the middle of a record, the
+    /// stream is unusable, and every later call fails.
+    pub async fn send(&self, header: &[u8], body: &[Segment]) -> io::Result<()> {
+        let mut guard = self.stream.lock().await;
+        // Taken until the record is complete: a cancelled call leaves nothing to continue with.
+        let mut stream = guard.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let length = header.len() + body.iter().map(Segment::len).sum::<usize>();
+        let marking = record_header(length);
+        write_all(&mut stream, [&marking[..], header].into_iter().chain(bytes(body)?)).await?;
+        *guard = Some(stream);
+        Ok(())
+    }
+
+    /// Sends what is buffered, and the end of the stream.
+    pub async fn shut_down(&self) {
+        if let Some(mut stream) = self.stream.lock().await.take() {
+            // The peer may be gone.
+            let _ = timeout(STALL_MAX, stream.shutdown()).await;
+        }
+    }
+}
+
+/// The slices of segments. Data that a transport sends from a file itself is not used here.
+fn bytes(body: &[Segment]) -> io::Result<impl Iterator<Item = &[u8]>> {
+    if body.iter().any(|segment| matches!(segment, Segment::External(_))) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(body.iter().filter_map(|segment| match segment {
+        Segment::Bytes(bytes) => Some(&bytes[..]),
+        Segment::External(_) => None,
+    }))
+}
+
+async fn write_all<'a>(
+    stream: &mut Stream,
+    slices: impl Iterator<Item = &'a [u8]>,
+) -> io::Result<()> {
+    let slices: Vec<_> =
+        slices.filter(|slice| !slice.is_empty()).map(IoSlice::new).collect();
+    let mut slices = slices;
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        let now = left.len().min(SLICES_MAX);
+        let written = timeout(STALL_MAX, stream.write_vectored(&left[..now])).await??;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        IoSlice::advance_slices(&mut left, written);
+    }
+    stream.flush().await
+}

@@ -1,0 +1,260 @@
+//! Exports, and the pseudo file system that leads to them. RFC 8881 7.3.
+//!
+//! ```text
+//!   exports /data/a and /data/b:      /          pseudo directory
+//!                                     └ data     pseudo directory
+//!                                       ├ a      directory of the file system, export 1
+//!                                       └ b      directory of the file system, export 2
+//! ```
+//!
+//! Invariants:
+//! 1. Numbers of exports and pseudo directories are hashes of their paths, so handles are valid at
+//!    all gateways with the same configuration, and after restarts.
+//! 2. A file is reached through the export with the longest path: a lookup that arrives at the root
+//!    of another export changes to that one.
+
+mod pseudo;
+mod squash;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use braid_nfs_wire::nfs4::{FsId, NfsStatus};
+use braid_share::{FileIndex, FileSystemId, Identity, Share, ShareClient, Status};
+
+pub use pseudo::{PseudoDirectory, PseudoEntry, PseudoNode};
+
+use crate::config::{ConfigError, ExportConfig, NfsConfig, Security, Squash};
+use crate::handle::{long_hash, short_hash};
+
+/// The user that resolves paths of exports: root, whatever an export's callers may do.
+const ROOT: Identity = Identity { uid: 0, gid: 0, groups: Vec::new(), checked: false };
+
+/// An exported directory.
+#[derive(Debug)]
+pub struct Export {
+    config: ExportConfig,
+    number: u32,
+    fsid: FsId,
+    /// Its directory in the pseudo file system.
+    node: PseudoNode,
+    /// The file index of the directory, 0 while unknown. It changes when somebody replaces the
+    /// directory.
+    root: AtomicU64,
+}
+
+impl Export {
+    /// Its configuration.
+    pub fn config(&self) -> &ExportConfig {
+        &self.config
+    }
+
+    /// Its number in file handles.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The attribute `fsid` of all its files. Each export has its own, so that a client sees a
+    /// mount point where its rights change.
+    pub fn fsid(&self) -> FsId {
+        self.fsid
+    }
+
+    /// The directory in the pseudo file system where clients find it.
+    pub fn node(&self) -> PseudoNode {
+        self.node
+    }
+
+    /// Whether clients at this address may use it.
+    pub fn allows_address(&self, address: IpAddr) -> bool {
+        self.config.clients.iter().any(|range| range.contains(address))
+    }
+
+    /// Whether callers may use this security flavour; `None` is AUTH_NONE.
+    pub fn allows_security(&self, security: Option<Security>) -> bool {
+        security.is_some_and(|security| self.config.security.contains(&security))
+    }
+
+    /// Whether `file` is the exported directory, as it was last resolved.
+    pub fn is_root(&self, file: FileIndex) -> bool {
+        self.root.load(Ordering::Acquire) == file.0
+    }
+
+    /// The identity with which a caller acts; `None`: its own.
+    pub fn squash(&self, caller: &Identity) -> Option<Identity> {
+        squash::squash(&self.config, caller)
+    }
+
+    /// Finds the exported directory.
+    ///
+    /// # Errors
+    /// Those of the share; `NotDirectory` if a component of the path is no directory.
+    pub async fn resolve<S: Share>(&self, share: &S) -> Result<FileIndex, Status> {
+        let client = share.own_client();
+        let mut file = FileIndex::ROOT;
+        for name in self.config.path.split('/').filter(|name| !name.is_empty()) {
+            let found = client.look_up(&ROOT, file, name.as_bytes()).await;
+            file = found.map_err(|error| error.status())?.file;
+        }
+        self.root.store(file.0, Ordering::Release);
+        Ok(file)
+    }
+}
+
+/// What a file handle of this server names.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// A directory of the pseudo file system.
+    Pseudo(PseudoNode),
+    /// A file of an export.
+    File(ExportedFile),
+}
+
+/// A file, and the export through which the client reached it.
+#[derive(Clone, Debug)]
+pub struct ExportedFile {
+    /// The export.
+    pub export: Arc<Export>,
+    /// The file.
+    pub file: FileIndex,
+}
+
+/// All exports.
+#[derive(Debug)]
+pub struct Exports {
+    exports: Vec<Arc<Export>>,
+    by_number: HashMap<u32, usize>,
+    pseudo: pseudo::PseudoTree,
+}
+
+impl Exports {
+    /// The exports of a checked configuration.
+    ///
+    /// # Errors
+    /// [`ConfigError`], also for mistakes that [`NfsConfig::check`] finds.
+    pub fn new(config: &NfsConfig, file_system: FileSystemId) -> Result<Self, ConfigError> {
+        config.check()?;
+        let mut pseudo = pseudo::PseudoTree::new();
+        let mut exports = Vec::new();
+        let mut by_number = HashMap::new();
+        for (index, export) in config.exports.iter().enumerate() {
+            let number = short_hash(export.path.as_bytes());
+            if let Some(other) = by_number.insert(number, index) {
+                let other: &Arc<Export> = &exports[other];
+                return Err(ConfigError::SameNumber(
+                    other.config.path.clone(),
+                    export.path.clone(),
+                ));
+            }
+            let fsid =
+                FsId { major: long_hash(&file_system.0), minor: long_hash(export.path.as_bytes()) };
+            let node = pseudo.insert(&export.path, index);
+            exports.push(Arc::new(Export {
+                config: export.clone(),
+                number,
+                fsid,
+                node,
+                root: AtomicU64::new(0),
+            }));
+        }
+        Ok(Self { exports, by_number, pseudo })
+    }
+
+    /// All exports, in the order of the configuration.
+    pub fn all(&self) -> &[Arc<Export>] {
+        &self.exports
+    }
+
+    /// The export with a number of a file handle.
+    pub fn by_number(&self, number: u32) -> Option<&Arc<Export>> {
+        self.by_number.get(&number).map(|index| &self.exports[*index])
+    }
+
+    /// The pseudo directory with a number of a file handle.
+    pub fn pseudo_by_number(&self, number: u64) -> Option<PseudoNode> {
+        self.pseudo.by_number(number)
+    }
+
+    /// A directory of the pseudo file system.
+    pub fn pseudo(&self, node: PseudoNode) -> &PseudoDirectory {
+        self.pseudo.directory(node)
+    }
+
+    /// The export that a pseudo directory is, if it is one.
+    pub fn export_at(&self, node: PseudoNode) -> Option<&Arc<Export>> {
+        self.pseudo.directory(node).export.map(|index| &self.exports[index])
+    }
+
+    /// The root of the server's name space: the exported root directory, or a pseudo directory.
+    ///
+    /// # Errors
+    /// As [`Exports::enter`].
+    pub async fn root<S: Share>(&self, share: &S, address: IpAddr) -> Result<Node, NfsStatus> {
+        self.enter(share, PseudoNode::ROOT, address).await
+    }
+
+    /// The node that clients see at a pseudo directory: the exported directory if it is one.
+    ///
+    /// # Errors
+    /// `ACCESS` if the address may not use the export; `NOENT` while the exported directory does
+    /// not exist, `DELAY` while the metadata server is not reachable.
+    pub async fn enter<S: Share>(
+        &self,
+        share: &S,
+        node: PseudoNode,
+        address: IpAddr,
+    ) -> Result<Node, NfsStatus> {
+        let Some(export) = self.export_at(node) else { return Ok(Node::Pseudo(node)) };
+        if !export.allows_address(address) {
+            // RFC 8881 7.3: directories above a nested export can still be passed.
+            if self.pseudo(node).has_children() {
+                return Ok(Node::Pseudo(node));
+            }
+            return Err(NfsStatus::Access);
+        }
+        match export.resolve(share).await {
+            Ok(file) => Ok(Node::File(ExportedFile { export: Arc::clone(export), file })),
+            Err(status) => {
+                let path = &export.config.path;
+                tracing::warn!(%path, %status, "an exported directory cannot be reached");
+                Err(match status {
+                    Status::NotFound | Status::NotDirectory => NfsStatus::NoEnt,
+                    _ => NfsStatus::Delay,
+                })
+            }
+        }
+    }
+
+    /// The node that a lookup of `file` through `export` arrives at: another export if `file` is
+    /// the root of one (invariant 2).
+    pub fn cross(&self, export: &Arc<Export>, file: FileIndex) -> ExportedFile {
+        let nested = self.pseudo(export.node).has_children();
+        let other = nested
+            .then(|| self.exports.iter().find(|other| other.is_root(file)))
+            .flatten();
+        let export = Arc::clone(other.unwrap_or(export));
+        ExportedFile { export, file }
+    }
+
+    /// The directory above the root of an export: of the export around it, or a pseudo directory.
+    /// `None` at the root of the server's name space.
+    pub fn above(&self, export: &Export) -> Option<PseudoNode> {
+        self.pseudo(export.node).parent
+    }
+
+    /// Security flavours that SECINFO reports for a pseudo directory: those of all exports, since
+    /// the way to each of them leads through it. RFC 8881 7.7.
+    pub fn pseudo_security(&self) -> Vec<Security> {
+        let mut all = Vec::new();
+        for security in self.exports.iter().flat_map(|export| &export.config.security) {
+            if !all.contains(security) {
+                all.push(*security);
+            }
+        }
+        all
+    }
+}

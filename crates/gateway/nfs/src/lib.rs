@@ -1,0 +1,34 @@
+//! NFSv4.1 and NFSv4.2 server (RFC 8881, RFC 7862) over the traits of `braid-share`. Any number of
+//! these gateways can serve one file system.
+//!
+//! ```text
+//!   server/listener ─> connection ─> rpc ─> compound ─> dispatch ─> ops/* ─> Share (metadata server,
+//!     one TCP port      one task for  who     session,     one op     state/*        I/O daemons)
+//!                       each client   calls   slot, loop
+//! ```
+//!
+//! Invariants:
+//! 1. Every byte of the network is hostile: lengths, counts and state are checked before memory is
+//!    taken, and no request causes a panic.
+//! 2. The gateway caches no attributes, entries or data: what it answers, the share has answered
+//!    for this request (invariant 2 of `braid-share`).
+//! 3. A request acts as its caller, after the export's squash, and reaches only files of exports
+//!    that its address and security flavour may use.
+#![forbid(unsafe_code)]
+
+pub mod backchannel;
+pub mod compound;
+pub mod config;
+pub mod connection;
+mod dispatch;
+pub mod export;
+pub mod handle;
+mod ops;
+pub mod rpc;
+pub mod server;
+pub mod state;
+mod status;
+
+pub use config::NfsConfig;
+pub use server::listener::Listener;
+pub use server::{NfsServer, StartError};

@@ -1,0 +1,5 @@
+//! The operations, by subject. `compound.rs` describes their form.
+
+pub mod filehandle;
+pub mod security;
+pub mod session;

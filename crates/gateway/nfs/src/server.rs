@@ -1,0 +1,173 @@
+//! The server: what all connections share, the listener, and the end.
+//!
+//! Invariants:
+//! 1. The mutexes of the tables are held for short, without an await, and never two at a time.
+//! 2. A client that was removed from the table is ended after the mutex is released: its sessions
+//!    first, so that no further request of it begins.
+
+use std::collections::hash_map::RandomState;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use braid_nfs_wire::nfs4::{ClientId, SessionId, Verifier};
+use braid_nfs_wire::nfs4::results::CreateSessionResult;
+use braid_share::Share;
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::backchannel::BackChannel;
+use crate::config::{ConfigError, NfsConfig};
+use crate::export::Exports;
+use crate::handle::HandleKey;
+use crate::state::client_state::ClientState;
+use crate::state::clients::{ClientTable, Removed};
+use crate::state::sessions::{Session, SessionTable};
+use crate::state::{Moment, clients};
+
+pub mod listener;
+
+/// A client of the server.
+pub type Client<S> = clients::Client<ClientState<S>>;
+/// A session of the server.
+pub type ServerSession<S> = Session<ClientState<S>, BackChannel>;
+/// The clients of the server.
+pub type Clients<S> = ClientTable<ClientState<S>, CreateSessionResult>;
+/// The sessions of the server.
+pub type Sessions<S> = SessionTable<ClientState<S>, BackChannel>;
+
+/// Why a server did not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A mistake in the configuration.
+    #[error("NFS configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// The system gave no random bytes.
+    #[error("random bytes of the system: {0}")]
+    Random(getrandom::Error),
+    /// The address cannot be listened on.
+    #[error("listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// A server of one file system. [`NfsServer::listen`] accepts connections.
+#[derive(Debug)]
+pub struct NfsServer<S: Share> {
+    /// The file system.
+    pub share: S,
+    /// The configuration.
+    pub config: NfsConfig,
+    /// Exports and the pseudo file system.
+    pub exports: Exports,
+    /// Makes and checks file handles.
+    pub handles: HandleKey,
+    /// Names this start of this gateway; in state ids and verifiers.
+    pub epoch: u32,
+    /// `eir_server_scope`: the file system, whose gateways all understand each other's handles.
+    pub scope: Bytes,
+    /// Hashes requests, to recognise retries.
+    pub(crate) hasher: RandomState,
+    clients: Mutex<Clients<S>>,
+    sessions: Mutex<Sessions<S>>,
+    start: Instant,
+}
+
+impl<S: Share> NfsServer<S> {
+    /// A server that does not listen yet.
+    ///
+    /// # Errors
+    /// [`StartError::Config`].
+    pub fn new(share: S, config: NfsConfig) -> Result<Arc<Self>, StartError> {
+        let file_system = share.file_system();
+        let exports = Exports::new(&config, file_system)?;
+        let handles = HandleKey::new(&config.handle_key, file_system);
+        // A gateway's number is unique among all that run or ran, so its lower half separates the
+        // client ids and state ids of different gateways and starts.
+        let epoch = share.gateway_id() as u32;
+        let clients = ClientTable::new(epoch, config.lease, config.limits.clients);
+        Ok(Arc::new(Self {
+            exports,
+            handles,
+            epoch,
+            scope: Bytes::copy_from_slice(&file_system.0),
+            hasher: RandomState::new(),
+            clients: Mutex::new(clients),
+            sessions: Mutex::new(SessionTable::default()),
+            start: Instant::now(),
+            share,
+            config,
+        }))
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Moment {
+        Moment::now(self.start)
+    }
+
+    /// A verifier that differs between two starts of gateways.
+    pub fn boot_verifier(&self) -> Verifier {
+        Verifier(self.share.gateway_id().to_be_bytes())
+    }
+
+    /// The table of clients (invariant 1).
+    pub fn clients(&self) -> MutexGuard<'_, Clients<S>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The table of sessions (invariant 1).
+    pub fn sessions(&self) -> MutexGuard<'_, Sessions<S>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session with this name.
+    pub fn session(&self, id: &SessionId) -> Option<Arc<ServerSession<S>>> {
+        self.sessions().session(id).cloned()
+    }
+
+    /// Ends a client that was removed from the table (invariant 2).
+    pub async fn end_client(&self, removed: Removed<ClientState<S>>) {
+        for session in &removed.sessions {
+            self.remove_session(session);
+        }
+        if let Some(state) = removed.client.data() {
+            let id = removed.client.id();
+            tracing::debug!(client = id.0, "client ends");
+            state.end().await;
+        }
+    }
+
+    /// Ends an expired client whose state conflicts with another client's request. `false` if its
+    /// lease has not passed: the conflict stands.
+    pub async fn end_expired_client(&self, id: ClientId) -> bool {
+        let now = self.now();
+        let removed = self.clients().remove_if_expired(id, now);
+        match removed {
+            Some(removed) => {
+                self.end_client(removed).await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes a session; requests that run on it end as they began.
+    pub fn remove_session(&self, id: &SessionId) -> Option<Arc<ServerSession<S>>> {
+        let session = self.sessions().remove(id)?;
+        session.back().close();
+        Some(session)
+    }
+
+    /// Ends all clients, at the end of the gateway.
+    pub async fn end_all_clients(&self) {
+        let removed = self.clients().remove_all();
+        for client in removed {
+            self.end_client(client).await;
+        }
+    }
+}

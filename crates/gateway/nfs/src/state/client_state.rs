@@ -1,0 +1,31 @@
+//! What the server keeps with a confirmed client.
+
+use braid_share::Share;
+
+use super::clients::ClientData;
+
+/// A confirmed client's BraidFS session and protocol state. It ends with the client: the session's
+/// end closes opens and removes locks.
+#[derive(Debug)]
+pub struct ClientState<S: Share> {
+    /// The session at the metadata server.
+    pub share: S::Client,
+}
+
+impl<S: Share> ClientState<S> {
+    /// The state of a new client.
+    pub fn new(share: S::Client) -> Self {
+        Self { share }
+    }
+
+    /// Ends the client: all its opens and locks.
+    pub async fn end(&self) {
+        self.share.clone().end().await;
+    }
+}
+
+impl<S: Share> ClientData for ClientState<S> {
+    fn has_state(&self) -> bool {
+        false
+    }
+}
