@@ -5,11 +5,15 @@
 
 /// Encodes or decodes one field, with or without a limit.
 macro_rules! xdr_field {
-    (@encode $value:expr, $to:expr,) => { $crate::xdr::Xdr::encode($value, $to) };
+    (@encode $value:expr, $to:expr,) => {
+        $crate::xdr::Xdr::encode($value, $to)
+    };
     (@encode $value:expr, $to:expr, $max:expr) => {
         $crate::xdr::XdrBounded::encode_bounded($value, $to)
     };
-    (@decode $ty:ty, $from:expr,) => { <$ty as $crate::xdr::Xdr>::decode($from) };
+    (@decode $ty:ty, $from:expr,) => {
+        <$ty as $crate::xdr::Xdr>::decode($from)
+    };
     (@decode $ty:ty, $from:expr, $max:expr) => {
         <$ty as $crate::xdr::XdrBounded>::decode_bounded($from, $max)
     };
@@ -199,5 +203,5 @@ macro_rules! xdr_flags {
     )*};
 }
 
-pub(crate) use {xdr_flags, xdr_newtype};
 pub(crate) use {xdr_enum, xdr_field, xdr_struct, xdr_union, xdr_variant_value};
+pub(crate) use {xdr_flags, xdr_newtype};
