@@ -11,4 +11,5 @@
 #![forbid(unsafe_code)]
 
 pub mod nfs4;
+pub mod rpc;
 pub mod xdr;

@@ -150,6 +150,15 @@ impl Encoder {
         }
     }
 
+    /// Appends items that another encoder wrote. Long data is not copied.
+    pub fn append(&mut self, items: Self) {
+        let own_at = self.own.len();
+        let inserts = items.inserts.into_iter();
+        self.inserts.extend(inserts.map(|i| Insert { own_at: own_at + i.own_at, ..i }));
+        self.inserted += items.inserted;
+        self.own.put_slice(&items.own);
+    }
+
     /// Appends opaque data of `length` bytes that the transport sends itself: the length, a
     /// [`Segment::External`], and the padding.
     pub fn external(&mut self, length: usize) {
