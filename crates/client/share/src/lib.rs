@@ -16,6 +16,7 @@
 
 pub mod cluster;
 pub mod memory;
+mod name;
 mod share;
 mod types;
 

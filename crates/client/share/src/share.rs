@@ -40,6 +40,10 @@ pub trait Share: Clone + Send + Sync + 'static {
 
 /// A protocol client: its session at the metadata server. Cheap to clone. `who` is the user that a
 /// call acts for, whose permissions are checked.
+///
+/// A name is 1 to 255 bytes without `/` and NUL, and not `.` or `..`. Every call that takes a name
+/// fails with `Invalid` for another one, or with `NameTooLong`. A file index that does not exist any
+/// more is a `StaleHandle`. After [`ShareClient::end`] all calls of the session fail.
 pub trait ShareClient: Clone + Send + Sync + 'static {
     /// An open file.
     type File: ShareFile;
@@ -249,11 +253,7 @@ pub trait ShareFile: Clone + Send + Sync + 'static {
     fn index(&self) -> FileIndex;
 
     /// Reads up to `bytes` at `offset`.
-    fn read(
-        &self,
-        offset: u64,
-        bytes: u32,
-    ) -> impl Future<Output = Result<ReadResult>> + Send;
+    fn read(&self, offset: u64, bytes: u32) -> impl Future<Output = Result<ReadResult>> + Send;
 
     /// Writes all of `data` at `offset`. With `durable`, the bytes and the metadata that is needed
     /// to read them are on disk when this returns.

@@ -1,9 +1,14 @@
 //! Structures that the traits of a share use. Those that the native protocol has are used as they
 //! are.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use braid_layout::Layout;
-pub use braid_types::{FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
 use braid_types::{ByteCount, IodId};
+pub use braid_types::{FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
 pub use braid_wire::{
     Deny, Rights,
     message::{
@@ -133,8 +138,28 @@ pub struct Lock {
 /// A holder of a conflicting lock.
 pub type LockConflict = LockHolder;
 
-/// Ends a lock wait. Use one for each wait.
-pub type LockCancelHandle = braid_client::LockCancelHandle;
+/// Ends a lock wait of another task. Use one for each wait. Cheap to clone; clones end the same wait.
+#[derive(Clone, Debug, Default)]
+pub struct LockCancelHandle {
+    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) of_cluster: braid_client::LockCancelHandle,
+}
+
+impl LockCancelHandle {
+    /// A handle for a wait that is about to begin.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the wait was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+}
 
 /// What a gateway keeps about a protocol client, so that any gateway finds it after a restart.
 #[derive(Clone, PartialEq, Eq, Debug)]

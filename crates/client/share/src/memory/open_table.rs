@@ -1,0 +1,108 @@
+//! Opens of all sessions, with what each may do and what it denies to the others.
+
+use std::collections::BTreeMap;
+
+use braid_types::{FileIndex, SessionId, Status};
+
+use super::state::Outcome;
+use crate::{Deny, Identity, OpenMode, Rights};
+
+/// An open of a file.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) session: SessionId,
+    pub(super) file: FileIndex,
+    pub(super) mode: OpenMode,
+    pub(super) who: Identity,
+    /// The number of losses at the time of the first write that is not flushed; `None` if all are.
+    pub(super) unflushed_since: Option<u64>,
+}
+
+/// All opens, by a number that is never used twice.
+#[derive(Debug, Default)]
+pub(super) struct OpenTable {
+    opens: BTreeMap<u64, Open>,
+    newest: u64,
+}
+
+impl OpenTable {
+    pub(super) fn count(&self) -> usize {
+        self.opens.len()
+    }
+
+    pub(super) fn add(&mut self, open: Open) -> u64 {
+        self.newest += 1;
+        self.opens.insert(self.newest, open);
+        self.newest
+    }
+
+    pub(super) fn get(&self, id: u64) -> Outcome<&Open> {
+        self.opens.get(&id).ok_or(Status::StaleHandle)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u64) -> Outcome<&mut Open> {
+        self.opens.get_mut(&id).ok_or(Status::StaleHandle)
+    }
+
+    /// Removes an open; `None` if it was closed before.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Open> {
+        self.opens.remove(&id)
+    }
+
+    /// Closes all opens of a session. Returns their files.
+    pub(super) fn end_session(&mut self, session: SessionId) -> Vec<FileIndex> {
+        let of_session =
+            self.opens.values().filter(|open| open.session == session).map(|open| open.file);
+        let files = of_session.collect();
+        self.opens.retain(|_, open| open.session != session);
+        files
+    }
+
+    pub(super) fn is_open(&self, file: FileIndex) -> bool {
+        self.of_file(file).next().is_some()
+    }
+
+    /// Whether a session has a file open for writing.
+    pub(super) fn writes(&self, session: SessionId, file: FileIndex) -> bool {
+        self.of_file(file)
+            .any(|(_, open)| open.session == session && open.mode.rights.allow(Rights::WRITE))
+    }
+
+    /// What the opens of a file deny together.
+    pub(super) fn denied(&self, file: FileIndex) -> Deny {
+        self.of_file(file).fold(Deny::NONE, |all, (_, open)| all | open.mode.deny)
+    }
+
+    /// Fails with `SharingViolation` if another open than `except` conflicts with this mode.
+    pub(super) fn check(
+        &self,
+        file: FileIndex,
+        wanted: OpenMode,
+        except: Option<u64>,
+    ) -> Outcome<()> {
+        let mut others = self.of_file(file).filter(|(id, _)| Some(*id) != except);
+        match others.any(|(_, open)| denies(open.mode, wanted) || denies(wanted, open.mode)) {
+            true => Err(Status::SharingViolation),
+            false => Ok(()),
+        }
+    }
+
+    /// Forgets unflushed writes of a session's opens of a file: they are durable now, or their loss
+    /// was reported.
+    pub(super) fn flushed(&mut self, session: SessionId, file: FileIndex) {
+        let opens = self.opens.values_mut();
+        opens
+            .filter(|open| open.session == session && open.file == file)
+            .for_each(|open| open.unflushed_since = None);
+    }
+
+    fn of_file(&self, file: FileIndex) -> impl Iterator<Item = (u64, &Open)> {
+        self.opens.iter().filter(move |(_, open)| open.file == file).map(|(id, open)| (*id, open))
+    }
+}
+
+/// Whether an open with one mode denies what another has.
+fn denies(one: OpenMode, other: OpenMode) -> bool {
+    one.deny.has(Deny::READ) && other.rights.allow(Rights::READ)
+        || one.deny.has(Deny::WRITE) && other.rights.allow(Rights::WRITE)
+}
