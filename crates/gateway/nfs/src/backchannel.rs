@@ -51,9 +51,11 @@ impl BackChannel {
     pub fn bind(&self, connection: &Arc<Connection>) {
         let mut inner = self.lock();
         inner.wanted = true;
-        inner.connections.retain(|other| other.upgrade().is_some_and(|other| {
-            !other.is_closed() && other.number() != connection.number()
-        }));
+        inner.connections.retain(|other| {
+            other
+                .upgrade()
+                .is_some_and(|other| !other.is_closed() && other.number() != connection.number())
+        });
         if inner.connections.len() == CONNECTIONS_MAX {
             inner.connections.remove(0);
         }

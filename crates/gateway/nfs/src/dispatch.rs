@@ -18,12 +18,8 @@ pub(crate) async fn dispatch<S: Share>(state: &mut CompoundState<'_, S>, op: Arg
         ArgOp::BindConnToSession(args) => {
             ResOp::BindConnToSession(session::bind_conn_to_session(state, args))
         }
-        ArgOp::BackchannelCtl(args) => {
-            ResOp::BackchannelCtl(session::backchannel_ctl(state, args))
-        }
-        ArgOp::DestroySession(args) => {
-            ResOp::DestroySession(session::destroy_session(state, args))
-        }
+        ArgOp::BackchannelCtl(args) => ResOp::BackchannelCtl(session::backchannel_ctl(state, args)),
+        ArgOp::DestroySession(args) => ResOp::DestroySession(session::destroy_session(state, args)),
         ArgOp::DestroyClientId(args) => {
             ResOp::DestroyClientId(session::destroy_client_id(state, args).await)
         }

@@ -28,7 +28,7 @@ use braid_share::{FileIndex, FileSystemId, Identity, Share, ShareClient, Status}
 
 pub use pseudo::{PseudoDirectory, PseudoEntry, PseudoNode};
 
-use crate::config::{ConfigError, ExportConfig, NfsConfig, Security, Squash};
+use crate::config::{ConfigError, ExportConfig, NfsConfig, Security};
 use crate::handle::{long_hash, short_hash};
 
 /// The user that resolves paths of exports: root, whatever an export's callers may do.
@@ -233,9 +233,7 @@ impl Exports {
     /// the root of one (invariant 2).
     pub fn cross(&self, export: &Arc<Export>, file: FileIndex) -> ExportedFile {
         let nested = self.pseudo(export.node).has_children();
-        let other = nested
-            .then(|| self.exports.iter().find(|other| other.is_root(file)))
-            .flatten();
+        let other = nested.then(|| self.exports.iter().find(|other| other.is_root(file))).flatten();
         let export = Arc::clone(other.unwrap_or(export));
         ExportedFile { export, file }
     }

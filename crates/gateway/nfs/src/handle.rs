@@ -88,10 +88,8 @@ impl HandleKey {
             handle.0[..].try_into().map_err(|_| NfsStatus::BadHandle)?;
         let (body, mac) = bytes.split_at(BODY_BYTES);
         let expected = hmac::sign(&self.key, body);
-        let equal = aws_lc_rs::constant_time::verify_slices_are_equal(
-            &expected.as_ref()[..MAC_BYTES],
-            mac,
-        );
+        let equal =
+            aws_lc_rs::constant_time::verify_slices_are_equal(&expected.as_ref()[..MAC_BYTES], mac);
         if equal.is_err() || body[0] != VERSION {
             return Err(NfsStatus::BadHandle);
         }

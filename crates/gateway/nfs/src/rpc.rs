@@ -7,7 +7,7 @@ use std::sync::Arc;
 use braid_nfs_wire::nfs4::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use braid_nfs_wire::rpc::auth::{AUTH_TLS, OpaqueAuth, check_starttls};
 use braid_nfs_wire::rpc::message::{AcceptStatus, CallHeader, ReplyHeader};
-use braid_nfs_wire::xdr::{Decoder, Encoder, Segment, Xdr};
+use braid_nfs_wire::xdr::{Decoder, Segment, Xdr};
 use braid_share::Share;
 use bytes::Bytes;
 
@@ -110,8 +110,7 @@ async fn compound<S: Share>(
         }
     };
     let header = header_bytes(&call.accepted(OpaqueAuth::none(), AcceptStatus::Success));
-    let request =
-        Request { caller: &caller, bytes, reply_header_bytes: header.len(), arguments };
+    let request = Request { caller: &caller, bytes, reply_header_bytes: header.len(), arguments };
     match compound::run(server, connection, request).await {
         Ok(results) => RpcReply { header, results },
         Err(compound::BadArguments) => {
@@ -119,9 +118,4 @@ async fn compound<S: Share>(
             RpcReply::new(&call.accepted(OpaqueAuth::none(), status), Vec::new())
         }
     }
-}
-
-/// Bytes of a message that one segment has, for tests and callbacks.
-pub(crate) fn to_segments(encoder: Encoder) -> Vec<Segment> {
-    encoder.into_segments()
 }

@@ -10,8 +10,8 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use braid_nfs_wire::nfs4::{ClientId, SessionId, Verifier};
 use braid_nfs_wire::nfs4::results::CreateSessionResult;
+use braid_nfs_wire::nfs4::{ClientId, SessionId, Verifier};
 use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;

@@ -44,10 +44,9 @@ pub fn nfs_status(status: Status) -> NfsStatus {
         | Status::NoLocks
         | Status::Interrupted
         | Status::Cancelled => NfsStatus::Delay,
-        Status::DiskError
-        | Status::ObjectLost
-        | Status::Corrupted
-        | Status::UnsyncedDataLost => NfsStatus::Io,
+        Status::DiskError | Status::ObjectLost | Status::Corrupted | Status::UnsyncedDataLost => {
+            NfsStatus::Io
+        }
         _ => NfsStatus::ServerFault,
     }
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use braid_nfs_wire::nfs4::results::SequenceResult;
-use braid_nfs_wire::nfs4::{
-    ArgOp, CompoundHeader, CompoundReply, NfsStatus, OpNumber, ResOp,
-};
+use braid_nfs_wire::nfs4::{ArgOp, CompoundHeader, CompoundReply, NfsStatus, OpNumber, ResOp};
 use braid_nfs_wire::xdr::{Decoder, Encoder, Segment, Xdr};
 use braid_share::Share;
 
@@ -95,17 +93,16 @@ pub async fn run<S: Share>(
         rest: &rest,
         shortest_reply: header_bytes + reply.encoder.len() + SEQUENCE_RESULT_BYTES,
     };
-    let (guard, result) =
-        match sequence::start(server, connection, request.caller, &args, &facts) {
-            Err(status) => {
-                reply.push(&ResOp::failure(OpNumber::Sequence, status));
-                return Ok(reply.finish());
-            }
-            Ok(Started::Retry(cached, result)) => {
-                return Ok(repeat(cached, result, reply, &mut request.arguments, &state));
-            }
-            Ok(Started::New(guard, result)) => (guard, result),
-        };
+    let (guard, result) = match sequence::start(server, connection, request.caller, &args, &facts) {
+        Err(status) => {
+            reply.push(&ResOp::failure(OpNumber::Sequence, status));
+            return Ok(reply.finish());
+        }
+        Ok(Started::Retry(cached, result)) => {
+            return Ok(repeat(cached, result, reply, &mut request.arguments, &state));
+        }
+        Ok(Started::New(guard, result)) => (guard, result),
+    };
     let fore = *guard.session().fore();
     let (limit, too_big) = if args.cache_this {
         (fore.cached_reply_bytes, NfsStatus::RepTooBigToCache)

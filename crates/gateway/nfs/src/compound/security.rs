@@ -16,8 +16,7 @@ fn puts_handle(op: OpNumber) -> bool {
 /// such an operation follows a file handle operation must not fail.
 fn checks_itself(op: OpNumber) -> bool {
     use OpNumber::*;
-    puts_handle(op)
-        || matches!(op, SaveFh | Lookup | LookupParent | Open | SecInfo | SecInfoNoName)
+    puts_handle(op) || matches!(op, SaveFh | Lookup | LookupParent | Open | SecInfo | SecInfoNoName)
 }
 
 /// Checks the caller's flavour against the current file's export after `op` succeeded.

@@ -68,8 +68,7 @@ async fn write_all<'a>(
     stream: &mut Stream,
     slices: impl Iterator<Item = &'a [u8]>,
 ) -> io::Result<()> {
-    let slices: Vec<_> =
-        slices.filter(|slice| !slice.is_empty()).map(IoSlice::new).collect();
+    let slices: Vec<_> = slices.filter(|slice| !slice.is_empty()).map(IoSlice::new).collect();
     let mut slices = slices;
     let mut left = &mut slices[..];
     while !left.is_empty() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::AddressRange;
+use crate::config::{AddressRange, Squash};
 
 fn export(path: &str) -> ExportConfig {
     ExportConfig {

@@ -16,9 +16,7 @@ use crate::server::NfsServer;
 pub fn handle_of<S: Share>(server: &NfsServer<S>, node: &Node) -> FileHandle {
     server.handles.encode(match node {
         Node::Pseudo(node) => HandleTarget::Pseudo { node: server.exports.pseudo(*node).number },
-        Node::File(file) => {
-            HandleTarget::File { export: file.export.number(), file: file.file }
-        }
+        Node::File(file) => HandleTarget::File { export: file.export.number(), file: file.file },
     })
 }
 

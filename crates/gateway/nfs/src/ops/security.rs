@@ -1,8 +1,6 @@
 //! SECINFO and SECINFO_NO_NAME: which security flavours a file may be accessed with.
 
-use braid_nfs_wire::nfs4::args::{
-    GssService, Oid, SecInfoArgs, SecInfoNoNameArgs, SecInfoStyle,
-};
+use braid_nfs_wire::nfs4::args::{GssService, Oid, SecInfoArgs, SecInfoNoNameArgs, SecInfoStyle};
 use braid_nfs_wire::nfs4::results::{GssInfo, SecInfo, SecInfoResult};
 use braid_nfs_wire::nfs4::{NfsResult, NfsStatus};
 use braid_nfs_wire::rpc::auth::{AUTH_NONE, AUTH_SYS};

@@ -19,11 +19,7 @@ use crate::state::clients::Protection;
 
 /// RFC 8881 2.10.8.3: with `SP4_MACH_CRED`, operations that the client named need its machine
 /// credential, protected against changes.
-fn check_protection<S: Share>(
-    client: &Client<S>,
-    caller: &Caller,
-    op: OpNumber,
-) -> NfsResult<()> {
+fn check_protection<S: Share>(client: &Client<S>, caller: &Caller, op: OpNumber) -> NfsResult<()> {
     let Protection::MachineCredential { enforced, .. } = client.protection() else {
         return Ok(());
     };

@@ -77,13 +77,14 @@ impl Listener {
             tasks.spawn(async move {
                 let (read, connection) = connection(number, stream, peer);
                 let mut serving = pin!(serve(server, Arc::clone(&connection), read));
-                tokio::select! {
-                    () = &mut serving => {}
-                    _ = close.wait_for(|close| *close) => {
-                        connection.close();
-                        // The call that runs is completed, if that does not take for ever.
-                        let _ = timeout(CLOSE_MAX, serving).await;
-                    }
+                let ended = tokio::select! {
+                    () = &mut serving => true,
+                    () = async { drop(close.wait_for(|close| *close).await) } => false,
+                };
+                if !ended {
+                    connection.close();
+                    // The call that runs is completed, if that does not take for ever.
+                    let _ = timeout(CLOSE_MAX, serving).await;
                 }
                 drop(permit);
             });

@@ -1,12 +1,13 @@
 //! What the server keeps with a confirmed client.
 
-use braid_share::Share;
+use std::fmt;
+
+use braid_share::{Share, ShareClient};
 
 use super::clients::ClientData;
 
 /// A confirmed client's BraidFS session and protocol state. It ends with the client: the session's
 /// end closes opens and removes locks.
-#[derive(Debug)]
 pub struct ClientState<S: Share> {
     /// The session at the metadata server.
     pub share: S::Client,
@@ -21,6 +22,13 @@ impl<S: Share> ClientState<S> {
     /// Ends the client: all its opens and locks.
     pub async fn end(&self) {
         self.share.clone().end().await;
+    }
+}
+
+impl<S: Share> fmt::Debug for ClientState<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let session = self.share.session();
+        f.debug_struct("ClientState").field("session", &session).finish_non_exhaustive()
     }
 }
 

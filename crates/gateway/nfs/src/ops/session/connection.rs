@@ -1,8 +1,6 @@
 //! BIND_CONN_TO_SESSION and BACKCHANNEL_CTL.
 
-use braid_nfs_wire::nfs4::args::{
-    BackchannelCtlArgs, BindConnToSessionArgs, ChannelDirFromClient,
-};
+use braid_nfs_wire::nfs4::args::{BackchannelCtlArgs, BindConnToSessionArgs, ChannelDirFromClient};
 use braid_nfs_wire::nfs4::results::{BindConnToSessionResult, ChannelDirFromServer};
 use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber};
 use braid_share::Share;

@@ -1,8 +1,6 @@
 //! DESTROY_SESSION, DESTROY_CLIENTID and RECLAIM_COMPLETE.
 
-use braid_nfs_wire::nfs4::args::{
-    DestroyClientIdArgs, DestroySessionArgs, ReclaimCompleteArgs,
-};
+use braid_nfs_wire::nfs4::args::{DestroyClientIdArgs, DestroySessionArgs, ReclaimCompleteArgs};
 use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber};
 use braid_share::Share;
 

@@ -219,7 +219,8 @@ impl<D: ClientData, R: Clone> ClientTable<D, R> {
         self.remove_unconfirmed_expired(now);
         if self.unconfirmed >= UNCONFIRMED_CLIENTS_MAX {
             let unconfirmed = self.entries.values().filter(|entry| !entry.confirmed);
-            let oldest = unconfirmed.min_by_key(|entry| (entry.client.renewed(), entry.client.id()));
+            let oldest =
+                unconfirmed.min_by_key(|entry| (entry.client.renewed(), entry.client.id()));
             if let Some(id) = oldest.map(|entry| entry.client.id()) {
                 self.remove(id);
             }
@@ -290,7 +291,9 @@ impl<D: ClientData, R: Clone> ClientTable<D, R> {
         data: D,
         now: Moment,
     ) -> Result<Vec<Removed<D>>, (NfsStatus, D)> {
-        let Some(entry) = self.entries.get(&id) else { return Err((NfsStatus::StaleClientId, data)) };
+        let Some(entry) = self.entries.get(&id) else {
+            return Err((NfsStatus::StaleClientId, data));
+        };
         let client = Arc::clone(&entry.client);
         if entry.confirmed {
             return Err((NfsStatus::StaleClientId, data));

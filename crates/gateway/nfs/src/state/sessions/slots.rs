@@ -98,9 +98,7 @@ impl SlotTable {
         }
         match &slot.uses {
             // RFC 8881 2.10.6.1: sequence numbers wrap from 2^32 - 1 to 0.
-            SlotUse::Unused | SlotUse::Done { .. }
-                if sequence == slot.sequence.wrapping_add(1) =>
-            {
+            SlotUse::Unused | SlotUse::Done { .. } if sequence == slot.sequence.wrapping_add(1) => {
                 self.cached_bytes -= slot.cached_bytes();
                 *slot = Slot { sequence, uses: SlotUse::Running { fingerprint } };
                 Ok(Begun::New)
