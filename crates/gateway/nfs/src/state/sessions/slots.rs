@@ -79,6 +79,12 @@ impl SlotTable {
         (0..).zip(&self.slots).any(|(number, slot)| Some(number) != except && running(slot))
     }
 
+    /// Sets the last number of a slot.
+    #[cfg(test)]
+    pub(super) fn set_sequence(&mut self, slot: usize, sequence: u32) {
+        self.slots[slot].sequence = sequence;
+    }
+
     /// SEQUENCE. `fingerprint` is a hash of the request and its principal: a retry has the same.
     ///
     /// # Errors
