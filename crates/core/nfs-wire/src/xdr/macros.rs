@@ -5,11 +5,15 @@
 
 /// Encodes or decodes one field, with or without a limit.
 macro_rules! xdr_field {
-    (@encode $value:expr, $to:expr,) => { $crate::xdr::Xdr::encode($value, $to) };
+    (@encode $value:expr, $to:expr,) => {
+        $crate::xdr::Xdr::encode($value, $to)
+    };
     (@encode $value:expr, $to:expr, $max:expr) => {
         $crate::xdr::XdrBounded::encode_bounded($value, $to)
     };
-    (@decode $ty:ty, $from:expr,) => { <$ty as $crate::xdr::Xdr>::decode($from) };
+    (@decode $ty:ty, $from:expr,) => {
+        <$ty as $crate::xdr::Xdr>::decode($from)
+    };
     (@decode $ty:ty, $from:expr, $max:expr) => {
         <$ty as $crate::xdr::XdrBounded>::decode_bounded($from, $max)
     };

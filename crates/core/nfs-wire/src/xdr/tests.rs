@@ -104,10 +104,7 @@ fn unknown_numbers_are_refused() {
     let two = Bytes::from_static(b"\0\0\0\x02");
     let unknown = Err(XdrError::Invalid { what: "Colour", value: 2 });
     assert_eq!(Colour::from_bytes(two.clone()), unknown);
-    assert_eq!(
-        bool::from_bytes(two),
-        Err(XdrError::Invalid { what: "boolean", value: 2 })
-    );
+    assert_eq!(bool::from_bytes(two), Err(XdrError::Invalid { what: "boolean", value: 2 }));
     let nine = Bytes::from_static(b"\0\0\0\x09");
     assert_eq!(Shape::from_bytes(nine), Err(XdrError::Invalid { what: "Shape", value: 9 }));
 }
