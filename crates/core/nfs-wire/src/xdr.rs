@@ -17,7 +17,9 @@ mod tests;
 
 pub use decode::Decoder;
 pub use encode::{Encoder, PAYLOAD_COPIED_MAX, Segment};
-pub(crate) use macros::{xdr_enum, xdr_field, xdr_struct, xdr_union, xdr_variant_value};
+pub(crate) use macros::{
+    xdr_enum, xdr_field, xdr_flags, xdr_newtype, xdr_struct, xdr_union, xdr_variant_value,
+};
 
 use bytes::Bytes;
 

@@ -131,4 +131,77 @@ macro_rules! xdr_union {
     )*};
 }
 
+/// Defines types of one field that are encoded like it.
+macro_rules! xdr_newtype {
+    ($(
+        $(#[$doc:meta])* pub struct $name:ident($ty:ty);
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub $ty);
+
+        impl $crate::xdr::Xdr for $name {
+            fn encode(&self, to: &mut $crate::xdr::Encoder) {
+                self.0.encode(to);
+            }
+            fn decode(from: &mut $crate::xdr::Decoder) -> Result<Self, $crate::xdr::XdrError> {
+                <$ty as $crate::xdr::Xdr>::decode(from).map(Self)
+            }
+        }
+    )*};
+}
+
+/// Defines sets of bits in an unsigned integer. Unknown bits are accepted and kept.
+macro_rules! xdr_flags {
+    ($(
+        $(#[$doc:meta])* pub struct $name:ident {
+            $( $(#[$fdoc:meta])* $flag:ident = $bits:expr ),* $(,)?
+        }
+    )*) => {
+        $crate::xdr::xdr_newtype! {$(
+            $(#[$doc])* pub struct $name(u32);
+        )*}
+        $(
+        impl $name {
+            $( $(#[$fdoc])* pub const $flag: Self = Self($bits); )*
+
+            /// No bits.
+            pub const fn empty() -> Self {
+                Self(0)
+            }
+
+            /// Whether all bits of `other` are set.
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// The bits that are not in `other`.
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+        }
+
+        impl std::ops::BitOr for $name {
+            type Output = Self;
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl std::ops::BitOrAssign for $name {
+            fn bitor_assign(&mut self, other: Self) {
+                self.0 |= other.0;
+            }
+        }
+
+        impl std::ops::BitAnd for $name {
+            type Output = Self;
+            fn bitand(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+        }
+    )*};
+}
+
 pub(crate) use {xdr_enum, xdr_field, xdr_struct, xdr_union, xdr_variant_value};
+pub(crate) use {xdr_flags, xdr_newtype};
