@@ -27,6 +27,8 @@ mod contexts;
 mod credential;
 mod mechanism;
 mod server;
+#[cfg(test)]
+mod tests;
 mod window;
 
 pub use body::{BodyError, unwrap_body, wrap_body};

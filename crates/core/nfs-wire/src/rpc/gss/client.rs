@@ -11,8 +11,7 @@ use crate::xdr::{Encoder, Xdr};
 
 /// A call of context creation: INIT with an empty handle, CONTINUE_INIT with the server's.
 pub fn init_call(xid: u32, program: u32, version: u32, handle: Bytes, token: Bytes) -> Encoder {
-    let procedure =
-        if handle.is_empty() { GssProcedure::Init } else { GssProcedure::ContinueInit };
+    let procedure = if handle.is_empty() { GssProcedure::Init } else { GssProcedure::ContinueInit };
     let credential =
         GssCredential { procedure, sequence: 0, service: Service::None.code(), handle };
     let header = CallHeader {
@@ -97,6 +96,12 @@ impl<C: GssContext> GssClientContext<C> {
     /// See [`BodyError`].
     pub fn results(&self, sequence: u32, body: Bytes) -> Result<Bytes, BodyError> {
         unwrap_body(&self.context, self.service, sequence, body)
+    }
+
+    /// Skips the sequence numbers before `sequence`.
+    #[cfg(test)]
+    pub(super) fn skip_to(&mut self, sequence: u32) {
+        self.next_sequence = sequence;
     }
 
     fn take_sequence(&mut self) -> Option<u32> {

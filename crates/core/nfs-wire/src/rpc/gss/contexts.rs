@@ -108,9 +108,8 @@ impl<P, C> Contexts<P, C> {
             self.established.retain(|_, context| context.expires > now);
         }
         while self.established.len() >= limits.established_max.max(1) {
-            let used = |(_, context): &(_, &Arc<Established<C>>)| {
-                context.used.load(Ordering::Relaxed)
-            };
+            let used =
+                |(_, context): &(_, &Arc<Established<C>>)| context.used.load(Ordering::Relaxed);
             let Some((&oldest, _)) = self.established.iter().min_by_key(used) else { break };
             self.established.remove(&oldest);
         }

@@ -68,12 +68,16 @@ impl<M: GssMechanism> GssServer<M> {
         now: Duration,
         handle: impl FnOnce() -> [u8; HANDLE_BYTES],
     ) -> GssOutcome<M::Context> {
-        let outcome = GssCredential::from_credential(&call.header.credential)
-            .and_then(|credential| match credential.procedure {
-                GssProcedure::Init | GssProcedure::ContinueInit => {
-                    self.create(call, &credential, now, handle).map(GssOutcome::Reply)
+        let outcome =
+            GssCredential::from_credential(&call.header.credential).and_then(|credential| {
+                match credential.procedure {
+                    GssProcedure::Init | GssProcedure::ContinueInit => {
+                        self.create(call, &credential, now, handle).map(GssOutcome::Reply)
+                    }
+                    GssProcedure::Data | GssProcedure::Destroy => {
+                        self.check(call, &credential, now)
+                    }
                 }
-                GssProcedure::Data | GssProcedure::Destroy => self.check(call, &credential, now),
             });
         outcome.unwrap_or_else(|status| GssOutcome::Reply(encode(&call.header.denied(status))))
     }
@@ -157,7 +161,8 @@ impl<M: GssMechanism> GssServer<M> {
             return Err(AuthStatus::GssContextProblem);
         }
         let sequence = credential.sequence;
-        let fresh = established.window.lock().unwrap_or_else(PoisonError::into_inner).accept(sequence);
+        let fresh =
+            established.window.lock().unwrap_or_else(PoisonError::into_inner).accept(sequence);
         if !fresh {
             return Ok(GssOutcome::Drop); // gss invariant 1
         }
