@@ -10,13 +10,14 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp};
 use braid_nfs_wire::nfs4::results::CreateSessionResult;
 use braid_nfs_wire::nfs4::{ClientId, SessionId, Verifier};
 use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::backchannel::BackChannel;
+use crate::backchannel::{BackChannel, CallbackError};
 use crate::config::{ConfigError, NfsConfig};
 use crate::export::Exports;
 use crate::handle::HandleKey;
@@ -154,6 +155,24 @@ impl<S: Share> NfsServer<S> {
             }
             None => false,
         }
+    }
+
+    /// Calls a client, over any of its sessions that has a connection for callbacks, else over the
+    /// first one as soon as it has one.
+    ///
+    /// # Errors
+    /// [`CallbackError`]; `SessionEnded` also if the client has no session. A recall is then
+    /// repeated over the client's next session, or given up when its lease passes.
+    pub async fn call_client(
+        &self,
+        id: ClientId,
+        op: &CallbackArgOp,
+    ) -> Result<CallbackResOp, CallbackError> {
+        let ids = self.clients().sessions_of(id).to_vec();
+        let sessions: Vec<_> = ids.iter().filter_map(|id| self.session(id)).collect();
+        let best = sessions.iter().find(|session| session.back().is_up());
+        let session = best.or(sessions.first()).ok_or(CallbackError::SessionEnded)?;
+        session.back().call(op).await
     }
 
     /// Removes a session; requests that run on it end as they began.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use braid_nfs_wire::nfs4::args::SequenceArgs;
 use braid_nfs_wire::nfs4::results::SequenceResult;
-use braid_nfs_wire::nfs4::{NfsStatus, SequenceStatus, SlotId};
+use braid_nfs_wire::nfs4::{NfsStatus, SlotId};
 use braid_share::Share;
 use bytes::Bytes;
 
@@ -112,7 +112,7 @@ pub(super) fn start<S: Share>(
         slot_id: args.slot_id,
         highest_slot_id: SlotId(highest),
         target_highest_slot_id: SlotId(highest),
-        status_flags: session.client().status() | back_channel_status(&session),
+        status_flags: session.client().status() | session.back().status(),
     };
     Ok(match begun {
         Begun::New => {
@@ -137,14 +137,6 @@ fn bind_connection<S: Share>(
         Protection::MachineCredential { .. } => return Err(NfsStatus::ConnNotBoundToSession),
     }
     Ok(())
-}
-
-fn back_channel_status<S: Share>(session: &Arc<ServerSession<S>>) -> SequenceStatus {
-    if session.back().is_down() {
-        SequenceStatus::CB_PATH_DOWN | SequenceStatus::CB_PATH_DOWN_SESSION
-    } else {
-        SequenceStatus::empty()
-    }
 }
 
 fn fingerprint<S: Share>(

@@ -54,8 +54,10 @@ pub async fn create_session<S: Share>(
 
     let with_back_channel = args.flags.contains(CreateSessionFlags::CONN_BACK_CHAN);
     let flags = args.flags & CreateSessionFlags::CONN_BACK_CHAN;
-    let back_channel = BackChannel::new(back, args.callback_program, args.callback_security);
-    let session = Session::new(new_session_id()?, client, fore, back_channel);
+    let session_id = new_session_id()?;
+    let (program, security) = (args.callback_program, args.callback_security);
+    let back_channel = BackChannel::new(session_id, state.minor_version, back, program, security);
+    let session = Session::new(session_id, client, fore, back_channel);
     let session: Arc<ServerSession<S>> = Arc::new(session);
     let result = CreateSessionResult {
         session_id: session.id(),

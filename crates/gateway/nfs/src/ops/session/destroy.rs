@@ -30,9 +30,6 @@ pub fn destroy_session<S: Share>(
     if session.with_slots(|slots| slots.is_busy(own_slot)) {
         return Err(NfsStatus::Delay);
     }
-    if session.back().is_busy() {
-        return Err(NfsStatus::BackChanBusy);
-    }
     server.clients().forget_session(client.id(), args.session_id);
     server.remove_session(&args.session_id);
     Ok(())

@@ -344,6 +344,11 @@ impl<D: ClientData, R: Clone> ClientTable<D, R> {
         Ok(())
     }
 
+    /// The sessions of a client.
+    pub fn sessions_of(&self, id: ClientId) -> &[SessionId] {
+        self.entries.get(&id).map_or(&[], |entry| &entry.sessions)
+    }
+
     /// Notes that a session of a client no longer exists.
     pub fn forget_session(&mut self, id: ClientId, session: SessionId) {
         if let Some(entry) = self.entries.get_mut(&id) {

@@ -1,5 +1,5 @@
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use braid_nfs_wire::nfs4::{ClientId, NfsStatus, SessionId, Verifier};
@@ -360,11 +360,9 @@ fn reclaim_is_completed_once() {
 
 #[test]
 fn durable_records_have_what_recognises_a_client() {
-    for principal in [
-        Principal::Nobody,
-        ALICE,
-        Principal::Gss { name: Bytes::from_static(b"host/a@B") },
-    ] {
+    for principal in
+        [Principal::Nobody, ALICE, Principal::Gss { name: Bytes::from_static(b"host/a@B") }]
+    {
         let mut table = table();
         let exchanged = table.exchange_id(&request("a", 9, false), &principal, START).unwrap();
         let record = Bytes::from(encode_record(&exchanged.client));

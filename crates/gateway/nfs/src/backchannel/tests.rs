@@ -1,0 +1,22 @@
+use super::slots::CallbackSlots;
+
+#[test]
+fn lowest_free_slot_is_used_first() {
+    let mut slots = CallbackSlots::new(3);
+    assert_eq!((slots.take(), slots.take()), (Some(0), Some(1)));
+    assert_eq!(slots.highest_used(), 1);
+    slots.release(0);
+    assert_eq!((slots.take(), slots.take(), slots.take()), (Some(0), Some(2), None));
+    for slot in [2, 0, 1] {
+        slots.release(slot);
+    }
+    assert_eq!(slots.take(), Some(0));
+}
+
+#[test]
+fn numbers_of_slots_are_independent() {
+    let mut slots = CallbackSlots::new(2);
+    assert_eq!((slots.next(0), slots.next(1)), (1, 1));
+    slots.advance(1);
+    assert_eq!((slots.next(0), slots.next(1)), (1, 2));
+}

@@ -1,0 +1,11 @@
+//! Tests of the server over real sockets, with a file system in memory.
+
+mod callbacks;
+mod client;
+mod exports;
+mod filehandles;
+mod hostile;
+mod rpc;
+mod sequence;
+mod server;
+mod sessions;
