@@ -1,24 +1,47 @@
-//! Permissions and listings.
+//! Attributes, permissions and listings.
 
 use braid_types::{FileIndex, Status};
 
 use super::session::{Client, Session};
-use crate::{Identity, Listing, Result};
+use crate::{AttributeChanges, Attributes, Error, Identity, Listing, Result, SetTime};
 
 /// The permission bits that a call can ask for: read, write, execute or search.
 const ACCESS_BITS: [u8; 3] = [4, 2, 1];
+/// Permission to write a file.
+const WRITE: u8 = 2;
 /// Search permission.
 const SEARCH: u8 = 1;
+/// Nanoseconds of a time are below this.
+const NANOS_END: u32 = 1_000_000_000;
 
 impl Session {
-    /// The wanted permissions that a user has. One call if these are all; otherwise one more for
-    /// each bit, at the same time.
-    pub(super) async fn access(
+    pub(super) async fn set_attributes(
         &self,
         who: &Identity,
         file: FileIndex,
-        wanted: u8,
-    ) -> Result<u8> {
+        changes: AttributeChanges,
+    ) -> Result<Attributes> {
+        // The server would take such a message for a violation of the protocol.
+        let is_wrong = |set: &Option<SetTime>| {
+            set.as_ref().and_then(|set| set.time).is_some_and(|time| time.nanos >= NANOS_END)
+        };
+        if is_wrong(&changes.atime) || is_wrong(&changes.mtime) {
+            return Err(Error::new(Status::Invalid, "a time with a billion nanoseconds or more"));
+        }
+        self.run_as(who, async |user: Client| {
+            // The server lets a session that has the file open for writing set the size. Here the
+            // session has many users, and only the one that has it open may: through the open.
+            if changes.bytes.is_some() {
+                user.access(file, WRITE).await?;
+            }
+            user.set_attributes(file, false, changes).await
+        })
+        .await
+    }
+
+    /// The wanted permissions that a user has. One call if these are all; otherwise one more for
+    /// each bit, at the same time.
+    pub(super) async fn access(&self, who: &Identity, file: FileIndex, wanted: u8) -> Result<u8> {
         self.run_as(who, async |user: Client| {
             if wanted == 0 {
                 return user.lstat(file).await.map(|_| 0);

@@ -57,9 +57,7 @@ impl ShareClient for ClusterClient {
         file: FileIndex,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
-        self.0
-            .run_as(who, async |user: Client| user.set_attributes(file, false, changes).await)
-            .await
+        self.0.set_attributes(who, file, changes).await
     }
 
     async fn access(&self, who: &Identity, file: FileIndex, wanted: u8) -> Result<u8> {
@@ -123,12 +121,7 @@ impl ShareClient for ClusterClient {
         self.0.link(who, file, dir, name).await
     }
 
-    async fn remove(
-        &self,
-        who: &Identity,
-        dir: FileIndex,
-        name: &[u8],
-    ) -> Result<DirectoryChange> {
+    async fn remove(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<DirectoryChange> {
         self.0.remove(who, dir, name).await
     }
 
@@ -163,9 +156,7 @@ impl ShareClient for ClusterClient {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
-        self.0
-            .run_as(who, async |user: Client| user.set_xattr(file, name, value, mode).await)
-            .await
+        self.0.run_as(who, async |user: Client| user.set_xattr(file, name, value, mode).await).await
     }
 
     async fn xattrs(&self, who: &Identity, file: FileIndex) -> Result<Vec<Vec<u8>>> {

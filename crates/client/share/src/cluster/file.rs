@@ -42,6 +42,11 @@ impl OpenedFile {
         self.file.index()
     }
 
+    /// Closes the file because its session ends: nobody is left to whom a loss can be reported.
+    pub(super) async fn close_with_session(&self) {
+        let _ = self.file.clone().close().await;
+    }
+
     /// Counts a loss that the library reports. Returns whether there was one.
     fn count_loss<T>(&self, done: Result<T>) -> Result<bool> {
         match done {

@@ -43,11 +43,18 @@ impl Session {
         self.id
     }
 
-    /// Ends the session.
+    /// Ends the session. Its opens are closed first: otherwise the metadata server counts them until
+    /// all I/O daemons refuse the session.
     pub(super) async fn end(&self) {
-        if !self.ended.swap(true, Ordering::AcqRel) {
-            self.client.clone().close().await;
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return;
         }
+        for open in self.all_opens() {
+            open.close_with_session().await;
+        }
+        // If this fails, the end of the session replaces the closes.
+        let _ = self.client.flush_closes().await;
+        self.client.clone().close().await;
     }
 
     /// Runs a call of the session. Fails if the session ended before it or during it.
@@ -96,6 +103,11 @@ impl Session {
     pub(super) fn opens_of(&self, index: FileIndex) -> Vec<Arc<OpenedFile>> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.get(&index).into_iter().flatten().filter_map(Weak::upgrade).collect()
+    }
+
+    fn all_opens(&self) -> Vec<Arc<OpenedFile>> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.values().flatten().filter_map(Weak::upgrade).collect()
     }
 
     /// Fails if the session has ended.

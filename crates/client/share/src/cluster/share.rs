@@ -31,7 +31,9 @@ impl ClusterShare {
     pub async fn connect(config: Config) -> Result<Self> {
         let Some(cluster) = config.cluster else {
             let why = "the configuration does not name the cluster that the gateway serves";
-            return Err(Error::new(Status::Invalid, why).with_hint("set cluster.uuid in braid.toml"));
+            return Err(
+                Error::new(Status::Invalid, why).with_hint("set cluster.uuid in braid.toml")
+            );
         };
         let losses = Arc::new(LossCounter::new());
         let session = Session::begin(config.clone(), Arc::clone(&losses)).await?;

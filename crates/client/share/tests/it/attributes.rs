@@ -1,12 +1,12 @@
 //! Attributes and extended attributes.
 
 use braid_share::{
-    AttributeChanges, FileKind, SetTime, Share, ShareClient, ShareFile, Status, Timestamp,
-    XattrMode,
+    AttributeChanges, FileIndex, FileKind, SetTime, Share, ShareClient, ShareFile, Status,
+    Timestamp, XattrMode,
 };
 use braid_types::ByteCount;
 
-use crate::support::{ROOT, change_of, client, create, mkdir, on_both, refused, root, user};
+use crate::support::{change_of, client, create, mkdir, on_both, refused, root, user};
 
 on_both! {
     attributes_are_changed_together_or_not_at_all,
@@ -18,9 +18,9 @@ on_both! {
     free_space_is_reported,
 }
 
-async fn attributes_are_changed_together_or_not_at_all<S: Share>(share: S) {
+async fn attributes_are_changed_together_or_not_at_all<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await.index();
+    let file = create(&client, top, "f").await.index();
     let time = Timestamp { seconds: -5, nanos: 999_999_999 };
     let changes = AttributeChanges {
         mode: Some(0o600),
@@ -35,11 +35,8 @@ async fn attributes_are_changed_together_or_not_at_all<S: Share>(share: S) {
     let now = client.attributes(&root(), file).await.expect("attributes");
     assert_eq!((now.mode, now.uid, now.gid, now.bytes.0), (0o600, 1000, 100, 1 << 40));
     assert_eq!((now.atime, now.mtime), (time, time));
-    let refused_part = AttributeChanges {
-        mode: Some(0o640),
-        uid: Some(1001),
-        ..AttributeChanges::none()
-    };
+    let refused_part =
+        AttributeChanges { mode: Some(0o640), uid: Some(1001), ..AttributeChanges::none() };
     let changed = client.set_attributes(&user(1000), file, refused_part).await;
     assert_eq!(refused(changed), Status::NotPermitted);
     let nanos = Timestamp { seconds: 0, nanos: 1_000_000_000 };
@@ -52,33 +49,33 @@ async fn attributes_are_changed_together_or_not_at_all<S: Share>(share: S) {
     assert_eq!(client.attributes(&root(), file).await.expect("attributes").mode, 0o600);
 }
 
-async fn a_size_belongs_to_regular_files_only<S: Share>(share: S) {
+async fn a_size_belongs_to_regular_files_only<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
-    let fifo = client.make_node(&root(), ROOT, b"fifo", FileKind::Fifo, 0o644, 0).await;
+    let dir = mkdir(&client, top, "d", 0o755).await;
+    let fifo = client.make_node(&root(), top, b"fifo", FileKind::Fifo, 0o644, 0).await;
     let size = |bytes| AttributeChanges { bytes: Some(ByteCount(bytes)), ..Default::default() };
     let of_dir = client.set_attributes(&root(), dir, size(0)).await;
     assert_eq!(refused(of_dir), Status::IsDirectory);
     let fifo = fifo.expect("a fifo").0.file;
     assert_eq!(refused(client.set_attributes(&root(), fifo, size(0)).await), Status::Invalid);
-    let file = create(&client, ROOT, "f").await.index();
+    let file = create(&client, top, "f").await.index();
     let too_large = client.set_attributes(&root(), file, size(1 << 63)).await;
     assert_eq!(refused(too_large), Status::TooLarge);
 }
 
-async fn a_symbolic_link_itself_is_changed<S: Share>(share: S) {
+async fn a_symbolic_link_itself_is_changed<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    create(&client, ROOT, "f").await;
-    let (link, _) = client.make_symlink(&root(), ROOT, b"l", b"f").await.expect("a link");
+    create(&client, top, "f").await;
+    let (link, _) = client.make_symlink(&root(), top, b"l", b"f").await.expect("a link");
     let owner = AttributeChanges { uid: Some(1000), ..AttributeChanges::none() };
     client.set_attributes(&root(), link.file, owner).await.expect("a chown");
     assert_eq!(client.attributes(&root(), link.file).await.expect("attributes").uid, 1000);
-    assert_eq!(client.look_up(&root(), ROOT, b"f").await.expect("the target").uid, 0);
+    assert_eq!(client.look_up(&root(), top, b"f").await.expect("the target").uid, 0);
 }
 
-async fn extended_attributes_are_set_listed_and_removed<S: Share>(share: S) {
+async fn extended_attributes_are_set_listed_and_removed<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let (who, file) = (root(), create(&client, ROOT, "f").await.index());
+    let (who, file) = (root(), create(&client, top, "f").await.index());
     let set = async |name: &[u8], value: &[u8], mode| {
         client.set_xattr(&root(), file, name, value, mode).await
     };
@@ -99,10 +96,10 @@ async fn extended_attributes_are_set_listed_and_removed<S: Share>(share: S) {
     assert_eq!(client.xattrs(&who, file).await.expect("the names").len(), 1);
 }
 
-async fn extended_attributes_follow_the_rules_of_their_prefix<S: Share>(share: S) {
+async fn extended_attributes_follow_the_rules_of_their_prefix<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let (someone, either) = (user(1000), XattrMode::Either);
-    let file = create(&client, ROOT, "f").await.index();
+    let file = create(&client, top, "f").await.index();
     client.set_xattr(&root(), file, b"user.a", b"1", either).await.expect("root");
     client.set_xattr(&root(), file, b"trusted.a", b"1", either).await.expect("root");
     client.set_xattr(&root(), file, b"security.a", b"1", either).await.expect("root");
@@ -120,14 +117,14 @@ async fn extended_attributes_follow_the_rules_of_their_prefix<S: Share>(share: S
     ] {
         assert_eq!(refused(client.set_xattr(&someone, file, name, b"2", either).await), status);
     }
-    let (link, _) = client.make_symlink(&root(), ROOT, b"l", b"f").await.expect("a link");
+    let (link, _) = client.make_symlink(&root(), top, b"l", b"f").await.expect("a link");
     let on_link = client.set_xattr(&root(), link.file, b"user.a", b"1", either).await;
     assert_eq!(refused(on_link), Status::NotPermitted);
 }
 
-async fn every_change_of_a_file_raises_its_counter<S: Share>(share: S) {
+async fn every_change_of_a_file_raises_its_counter<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let (who, file) = (root(), create(&client, ROOT, "f").await.index());
+    let (who, file) = (root(), create(&client, top, "f").await.index());
     let mut last = change_of(&client, file).await;
     for step in 0..5 {
         match step {
@@ -140,8 +137,8 @@ async fn every_change_of_a_file_raises_its_counter<S: Share>(share: S) {
                 set.expect("an attribute");
             }
             2 => client.remove_xattr(&who, file, b"user.a").await.expect("a removal"),
-            3 => client.link(&who, file, ROOT, b"g").await.map(drop).expect("a link"),
-            _ => client.remove(&who, ROOT, b"f").await.map(drop).expect("a removal"),
+            3 => client.link(&who, file, top, b"g").await.map(drop).expect("a link"),
+            _ => client.remove(&who, top, b"f").await.map(drop).expect("a removal"),
         }
         let change = change_of(&client, file).await;
         assert!(change > last, "step {step}");
@@ -149,9 +146,9 @@ async fn every_change_of_a_file_raises_its_counter<S: Share>(share: S) {
     }
 }
 
-async fn free_space_is_reported<S: Share>(share: S) {
+async fn free_space_is_reported<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     let space = client.statfs(&root(), file.index()).await.expect("the space");
     assert!(space.total >= space.free && space.free >= space.available);
     assert!(space.available.0 > 0 && space.files > 0);

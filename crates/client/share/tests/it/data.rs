@@ -1,8 +1,8 @@
 //! Bytes: reads, writes, holes, copies and commits.
 
-use braid_share::{FILE_BYTES_MAX, Share, ShareClient, ShareFile, Status};
+use braid_share::{FILE_BYTES_MAX, FileIndex, Share, ShareClient, ShareFile, Status};
 
-use crate::support::{ROOT, change_of, client, create, on_both, read, refused, write};
+use crate::support::{change_of, client, create, on_both, read, refused, write};
 
 on_both! {
     written_bytes_are_read_and_the_end_is_reported,
@@ -19,9 +19,9 @@ on_both! {
 
 const MIB: u64 = 1 << 20;
 
-async fn written_bytes_are_read_and_the_end_is_reported<S: Share>(share: S) {
+async fn written_bytes_are_read_and_the_end_is_reported<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     assert_eq!(read(&file, 0, 10).await, (Vec::new(), true));
     write(&file, 0, b"0123456789").await;
     assert_eq!(read(&file, 0, 5).await, (b"01234".to_vec(), false));
@@ -37,9 +37,9 @@ async fn written_bytes_are_read_and_the_end_is_reported<S: Share>(share: S) {
     assert_eq!((attributes.file, attributes.bytes.0), (file.index(), 10));
 }
 
-async fn a_hole_reads_as_zeros_and_is_found<S: Share>(share: S) {
+async fn a_hole_reads_as_zeros_and_is_found<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     // Whole stripes, so that the I/O daemons have holes, too.
     write(&file, 0, &[1; MIB as usize]).await;
     write(&file, 4 * MIB, &[2; MIB as usize]).await;
@@ -53,18 +53,18 @@ async fn a_hole_reads_as_zeros_and_is_found<S: Share>(share: S) {
     assert_eq!((data(5 * MIB).await, hole(5 * MIB).await), (None, None));
 }
 
-async fn a_file_that_shrinks_and_grows_shows_zeros<S: Share>(share: S) {
+async fn a_file_that_shrinks_and_grows_shows_zeros<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     write(&file, 0, b"0123456789").await;
     assert_eq!(file.set_len(4).await.expect("a truncate").bytes.0, 4);
     assert_eq!(file.set_len(8).await.expect("an extension").bytes.0, 8);
     assert_eq!(read(&file, 0, 100).await, (b"0123\0\0\0\0".to_vec(), true));
 }
 
-async fn a_punched_range_reads_as_zeros_and_keeps_the_size<S: Share>(share: S) {
+async fn a_punched_range_reads_as_zeros_and_keeps_the_size<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     write(&file, 0, &[1; 10_000]).await;
     file.punch(5000, 100_000).await.expect("a hole");
     let (bytes, end) = read(&file, 4998, 100_000).await;
@@ -73,9 +73,9 @@ async fn a_punched_range_reads_as_zeros_and_keeps_the_size<S: Share>(share: S) {
     assert_eq!(refused(file.punch(0, 0).await), Status::Invalid);
 }
 
-async fn an_allocation_extends_the_file<S: Share>(share: S) {
+async fn an_allocation_extends_the_file<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     write(&file, 0, b"abc").await;
     file.allocate(1, 9999).await.expect("an allocation");
     assert_eq!(file.attributes().await.expect("attributes").bytes.0, 10_000);
@@ -84,9 +84,9 @@ async fn an_allocation_extends_the_file<S: Share>(share: S) {
     assert_eq!(file.attributes().await.expect("attributes").bytes.0, 10_000);
 }
 
-async fn a_copy_ends_at_the_end_of_its_source<S: Share>(share: S) {
+async fn a_copy_ends_at_the_end_of_its_source<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let (source, target) = (create(&client, ROOT, "s").await, create(&client, ROOT, "t").await);
+    let (source, target) = (create(&client, top, "s").await, create(&client, top, "t").await);
     write(&source, 0, b"0123456789").await;
     let copied = target.copy_from(&source, 4, 2, 100).await.expect("a copy");
     assert_eq!(copied, 6);
@@ -96,9 +96,9 @@ async fn a_copy_ends_at_the_end_of_its_source<S: Share>(share: S) {
     assert_eq!(refused(source.copy_from(&source, 0, 2, 5).await), Status::Invalid);
 }
 
-async fn offsets_past_the_largest_file_are_refused<S: Share>(share: S) {
+async fn offsets_past_the_largest_file_are_refused<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     let statuses = [
         refused(file.write(FILE_BYTES_MAX, "x".into(), false).await),
         refused(file.write(u64::MAX, "x".into(), false).await),
@@ -113,9 +113,9 @@ async fn offsets_past_the_largest_file_are_refused<S: Share>(share: S) {
     assert_eq!(file.next_hole(u64::MAX).await.expect("an answer"), None);
 }
 
-async fn the_verifier_stays_while_nothing_is_lost<S: Share>(share: S) {
+async fn the_verifier_stays_while_nothing_is_lost<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let (file, other) = (create(&client, ROOT, "f").await, create(&client, ROOT, "g").await);
+    let (file, other) = (create(&client, top, "f").await, create(&client, top, "g").await);
     let one = file.write(0, "one".into(), false).await.expect("a write");
     let two = file.write(3, "two".into(), true).await.expect("a durable write");
     assert!(!one.durable && two.durable);
@@ -126,9 +126,9 @@ async fn the_verifier_stays_while_nothing_is_lost<S: Share>(share: S) {
     file.close().await.expect("nothing was lost");
 }
 
-async fn every_write_raises_the_change_counter<S: Share>(share: S) {
+async fn every_write_raises_the_change_counter<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     let mut last = change_of(&client, file.index()).await;
     for step in 0..4 {
         match step {
@@ -144,9 +144,9 @@ async fn every_write_raises_the_change_counter<S: Share>(share: S) {
     }
 }
 
-async fn writes_of_one_client_are_read_by_another<S: Share>(share: S) {
+async fn writes_of_one_client_are_read_by_another<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
+    let file = create(&one, top, "f").await;
     let target = braid_share::OpenTarget::File(file.index());
     let opened = other.open(&crate::support::root(), target, crate::support::BOTH).await;
     let same = opened.expect("an open").file;

@@ -4,20 +4,18 @@ use std::collections::BTreeSet;
 
 use braid_client::{Config, OpenOptions};
 use braid_share::{
-    CLIENT_RECORD_BYTES_MAX, ClientRecord, Deny, OpenMode, OpenTarget, Rights, Share, ShareClient,
-    ShareFile, Status,
+    CLIENT_RECORD_BYTES_MAX, ClientRecord, Deny, FileIndex, OpenMode, OpenTarget, Rights, Share,
+    ShareClient, ShareFile, Status,
 };
 
-use crate::support::{
-    BOTH, Cluster, ROOT, client, create, on_both, read, refused, root, write,
-};
+use crate::support::{BOTH, Cluster, ROOT, client, create, on_both, read, refused, root, write};
 
 on_both! {
     every_client_has_a_session_of_its_own,
     a_record_that_is_too_long_is_refused,
 }
 
-async fn every_client_has_a_session_of_its_own<S: Share>(share: S) {
+async fn every_client_has_a_session_of_its_own<S: Share>(share: S, _: FileIndex) {
     let mut sessions = BTreeSet::from([share.own_client().session()]);
     for _ in 0..3 {
         assert!(sessions.insert(client(&share).await.session()));
@@ -26,7 +24,7 @@ async fn every_client_has_a_session_of_its_own<S: Share>(share: S) {
     share.own_client().attributes(&root(), ROOT).await.expect("the root");
 }
 
-async fn a_record_that_is_too_long_is_refused<S: Share>(share: S) {
+async fn a_record_that_is_too_long_is_refused<S: Share>(share: S, _: FileIndex) {
     let record = |bytes| ClientRecord { name: "c".into(), record: vec![0; bytes] };
     let long = share.begin_client(record(CLIENT_RECORD_BYTES_MAX + 1)).await;
     assert_eq!(refused(long), Status::LimitExceeded);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use braid_share::{FileKind, OpenTarget, Share, ShareClient, ShareFile, Status};
+use braid_share::{FileIndex, FileKind, OpenTarget, Share, ShareClient, ShareFile, Status};
 
 use crate::support::{
-    BOTH, ROOT, change_of, client, create, create_target, look_up, mkdir, on_both, refused, root,
+    BOTH, change_of, client, create, create_target, look_up, mkdir, on_both, refused, root,
 };
 
 on_both! {
@@ -24,12 +24,12 @@ on_both! {
     a_file_cannot_be_used_as_a_directory,
 }
 
-async fn names_of_all_kinds_are_made_found_and_removed<S: Share>(share: S) {
+async fn names_of_all_kinds_are_made_found_and_removed<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let (who, mode) = (root(), 0o640);
-    create(&client, ROOT, "file").await.close().await.expect("a close");
-    mkdir(&client, ROOT, "directory", mode).await;
-    client.make_symlink(&who, ROOT, b"symlink", b"../else/where").await.expect("a link");
+    create(&client, top, "file").await.close().await.expect("a close");
+    mkdir(&client, top, "directory", mode).await;
+    client.make_symlink(&who, top, b"symlink", b"../else/where").await.expect("a link");
     for (name, kind) in [
         ("fifo", FileKind::Fifo),
         ("socket", FileKind::Socket),
@@ -37,119 +37,124 @@ async fn names_of_all_kinds_are_made_found_and_removed<S: Share>(share: S) {
         ("block", FileKind::BlockDevice),
     ] {
         let device = 7 << 32 | 3;
-        let made = client.make_node(&who, ROOT, name.as_bytes(), kind, mode, device).await;
+        let made = client.make_node(&who, top, name.as_bytes(), kind, mode, device).await;
         let (attributes, _) = made.expect("a new node");
         let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
         assert_eq!((attributes.kind, attributes.mode), (kind, mode));
         assert_eq!(attributes.device, if is_device { device } else { 0 });
     }
-    let link = look_up(&client, ROOT, "symlink").await;
+    let link = look_up(&client, top, "symlink").await;
     assert_eq!((link.kind, link.bytes.0), (FileKind::Symlink, 13));
     assert_eq!(client.read_link(&who, link.file).await.expect("a target"), b"../else/where");
-    let kind = client.make_node(&who, ROOT, b"x", FileKind::File, mode, 0).await;
+    let kind = client.make_node(&who, top, b"x", FileKind::File, mode, 0).await;
     assert_eq!(refused(kind), Status::Invalid);
     for name in ["file", "directory", "symlink", "fifo", "socket", "char", "block"] {
-        client.remove(&who, ROOT, name.as_bytes()).await.expect("a removal");
-        assert_eq!(refused(client.look_up(&who, ROOT, name.as_bytes()).await), Status::NotFound);
+        client.remove(&who, top, name.as_bytes()).await.expect("a removal");
+        assert_eq!(refused(client.look_up(&who, top, name.as_bytes()).await), Status::NotFound);
     }
-    let file = create(&client, ROOT, "file").await;
+    let file = create(&client, top, "file").await;
     assert_eq!(refused(client.read_link(&who, file.index()).await), Status::Invalid);
 }
 
-async fn names_that_no_entry_can_have_are_refused<S: Share>(share: S) {
+async fn names_that_no_entry_can_have_are_refused<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let who = root();
-    mkdir(&client, ROOT, "d", 0o755).await;
+    mkdir(&client, top, "d", 0o755).await;
     for name in [&b""[..], b".", b"..", b"d/x", b"a\0b"] {
         let name_of = String::from_utf8_lossy(name).into_owned();
-        let target = create_target(ROOT, &name_of);
+        let target = create_target(top, &name_of);
         let statuses = [
-            refused(client.look_up(&who, ROOT, name).await),
-            refused(client.make_directory(&who, ROOT, name, 0o755).await),
-            refused(client.make_symlink(&who, ROOT, name, b"t").await),
-            refused(client.remove(&who, ROOT, name).await),
+            refused(client.look_up(&who, top, name).await),
+            refused(client.make_directory(&who, top, name, 0o755).await),
+            refused(client.make_symlink(&who, top, name, b"t").await),
+            refused(client.remove(&who, top, name).await),
             refused(client.open(&who, target, BOTH).await),
             refused(
                 client
-                    .rename(&who, (ROOT, b"d"), (ROOT, name), braid_share::RenameMode::Replace)
+                    .rename(&who, (top, b"d"), (top, name), braid_share::RenameMode::Replace)
                     .await,
             ),
         ];
         assert_eq!(statuses, [Status::Invalid; 6], "{name:?}");
     }
     let long = [b'x'; 256];
-    assert_eq!(refused(client.look_up(&who, ROOT, &long).await), Status::NameTooLong);
-    client.make_directory(&who, ROOT, &long[1..], 0o755).await.expect("255 bytes are allowed");
+    assert_eq!(refused(client.look_up(&who, top, &long).await), Status::NameTooLong);
+    client.make_directory(&who, top, &long[1..], 0o755).await.expect("255 bytes are allowed");
     let targets = [(&b""[..], Status::NotFound), (&[b'x'; 4096], Status::NameTooLong)];
     for (target, status) in targets {
-        assert_eq!(refused(client.make_symlink(&who, ROOT, b"l", target).await), status);
+        assert_eq!(refused(client.make_symlink(&who, top, b"l", target).await), status);
     }
 }
 
-async fn a_free_name_is_required_and_an_existing_one_to_remove<S: Share>(share: S) {
+async fn a_free_name_is_required_and_an_existing_one_to_remove<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let who = root();
-    let file = create(&client, ROOT, "taken").await.index();
+    let file = create(&client, top, "taken").await.index();
     let statuses = [
-        refused(client.make_directory(&who, ROOT, b"taken", 0o755).await),
-        refused(client.make_symlink(&who, ROOT, b"taken", b"t").await),
-        refused(client.make_node(&who, ROOT, b"taken", FileKind::Fifo, 0o600, 0).await),
-        refused(client.link(&who, file, ROOT, b"taken").await),
+        refused(client.make_directory(&who, top, b"taken", 0o755).await),
+        refused(client.make_symlink(&who, top, b"taken", b"t").await),
+        refused(client.make_node(&who, top, b"taken", FileKind::Fifo, 0o600, 0).await),
+        refused(client.link(&who, file, top, b"taken").await),
     ];
     assert_eq!(statuses, [Status::Exists; 4]);
-    assert_eq!(refused(client.remove(&who, ROOT, b"free").await), Status::NotFound);
-    let free = OpenTarget::Name { dir: ROOT, name: b"free".to_vec() };
+    assert_eq!(refused(client.remove(&who, top, b"free").await), Status::NotFound);
+    let free = OpenTarget::Name { dir: top, name: b"free".to_vec() };
     assert_eq!(refused(client.open(&who, free, BOTH).await), Status::NotFound);
 }
 
-async fn a_directory_with_entries_is_not_removed<S: Share>(share: S) {
+async fn a_directory_with_entries_is_not_removed<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
-    assert_eq!(look_up(&client, ROOT, "d").await.links, 2);
+    let dir = mkdir(&client, top, "d", 0o755).await;
+    assert_eq!(look_up(&client, top, "d").await.links, 2);
     mkdir(&client, dir, "below", 0o755).await;
-    assert_eq!(look_up(&client, ROOT, "d").await.links, 3);
-    assert_eq!(refused(client.remove(&root(), ROOT, b"d").await), Status::NotEmpty);
+    assert_eq!(look_up(&client, top, "d").await.links, 3);
+    assert_eq!(refused(client.remove(&root(), top, b"d").await), Status::NotEmpty);
     client.remove(&root(), dir, b"below").await.expect("an empty directory");
-    assert_eq!(look_up(&client, ROOT, "d").await.links, 2);
-    client.remove(&root(), ROOT, b"d").await.expect("it is empty now");
+    assert_eq!(look_up(&client, top, "d").await.links, 2);
+    client.remove(&root(), top, b"d").await.expect("it is empty now");
 }
 
-async fn a_file_exists_until_its_last_name_is_removed<S: Share>(share: S) {
+async fn a_file_exists_until_its_last_name_is_removed<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
-    let file = create(&client, ROOT, "one").await;
+    let dir = mkdir(&client, top, "d", 0o755).await;
+    let file = create(&client, top, "one").await;
     let index = file.index();
     file.close().await.expect("a close");
     let (linked, _) = client.link(&root(), index, dir, b"two").await.expect("a link");
     assert_eq!((linked.file, linked.links), (index, 2));
-    client.remove(&root(), ROOT, b"one").await.expect("a removal");
+    client.remove(&root(), top, b"one").await.expect("a removal");
     assert_eq!(look_up(&client, dir, "two").await.links, 1);
     client.remove(&root(), dir, b"two").await.expect("a removal");
     assert_eq!(refused(client.attributes(&root(), index).await), Status::StaleHandle);
 }
 
-async fn a_directory_gets_no_second_name<S: Share>(share: S) {
+async fn a_directory_gets_no_second_name<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
-    assert_eq!(refused(client.link(&root(), dir, ROOT, b"e").await), Status::NotPermitted);
+    let dir = mkdir(&client, top, "d", 0o755).await;
+    assert_eq!(refused(client.link(&root(), dir, top, b"e").await), Status::NotPermitted);
 }
 
-async fn the_parent_of_a_directory_follows_its_moves<S: Share>(share: S) {
+async fn the_parent_of_a_directory_follows_its_moves<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let (one, two) = (mkdir(&client, ROOT, "one", 0o755).await, mkdir(&client, ROOT, "two", 0o755).await);
+    let (one, two) =
+        (mkdir(&client, top, "one", 0o755).await, mkdir(&client, top, "two", 0o755).await);
     let moved = mkdir(&client, one, "moved", 0o755).await;
     let parent = async |dir| client.parent(&root(), dir).await.expect("a parent").file;
-    assert_eq!((parent(moved).await, parent(one).await, parent(ROOT).await), (one, ROOT, ROOT));
+    assert_eq!((parent(moved).await, parent(one).await), (one, top));
+    assert_eq!(
+        (parent(top).await, parent(FileIndex::ROOT).await),
+        (FileIndex::ROOT, FileIndex::ROOT)
+    );
     let mode = braid_share::RenameMode::Replace;
     client.rename(&root(), (one, b"moved"), (two, b"m"), mode).await.expect("a rename");
     assert_eq!(parent(moved).await, two);
 }
 
-async fn a_removed_file_is_stale<S: Share>(share: S) {
+async fn a_removed_file_is_stale<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let who = root();
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
-    client.remove(&who, ROOT, b"d").await.expect("a removal");
+    let dir = mkdir(&client, top, "d", 0o755).await;
+    client.remove(&who, top, b"d").await.expect("a removal");
     let statuses = [
         refused(client.attributes(&who, dir).await),
         refused(client.look_up(&who, dir, b"x").await),
@@ -185,9 +190,9 @@ async fn list_all<C: ShareClient>(
     found
 }
 
-async fn a_listing_in_pages_shows_every_name_once<S: Share>(share: S) {
+async fn a_listing_in_pages_shows_every_name_once<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
+    let dir = mkdir(&client, top, "d", 0o755).await;
     for number in 0..20 {
         mkdir(&client, dir, &format!("name{number}"), 0o755).await;
     }
@@ -197,9 +202,9 @@ async fn a_listing_in_pages_shows_every_name_once<S: Share>(share: S) {
     assert!(pages > 1, "the test needs several pages");
 }
 
-async fn a_listing_under_changes_shows_every_lasting_name_once<S: Share>(share: S) {
+async fn a_listing_under_changes_shows_every_lasting_name_once<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
+    let dir = mkdir(&client, top, "d", 0o755).await;
     for number in 0..20 {
         mkdir(&client, dir, &format!("stays{number}"), 0o755).await;
         mkdir(&client, dir, &format!("goes{number}"), 0o755).await;
@@ -217,9 +222,9 @@ async fn a_listing_under_changes_shows_every_lasting_name_once<S: Share>(share: 
     assert_eq!(lasting.count(), 20);
 }
 
-async fn listed_attributes_are_those_of_the_files<S: Share>(share: S) {
+async fn listed_attributes_are_those_of_the_files<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
+    let dir = mkdir(&client, top, "d", 0o755).await;
     let file = create(&client, dir, "written").await;
     crate::support::write(&file, 0, b"12345").await;
     mkdir(&client, dir, "below", 0o700).await;
@@ -236,10 +241,11 @@ async fn listed_attributes_are_those_of_the_files<S: Share>(share: S) {
     assert!(without.entries.iter().all(|entry| entry.attributes.is_none()));
 }
 
-async fn every_change_of_a_directory_raises_its_counter<S: Share>(share: S) {
+async fn every_change_of_a_directory_raises_its_counter<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let who = root();
-    let (dir, other) = (mkdir(&client, ROOT, "d", 0o755).await, mkdir(&client, ROOT, "e", 0o755).await);
+    let (dir, other) =
+        (mkdir(&client, top, "d", 0o755).await, mkdir(&client, top, "e", 0o755).await);
     let mut last = change_of(&client, dir).await;
     let mut check = |name: &str, change: braid_share::DirectoryChange| {
         assert_eq!(change.before, last, "{name}: nothing else has changed the directory");
@@ -269,18 +275,17 @@ async fn every_change_of_a_directory_raises_its_counter<S: Share>(share: S) {
     assert_eq!(unchanged.before, unchanged.after, "the name existed");
 }
 
-async fn a_file_cannot_be_used_as_a_directory<S: Share>(share: S) {
+async fn a_file_cannot_be_used_as_a_directory<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let who = root();
-    let file = create(&client, ROOT, "f").await.index();
+    let file = create(&client, top, "f").await.index();
     let statuses = [
         refused(client.look_up(&who, file, b"x").await),
         refused(client.list(&who, file, 0, 4096, false).await),
         refused(client.make_directory(&who, file, b"x", 0o755).await),
         refused(client.remove(&who, file, b"x").await),
         refused(client.parent(&who, file).await),
-        refused(client.sync_directory(file).await),
     ];
-    assert_eq!(statuses, [Status::NotDirectory; 6]);
-    client.sync_directory(ROOT).await.expect("a directory");
+    assert_eq!(statuses, [Status::NotDirectory; 5]);
+    client.sync_directory(top).await.expect("a directory");
 }

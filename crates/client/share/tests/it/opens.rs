@@ -1,11 +1,12 @@
 //! Opens: what is created, what opens exclude, and files without a name.
 
 use braid_share::{
-    Deny, FileKind, OpenMode, OpenTarget, RenameMode, Rights, Share, ShareClient, ShareFile, Status,
+    Deny, FileIndex, FileKind, OpenMode, OpenTarget, RenameMode, Rights, Share, ShareClient,
+    ShareFile, Status,
 };
 
 use crate::support::{
-    BOTH, ROOT, client, create, create_target, look_up, mkdir, on_both, read, refused, root, write,
+    BOTH, client, create, create_target, look_up, mkdir, on_both, read, refused, root, write,
 };
 
 on_both! {
@@ -27,9 +28,9 @@ fn mode(rights: Rights, deny: Deny) -> OpenMode {
     OpenMode { rights, deny }
 }
 
-async fn opens_exclude_each_other_by_what_they_deny<S: Share>(share: S) {
+async fn opens_exclude_each_other_by_what_they_deny<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
+    let file = create(&one, top, "f").await;
     let target = OpenTarget::File(file.index());
     file.close().await.expect("a close");
     let all_rights = [Rights::READ, Rights::WRITE, Rights::READ_WRITE];
@@ -51,9 +52,9 @@ async fn opens_exclude_each_other_by_what_they_deny<S: Share>(share: S) {
     }
 }
 
-async fn a_closed_open_excludes_nothing_any_more<S: Share>(share: S) {
+async fn a_closed_open_excludes_nothing_any_more<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
+    let file = create(&one, top, "f").await;
     let target = OpenTarget::File(file.index());
     let exclusive = mode(Rights::READ, Deny::READ | Deny::WRITE);
     let excluded = other.open(&root(), target.clone(), exclusive).await;
@@ -65,22 +66,22 @@ async fn a_closed_open_excludes_nothing_any_more<S: Share>(share: S) {
     one.open(&root(), target, BOTH).await.expect("it was closed");
 }
 
-async fn the_end_of_a_client_closes_its_opens<S: Share>(share: S) {
+async fn the_end_of_a_client_closes_its_opens<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
+    let file = create(&one, top, "f").await;
     let target = OpenTarget::File(file.index());
     let session = one.session();
     one.clone().end().await;
     let exclusive = mode(Rights::READ, Deny::READ | Deny::WRITE);
     other.open(&root(), target, exclusive).await.expect("the other client has ended");
     assert_eq!(refused(file.read(0, 1).await), Status::NoSession);
-    assert_eq!(refused(one.attributes(&root(), ROOT).await), Status::NoSession);
+    assert_eq!(refused(one.attributes(&root(), top).await), Status::NoSession);
     assert_ne!(client(&share).await.session(), session, "a session is never used again");
 }
 
-async fn a_changed_mode_excludes_and_allows_what_it_says<S: Share>(share: S) {
+async fn a_changed_mode_excludes_and_allows_what_it_says<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
+    let file = create(&one, top, "f").await;
     write(&file, 0, b"bytes").await;
     file.set_mode(mode(Rights::READ, Deny::WRITE)).await.expect("a downgrade");
     assert_eq!(refused(file.write(0, "x".into(), false).await), Status::NotPermitted);
@@ -97,25 +98,25 @@ async fn a_changed_mode_excludes_and_allows_what_it_says<S: Share>(share: S) {
     assert_eq!(refused(file.set_mode(mode(Rights(0), Deny::NONE)).await), Status::Invalid);
 }
 
-async fn a_file_whose_deletion_is_denied_keeps_its_name<S: Share>(share: S) {
+async fn a_file_whose_deletion_is_denied_keeps_its_name<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
-    create(&one, ROOT, "other").await;
+    let file = create(&one, top, "f").await;
+    create(&one, top, "other").await;
     file.set_mode(mode(Rights::READ, Deny::DELETE)).await.expect("a change");
     let replace = RenameMode::Replace;
     let statuses = [
-        refused(other.remove(&root(), ROOT, b"f").await),
-        refused(other.rename(&root(), (ROOT, b"f"), (ROOT, b"g"), replace).await),
-        refused(other.rename(&root(), (ROOT, b"other"), (ROOT, b"f"), replace).await),
+        refused(other.remove(&root(), top, b"f").await),
+        refused(other.rename(&root(), (top, b"f"), (top, b"g"), replace).await),
+        refused(other.rename(&root(), (top, b"other"), (top, b"f"), replace).await),
     ];
     assert_eq!(statuses, [Status::SharingViolation; 3]);
     file.close().await.expect("a close");
-    other.remove(&root(), ROOT, b"f").await.expect("it was closed");
+    other.remove(&root(), top, b"f").await.expect("it was closed");
 }
 
-async fn a_truncate_is_refused_while_writing_is_denied<S: Share>(share: S) {
+async fn a_truncate_is_refused_while_writing_is_denied<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
+    let file = create(&one, top, "f").await;
     write(&file, 0, b"bytes").await;
     file.set_mode(mode(Rights::READ, Deny::WRITE)).await.expect("a change");
     let empty = braid_share::AttributeChanges {
@@ -129,10 +130,10 @@ async fn a_truncate_is_refused_while_writing_is_denied<S: Share>(share: S) {
     assert_eq!(truncated.expect("it is allowed").bytes.0, 0);
 }
 
-async fn an_exclusive_create_needs_a_free_name<S: Share>(share: S) {
+async fn an_exclusive_create_needs_a_free_name<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
     let exclusive = || OpenTarget::Create {
-        dir: ROOT,
+        dir: top,
         name: b"f".to_vec(),
         exclusive: true,
         truncate: false,
@@ -141,18 +142,18 @@ async fn an_exclusive_create_needs_a_free_name<S: Share>(share: S) {
     let made = client.open(&root(), exclusive(), BOTH).await.expect("a new file");
     assert!(made.created);
     assert_eq!(refused(client.open(&root(), exclusive(), BOTH).await), Status::Exists);
-    let found = client.open(&root(), create_target(ROOT, "f"), BOTH).await.expect("an open");
+    let found = client.open(&root(), create_target(top, "f"), BOTH).await.expect("an open");
     assert!(!found.created);
     assert_eq!(found.file.index(), made.file.index());
     assert_eq!(found.attributes.mode, 0o600, "an existing file keeps its mode");
 }
 
-async fn a_create_that_truncates_empties_an_existing_file<S: Share>(share: S) {
+async fn a_create_that_truncates_empties_an_existing_file<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     write(&file, 0, b"bytes").await;
     let truncating = || OpenTarget::Create {
-        dir: ROOT,
+        dir: top,
         name: b"f".to_vec(),
         exclusive: false,
         truncate: true,
@@ -165,13 +166,16 @@ async fn a_create_that_truncates_empties_an_existing_file<S: Share>(share: S) {
     assert_eq!(read(&file, 0, 9).await, (Vec::new(), true));
 }
 
-async fn only_regular_files_are_opened_and_links_are_not_followed<S: Share>(share: S) {
+async fn only_regular_files_are_opened_and_links_are_not_followed<S: Share>(
+    share: S,
+    top: FileIndex,
+) {
     let client = client(&share).await;
-    create(&client, ROOT, "file").await;
-    mkdir(&client, ROOT, "dir", 0o755).await;
-    client.make_symlink(&root(), ROOT, b"link", b"file").await.expect("a link");
-    client.make_symlink(&root(), ROOT, b"dangling", b"missing").await.expect("a link");
-    let fifo = client.make_node(&root(), ROOT, b"fifo", FileKind::Fifo, 0o644, 0).await;
+    create(&client, top, "file").await;
+    mkdir(&client, top, "dir", 0o755).await;
+    client.make_symlink(&root(), top, b"link", b"file").await.expect("a link");
+    client.make_symlink(&root(), top, b"dangling", b"missing").await.expect("a link");
+    let fifo = client.make_node(&root(), top, b"fifo", FileKind::Fifo, 0o644, 0).await;
     fifo.expect("a fifo");
     for (name, status) in [
         ("dir", Status::IsDirectory),
@@ -179,26 +183,26 @@ async fn only_regular_files_are_opened_and_links_are_not_followed<S: Share>(shar
         ("dangling", Status::TooManyLinks),
         ("fifo", Status::NoDevice),
     ] {
-        let index = look_up(&client, ROOT, name).await.file;
-        let by_name = OpenTarget::Name { dir: ROOT, name: name.into() };
-        for target in [OpenTarget::File(index), by_name, create_target(ROOT, name)] {
+        let index = look_up(&client, top, name).await.file;
+        let by_name = OpenTarget::Name { dir: top, name: name.into() };
+        for target in [OpenTarget::File(index), by_name, create_target(top, name)] {
             let case = format!("{target:?}");
             assert_eq!(refused(client.open(&root(), target, BOTH).await), status, "{case}");
         }
     }
-    assert_eq!(refused(client.look_up(&root(), ROOT, b"missing").await), Status::NotFound);
+    assert_eq!(refused(client.look_up(&root(), top, b"missing").await), Status::NotFound);
 }
 
-async fn an_unlinked_file_keeps_its_bytes_until_its_last_close<S: Share>(share: S) {
+async fn an_unlinked_file_keeps_its_bytes_until_its_last_close<S: Share>(share: S, top: FileIndex) {
     let (one, other) = (client(&share).await, client(&share).await);
-    let file = create(&one, ROOT, "f").await;
+    let file = create(&one, top, "f").await;
     write(&file, 0, b"bytes").await;
     let target = OpenTarget::File(file.index());
-    other.remove(&root(), ROOT, b"f").await.expect("a removal");
+    other.remove(&root(), top, b"f").await.expect("a removal");
     assert_eq!(one.attributes(&root(), file.index()).await.expect("it is open").links, 0);
     assert_eq!(read(&file, 0, 9).await.0, b"bytes");
     write(&file, 5, b"!").await;
-    assert_eq!(refused(one.link(&root(), file.index(), ROOT, b"f").await), Status::NotFound);
+    assert_eq!(refused(one.link(&root(), file.index(), top, b"f").await), Status::NotFound);
     let again = one.open(&root(), target.clone(), BOTH).await.expect("it is open").file;
     file.close().await.expect("a close");
     assert_eq!(read(&again, 0, 9).await.0, b"bytes!");
@@ -206,9 +210,9 @@ async fn an_unlinked_file_keeps_its_bytes_until_its_last_close<S: Share>(share: 
     assert_eq!(refused(one.open(&root(), target, BOTH).await), Status::StaleHandle);
 }
 
-async fn an_open_is_used_only_for_its_rights<S: Share>(share: S) {
+async fn an_open_is_used_only_for_its_rights<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     let target = OpenTarget::File(file.index());
     let open = async |rights| {
         client.open(&root(), target.clone(), mode(rights, Deny::NONE)).await.expect("an open").file
@@ -228,9 +232,9 @@ async fn an_open_is_used_only_for_its_rights<S: Share>(share: S) {
     assert_eq!(refused(none), Status::Invalid);
 }
 
-async fn a_closed_file_is_stale_for_its_clones<S: Share>(share: S) {
+async fn a_closed_file_is_stale_for_its_clones<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     let clone = file.clone();
     file.close().await.expect("a close");
     assert_eq!(refused(clone.read(0, 1).await), Status::StaleHandle);

@@ -1,14 +1,12 @@
 //! Permissions of users and their groups.
 
 use braid_share::{
-    AttributeChanges, Identity, OpenMode, OpenTarget, RenameMode, Rights, SetTime, Share,
-    ShareClient, ShareFile, Status,
+    AttributeChanges, FileIndex, Identity, OpenMode, OpenTarget, RenameMode, Rights, SetTime,
+    Share, ShareClient, ShareFile, Status,
 };
 use braid_types::ByteCount;
 
-use crate::support::{
-    BOTH, ROOT, client, create, create_target, mkdir, on_both, refused, root, user,
-};
+use crate::support::{BOTH, client, create, create_target, mkdir, on_both, refused, root, user};
 
 on_both! {
     a_user_needs_search_permission_of_each_directory,
@@ -35,9 +33,9 @@ fn owner(uid: Option<u64>, gid: Option<u64>) -> AttributeChanges {
     AttributeChanges { uid, gid, ..AttributeChanges::none() }
 }
 
-async fn a_user_needs_search_permission_of_each_directory<S: Share>(share: S) {
+async fn a_user_needs_search_permission_of_each_directory<S: Share>(share: S, top: FileIndex) {
     let (client, someone) = (client(&share).await, user(1000));
-    let dir = mkdir(&client, ROOT, "d", 0o744).await;
+    let dir = mkdir(&client, top, "d", 0o744).await;
     create(&client, dir, "f").await;
     let name = OpenTarget::Name { dir, name: b"f".to_vec() };
     let statuses = [
@@ -56,9 +54,9 @@ async fn a_user_needs_search_permission_of_each_directory<S: Share>(share: S) {
     assert_eq!(refused(listing), Status::PermissionDenied);
 }
 
-async fn only_a_writer_of_a_directory_changes_its_entries<S: Share>(share: S) {
+async fn only_a_writer_of_a_directory_changes_its_entries<S: Share>(share: S, top: FileIndex) {
     let (client, someone) = (client(&share).await, user(1000));
-    let dir = mkdir(&client, ROOT, "d", 0o755).await;
+    let dir = mkdir(&client, top, "d", 0o755).await;
     let file = create(&client, dir, "f").await.index();
     let replace = RenameMode::Replace;
     let statuses = [
@@ -75,9 +73,9 @@ async fn only_a_writer_of_a_directory_changes_its_entries<S: Share>(share: S) {
     client.open(&someone, create_target(dir, "f"), READ).await.expect("it exists");
 }
 
-async fn a_sticky_directory_protects_entries_of_others<S: Share>(share: S) {
+async fn a_sticky_directory_protects_entries_of_others<S: Share>(share: S, top: FileIndex) {
     let (client, one, other) = (client(&share).await, user(1000), user(1001));
-    let dir = mkdir(&client, ROOT, "tmp", 0o1777).await;
+    let dir = mkdir(&client, top, "tmp", 0o1777).await;
     client.make_directory(&one, dir, b"of one", 0o777).await.expect("mkdir");
     let mine = client.make_directory(&other, dir, b"of other", 0o777).await;
     mine.expect("mkdir");
@@ -91,9 +89,9 @@ async fn a_sticky_directory_protects_entries_of_others<S: Share>(share: S) {
     client.remove(&root(), dir, b"of other").await.expect("root");
 }
 
-async fn the_first_class_that_matches_decides<S: Share>(share: S) {
+async fn the_first_class_that_matches_decides<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "f").await.index();
+    let file = create(&client, top, "f").await.index();
     client.set_attributes(&root(), file, owner(Some(1000), Some(50))).await.expect("a chown");
     client.set_attributes(&root(), file, mode(0o074)).await.expect("a chmod");
     let members = Identity { groups: vec![7, 50], ..user(1001) };
@@ -104,9 +102,9 @@ async fn the_first_class_that_matches_decides<S: Share>(share: S) {
     assert_eq!(has(root()).await, 7);
 }
 
-async fn access_returns_what_the_user_has_of_the_wanted<S: Share>(share: S) {
+async fn access_returns_what_the_user_has_of_the_wanted<S: Share>(share: S, top: FileIndex) {
     let (client, someone) = (client(&share).await, user(1000));
-    let file = create(&client, ROOT, "f").await.index();
+    let file = create(&client, top, "f").await.index();
     for bits in 0..8 {
         client.set_attributes(&root(), file, mode(0o600 | bits)).await.expect("a chmod");
         for wanted in 0..8 {
@@ -119,9 +117,9 @@ async fn access_returns_what_the_user_has_of_the_wanted<S: Share>(share: S) {
     assert_eq!(has, 6, "root executes what somebody may execute");
 }
 
-async fn a_creator_may_open_its_file_whatever_the_mode<S: Share>(share: S) {
+async fn a_creator_may_open_its_file_whatever_the_mode<S: Share>(share: S, top: FileIndex) {
     let (client, someone) = (client(&share).await, user(1000));
-    let dir = mkdir(&client, ROOT, "d", 0o777).await;
+    let dir = mkdir(&client, top, "d", 0o777).await;
     let target = OpenTarget::Create {
         dir,
         name: b"f".to_vec(),
@@ -133,17 +131,23 @@ async fn a_creator_may_open_its_file_whatever_the_mode<S: Share>(share: S) {
     crate::support::write(&opened.file, 0, b"written").await;
     assert_eq!(refused(client.open(&someone, target, BOTH).await), Status::Exists);
     let again = OpenTarget::File(opened.file.index());
-    assert_eq!(refused(client.open(&someone, again.clone(), WRITE).await), Status::PermissionDenied);
+    assert_eq!(
+        refused(client.open(&someone, again.clone(), WRITE).await),
+        Status::PermissionDenied
+    );
     client.open(&someone, again, READ).await.expect("it may be read");
 }
 
-async fn new_files_belong_to_the_user_and_inherit_a_setgid_group<S: Share>(share: S) {
+async fn new_files_belong_to_the_user_and_inherit_a_setgid_group<S: Share>(
+    share: S,
+    top: FileIndex,
+) {
     let (client, someone) = (client(&share).await, user(1000));
-    let dir = mkdir(&client, ROOT, "d", 0o777).await;
+    let dir = mkdir(&client, top, "d", 0o777).await;
     let made = client.open(&someone, create_target(dir, "f"), BOTH).await.expect("a new file");
     assert_eq!((made.attributes.uid, made.attributes.gid), (1000, 1000));
     assert_eq!(made.attributes.mode, 0o644);
-    let shared = mkdir(&client, ROOT, "shared", 0o777).await;
+    let shared = mkdir(&client, top, "shared", 0o777).await;
     client.set_attributes(&root(), shared, owner(None, Some(50))).await.expect("a chown");
     client.set_attributes(&root(), shared, mode(0o2777)).await.expect("a chmod");
     let made = client.open(&someone, create_target(shared, "f"), BOTH).await.expect("a new file");
@@ -153,9 +157,12 @@ async fn new_files_belong_to_the_user_and_inherit_a_setgid_group<S: Share>(share
     assert_eq!((below.gid, below.mode), (50, 0o2755));
 }
 
-async fn only_the_owner_changes_the_mode_and_only_root_the_owner<S: Share>(share: S) {
+async fn only_the_owner_changes_the_mode_and_only_root_the_owner<S: Share>(
+    share: S,
+    top: FileIndex,
+) {
     let (client, someone) = (client(&share).await, user(1000));
-    let file = create(&client, ROOT, "f").await.index();
+    let file = create(&client, top, "f").await.index();
     let chmod = client.set_attributes(&someone, file, mode(0o777)).await;
     assert_eq!(refused(chmod), Status::NotPermitted);
     client.set_attributes(&root(), file, owner(Some(1000), None)).await.expect("root");
@@ -172,9 +179,11 @@ async fn only_the_owner_changes_the_mode_and_only_root_the_owner<S: Share>(share
     assert_eq!(refused(wrong), Status::Invalid);
 }
 
-async fn times_and_sizes_need_ownership_or_the_right_to_write<S: Share>(share: S) {
+async fn times_and_sizes_need_ownership_or_the_right_to_write<S: Share>(share: S, top: FileIndex) {
     let (client, someone) = (client(&share).await, user(1000));
-    let file = create(&client, ROOT, "f").await.index();
+    // Open for writing by another user of the same client, which changes nothing.
+    let opened = create(&client, top, "f").await;
+    let file = opened.index();
     let (time, now) = (braid_share::Timestamp { seconds: 5, nanos: 6 }, SetTime { time: None });
     let given = || AttributeChanges {
         mtime: Some(SetTime { time: Some(time) }),
@@ -198,9 +207,9 @@ async fn times_and_sizes_need_ownership_or_the_right_to_write<S: Share>(share: S
     assert_eq!(changed.mtime, time);
 }
 
-async fn a_write_open_by_a_user_clears_set_ids<S: Share>(share: S) {
+async fn a_write_open_by_a_user_clears_set_ids<S: Share>(share: S, top: FileIndex) {
     let (client, someone) = (client(&share).await, user(1000));
-    let file = create(&client, ROOT, "f").await;
+    let file = create(&client, top, "f").await;
     let index = file.index();
     file.close().await.expect("a close");
     client.set_attributes(&root(), index, mode(0o6777)).await.expect("a chmod");
@@ -212,9 +221,9 @@ async fn a_write_open_by_a_user_clears_set_ids<S: Share>(share: S) {
     assert_eq!(now.mode, 0o777);
 }
 
-async fn only_root_makes_devices<S: Share>(share: S) {
+async fn only_root_makes_devices<S: Share>(share: S, top: FileIndex) {
     let (client, someone) = (client(&share).await, user(1000));
-    let dir = mkdir(&client, ROOT, "d", 0o777).await;
+    let dir = mkdir(&client, top, "d", 0o777).await;
     let kind = braid_share::FileKind::CharDevice;
     let made = client.make_node(&someone, dir, b"c", kind, 0o600, 1).await;
     assert_eq!(refused(made), Status::NotPermitted);

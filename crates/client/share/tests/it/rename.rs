@@ -2,7 +2,7 @@
 
 use braid_share::{FileIndex, RenameMode, Share, ShareClient, ShareFile, Status};
 
-use crate::support::{ROOT, client, create, look_up, mkdir, on_both, refused, root};
+use crate::support::{client, create, look_up, mkdir, on_both, refused, root};
 
 on_both! {
     a_rename_replaces_only_what_it_may,
@@ -29,7 +29,7 @@ async fn make<C: ShareClient>(client: &C, dir: FileIndex, name: &str, kind: Opti
     }
 }
 
-async fn a_rename_replaces_only_what_it_may<S: Share>(share: S) {
+async fn a_rename_replaces_only_what_it_may<S: Share>(share: S, top: FileIndex) {
     use RenameMode::{Exchange, NoReplace, Replace};
     let client = client(&share).await;
     let cases = [
@@ -53,66 +53,67 @@ async fn a_rename_replaces_only_what_it_may<S: Share>(share: S) {
     ];
     for (number, (source, target, mode, expected)) in cases.into_iter().enumerate() {
         let (from, to) = (format!("from{number}"), format!("to{number}"));
-        make(&client, ROOT, &from, Some(source)).await;
-        make(&client, ROOT, &to, target).await;
-        let moved = look_up(&client, ROOT, &from).await.file;
-        let done =
-            client.rename(&root(), (ROOT, from.as_bytes()), (ROOT, to.as_bytes()), mode).await;
+        make(&client, top, &from, Some(source)).await;
+        make(&client, top, &to, target).await;
+        let moved = look_up(&client, top, &from).await.file;
+        let done = client.rename(&root(), (top, from.as_bytes()), (top, to.as_bytes()), mode).await;
         let case = format!("{source} to {target:?}, {mode:?}");
         assert_eq!(done.as_ref().err().map(braid_share::Error::status), expected, "{case}");
         let at = if expected.is_none() { &to } else { &from };
-        assert_eq!(look_up(&client, ROOT, at).await.file, moved, "{case}");
+        assert_eq!(look_up(&client, top, at).await.file, moved, "{case}");
     }
-    let missing = client.rename(&root(), (ROOT, b"missing"), (ROOT, b"to0"), Replace).await;
+    let missing = client.rename(&root(), (top, b"missing"), (top, b"to0"), Replace).await;
     assert_eq!(refused(missing), Status::NotFound);
 }
 
-async fn an_exchange_needs_both_names_and_swaps_them<S: Share>(share: S) {
+async fn an_exchange_needs_both_names_and_swaps_them<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let (one, two) = (mkdir(&client, ROOT, "one", 0o755).await, mkdir(&client, ROOT, "two", 0o755).await);
+    let (one, two) =
+        (mkdir(&client, top, "one", 0o755).await, mkdir(&client, top, "two", 0o755).await);
     let file = create(&client, one, "file").await.index();
     let dir = mkdir(&client, two, "dir", 0o755).await;
     let exchange = RenameMode::Exchange;
     client.rename(&root(), (one, b"file"), (two, b"dir"), exchange).await.expect("a swap");
     assert_eq!(look_up(&client, one, "file").await.file, dir);
     assert_eq!(look_up(&client, two, "dir").await.file, file);
-    let links = (look_up(&client, ROOT, "one").await.links, look_up(&client, ROOT, "two").await.links);
+    let links =
+        (look_up(&client, top, "one").await.links, look_up(&client, top, "two").await.links);
     assert_eq!(links, (3, 2), "the directory is below the other one now");
     assert_eq!(client.parent(&root(), dir).await.expect("a parent").file, one);
 }
 
-async fn a_directory_is_not_moved_below_itself<S: Share>(share: S) {
+async fn a_directory_is_not_moved_below_itself<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let top = mkdir(&client, ROOT, "top", 0o755).await;
+    let top = mkdir(&client, top, "top", 0o755).await;
     let below = mkdir(&client, top, "below", 0o755).await;
     for (into, name) in [(top, &b"x"[..]), (below, b"x")] {
-        let moved = client.rename(&root(), (ROOT, b"top"), (into, name), RenameMode::Replace).await;
+        let moved = client.rename(&root(), (top, b"top"), (into, name), RenameMode::Replace).await;
         assert_eq!(refused(moved), Status::WouldLoop);
     }
     let over_parent =
-        client.rename(&root(), (top, b"below"), (ROOT, b"top"), RenameMode::Replace).await;
+        client.rename(&root(), (top, b"below"), (top, b"top"), RenameMode::Replace).await;
     assert_eq!(refused(over_parent), Status::NotEmpty);
 }
 
-async fn two_names_of_one_file_stay_as_they_are<S: Share>(share: S) {
+async fn two_names_of_one_file_stay_as_they_are<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let file = create(&client, ROOT, "one").await.index();
-    client.link(&root(), file, ROOT, b"two").await.expect("a link");
-    let same = client.rename(&root(), (ROOT, b"one"), (ROOT, b"two"), RenameMode::Replace).await;
+    let file = create(&client, top, "one").await.index();
+    client.link(&root(), file, top, b"two").await.expect("a link");
+    let same = client.rename(&root(), (top, b"one"), (top, b"two"), RenameMode::Replace).await;
     same.expect("it does nothing");
-    assert_eq!(look_up(&client, ROOT, "one").await.file, file);
-    assert_eq!(look_up(&client, ROOT, "two").await.links, 2);
+    assert_eq!(look_up(&client, top, "one").await.file, file);
+    assert_eq!(look_up(&client, top, "two").await.links, 2);
 }
 
-async fn a_replaced_file_is_removed_and_the_moved_one_remains<S: Share>(share: S) {
+async fn a_replaced_file_is_removed_and_the_moved_one_remains<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let old = create(&client, ROOT, "old").await;
+    let old = create(&client, top, "old").await;
     let gone = old.index();
     old.close().await.expect("a close");
-    let new = create(&client, ROOT, "new").await.index();
-    let done = client.rename(&root(), (ROOT, b"new"), (ROOT, b"old"), RenameMode::Replace).await;
+    let new = create(&client, top, "new").await.index();
+    let done = client.rename(&root(), (top, b"new"), (top, b"old"), RenameMode::Replace).await;
     done.expect("a rename");
-    assert_eq!(look_up(&client, ROOT, "old").await.file, new);
+    assert_eq!(look_up(&client, top, "old").await.file, new);
     assert_eq!(refused(client.attributes(&root(), gone).await), Status::StaleHandle);
-    assert_eq!(refused(client.look_up(&root(), ROOT, b"new").await), Status::NotFound);
+    assert_eq!(refused(client.look_up(&root(), top, b"new").await), Status::NotFound);
 }

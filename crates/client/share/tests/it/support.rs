@@ -2,6 +2,10 @@
 
 use std::{
     future::Future,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -45,15 +49,41 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(test)
 }
 
-/// Runs a test on a file system in memory.
-pub fn on_memory<F: Future<Output = ()>>(test: impl FnOnce(MemoryShare) -> F) {
-    run(test(MemoryShare::new()));
+/// Runs a test on a file system in memory, in a new directory.
+pub fn on_memory<F: Future<Output = ()>>(test: impl FnOnce(MemoryShare, FileIndex) -> F) {
+    run(async {
+        let share = MemoryShare::new();
+        let top = new_directory(&share).await;
+        test(share, top).await;
+    });
 }
 
-/// Runs a test on a new cluster.
-pub fn on_cluster<F: Future<Output = ()>>(test: impl FnOnce(ClusterShare) -> F) {
-    let cluster = Cluster::start();
-    run(async { test(cluster.gateway().await).await });
+/// Runs a test on a cluster that other tests use at the same time, in a new directory.
+pub fn on_cluster<F: Future<Output = ()>>(test: impl FnOnce(ClusterShare, FileIndex) -> F) {
+    let cluster = shared_cluster();
+    run(async {
+        let share = cluster.gateway().await;
+        let top = new_directory(&share).await;
+        test(share, top).await;
+    });
+}
+
+async fn new_directory<S: Share>(share: &S) -> FileIndex {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    mkdir(&share.own_client(), ROOT, &name, 0o755).await
+}
+
+/// The cluster of the tests that run now. The last one of them stops it, so that its directory is
+/// removed; the next test starts another.
+fn shared_cluster() -> Arc<Cluster> {
+    static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let cluster = Arc::new(Cluster::start());
+        *shared = Arc::downgrade(&cluster);
+        cluster
+    })
 }
 
 /// A cluster in this process. The metadata server is dropped first, as it should.
@@ -154,12 +184,7 @@ pub async fn create<C: ShareClient>(client: &C, dir: FileIndex, name: &str) -> C
 }
 
 /// Makes a directory as root.
-pub async fn mkdir<C: ShareClient>(
-    client: &C,
-    dir: FileIndex,
-    name: &str,
-    mode: u32,
-) -> FileIndex {
+pub async fn mkdir<C: ShareClient>(client: &C, dir: FileIndex, name: &str, mode: u32) -> FileIndex {
     let made = client.make_directory(&root(), dir, name.as_bytes(), mode).await;
     made.expect("a new directory").0.file
 }
