@@ -76,7 +76,9 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
         file: FileIndex,
     ) -> impl Future<Output = Result<Attributes>> + Send;
 
-    /// Changes attributes. A size truncates or extends.
+    /// Changes attributes, all or none. A symbolic link itself is changed. A size truncates or
+    /// extends, which needs the right to write; for the user of an open there is
+    /// [`ShareFile::set_len`].
     fn set_attributes(
         &self,
         who: &Identity,
