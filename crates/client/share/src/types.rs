@@ -7,8 +7,8 @@ use std::sync::{
 };
 
 use braid_layout::Layout;
-use braid_types::{ByteCount, IodId};
-pub use braid_types::{FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
+use braid_types::IodId;
+pub use braid_types::{ByteCount, FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
 pub use braid_wire::{
     Deny, Rights,
     message::{

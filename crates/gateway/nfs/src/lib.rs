@@ -16,6 +16,7 @@
 //!    that its address and security flavour may use.
 #![forbid(unsafe_code)]
 
+mod attributes;
 pub mod backchannel;
 pub mod compound;
 pub mod config;

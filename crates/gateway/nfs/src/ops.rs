@@ -1,5 +1,13 @@
 //! The operations, by subject. `compound.rs` describes their form.
 
+pub mod attrs;
 pub mod filehandle;
+pub mod io;
+pub mod lock;
+pub mod names;
+pub mod open;
+pub mod readdir;
 pub mod security;
 pub mod session;
+pub mod stateid;
+pub mod xattr;

@@ -8,6 +8,7 @@
 
 pub mod client_state;
 pub mod clients;
+pub mod opens;
 pub mod sessions;
 
 use std::time::{Duration, Instant};

@@ -5,18 +5,21 @@ use std::fmt;
 use braid_share::{Share, ShareClient};
 
 use super::clients::ClientData;
+use super::opens::States;
 
 /// A confirmed client's BraidFS session and protocol state. It ends with the client: the session's
 /// end closes opens and removes locks.
 pub struct ClientState<S: Share> {
     /// The session at the metadata server.
     pub share: S::Client,
+    /// Opens, locks and layouts.
+    pub states: States<<S::Client as ShareClient>::File>,
 }
 
 impl<S: Share> ClientState<S> {
     /// The state of a new client.
-    pub fn new(share: S::Client) -> Self {
-        Self { share }
+    pub fn new(share: S::Client, epoch: u32) -> Self {
+        Self { share, states: States::new(epoch) }
     }
 
     /// Ends the client: all its opens and locks.
@@ -34,6 +37,6 @@ impl<S: Share> fmt::Debug for ClientState<S> {
 
 impl<S: Share> ClientData for ClientState<S> {
     fn has_state(&self) -> bool {
-        false
+        !self.states.is_empty()
     }
 }

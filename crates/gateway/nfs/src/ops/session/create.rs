@@ -90,7 +90,8 @@ async fn confirm<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client<S>>) 
         nfs_status(error.status())
     })?;
     let now = server.now();
-    let confirmed = server.clients().confirm(client.id(), ClientState::new(begun), now);
+    let confirmed =
+        server.clients().confirm(client.id(), ClientState::new(begun, server.epoch), now);
     match confirmed {
         Ok(removed) => {
             // RFC 8881 18.36.4: the state of the former instance is gone before the reply.

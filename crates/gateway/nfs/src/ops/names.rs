@@ -1,0 +1,294 @@
+//! LOOKUP, LOOKUPP, READLINK, CREATE, LINK, REMOVE and RENAME.
+
+use braid_nfs_wire::nfs4::args::{
+    CreateArgs, CreateObject, LinkArgs, LookupArgs, RemoveArgs, RenameArgs,
+};
+use braid_nfs_wire::nfs4::results::{ChangeResult, CreateResult, ReadLinkResult, RenameResult};
+use braid_nfs_wire::nfs4::{ChangeInfo, NfsFtype, NfsResult, NfsStatus, SpecData, attribute};
+use braid_share::{Attributes, DirectoryChange, FileKind, RenameMode, Share, ShareClient, Status};
+
+use crate::attributes::{NAME_BYTES_MAX, WantedAttributes};
+use crate::compound::CompoundState;
+use crate::export::{ExportedFile, Node};
+use crate::status::nfs_status;
+
+/// Bytes of the target of a symbolic link: PATH_MAX of Linux.
+const LINK_BYTES_MAX: usize = 4096;
+/// Mode of a new object whose mode the client does not give.
+const MODE_DEFAULT: u32 = 0o600;
+const DIRECTORY_MODE_DEFAULT: u32 = 0o700;
+
+/// Checks a name that a client gives. Names are any bytes (RFC 8881 14.4).
+///
+/// # Errors
+/// `INVAL` for an empty name, `NAMETOOLONG`, `BADNAME` for `.`, `..` and `/`, `BADCHAR` for NUL.
+pub fn check_name(name: &[u8]) -> NfsResult<()> {
+    match name {
+        // RFC 8881 15.1.? and 18.13.3: a zero-length name.
+        b"" => Err(NfsStatus::Inval),
+        _ if name.len() > NAME_BYTES_MAX as usize => Err(NfsStatus::NameTooLong),
+        b"." | b".." => Err(NfsStatus::BadName),
+        _ if name.contains(&0) => Err(NfsStatus::BadChar),
+        _ if name.contains(&b'/') => Err(NfsStatus::BadChar),
+        _ => Ok(()),
+    }
+}
+
+/// The change of a directory in a result.
+pub fn change_info(change: DirectoryChange) -> ChangeInfo {
+    ChangeInfo { atomic: change.atomic, before: change.before, after: change.after }
+}
+
+fn failed(error: braid_share::Error) -> NfsStatus {
+    nfs_status(error.status())
+}
+
+/// LOOKUP. RFC 8881 18.13.
+pub async fn lookup<S: Share>(state: &mut CompoundState<'_, S>, args: LookupArgs) -> NfsResult<()> {
+    let node = find(state, &args.name).await?;
+    state.set_current(node);
+    Ok(())
+}
+
+/// What a name in the current directory is.
+async fn find<S: Share>(state: &CompoundState<'_, S>, name: &[u8]) -> NfsResult<Node> {
+    check_name(name)?;
+    let server = state.server;
+    match state.current()? {
+        Node::Pseudo(node) => {
+            let child = server.exports.pseudo(*node).child(name).ok_or(NfsStatus::NoEnt)?;
+            server.exports.enter(&server.share, child, state.caller.address).await
+        }
+        Node::File(dir) => {
+            let client = state.share_client()?;
+            match client.look_up(state.who(), dir.file, name).await {
+                Ok(found) => Ok(Node::File(server.exports.cross(&dir.export, found.file))),
+                Err(error) if error.status() == Status::NotDirectory => {
+                    Err(no_directory(state, dir).await)
+                }
+                Err(error) => Err(failed(error)),
+            }
+        }
+    }
+}
+
+/// RFC 8881 18.13.3: a symbolic link in place of a directory has a status of its own.
+async fn no_directory<S: Share>(state: &CompoundState<'_, S>, file: &ExportedFile) -> NfsStatus {
+    let Ok(client) = state.share_client() else { return NfsStatus::NotDir };
+    match client.attributes(state.who(), file.file).await {
+        Ok(known) if known.kind == FileKind::Symlink => NfsStatus::SymLink,
+        _ => NfsStatus::NotDir,
+    }
+}
+
+/// LOOKUPP. RFC 8881 18.14.
+pub async fn lookup_parent<S: Share>(state: &mut CompoundState<'_, S>) -> NfsResult<()> {
+    let server = state.server;
+    let above = match state.current()? {
+        Node::Pseudo(node) => server.exports.pseudo(*node).parent.ok_or(NfsStatus::NoEnt)?,
+        Node::File(dir) if dir.export.is_root(dir.file) => {
+            server.exports.above(&dir.export).ok_or(NfsStatus::NoEnt)?
+        }
+        Node::File(dir) => {
+            let (dir, client) = (dir.clone(), state.share_client()?);
+            let parent = client.parent(state.who(), dir.file).await;
+            let parent = match parent {
+                Err(error) if error.status() == Status::NotDirectory => {
+                    return Err(no_directory(state, &dir).await);
+                }
+                parent => parent.map_err(failed)?,
+            };
+            state.set_current(Node::File(ExportedFile { export: dir.export, file: parent.file }));
+            return Ok(());
+        }
+    };
+    let node = server.exports.enter(&server.share, above, state.caller.address).await?;
+    state.set_current(node);
+    Ok(())
+}
+
+/// READLINK. RFC 8881 18.24.
+pub async fn read_link<S: Share>(state: &mut CompoundState<'_, S>) -> NfsResult<ReadLinkResult> {
+    let file = state.file(NfsStatus::WrongType)?;
+    let client = state.share_client()?;
+    let known = client.attributes(state.who(), file.file).await.map_err(failed)?;
+    if known.kind != FileKind::Symlink {
+        return Err(NfsStatus::WrongType);
+    }
+    let target = client.read_link(state.who(), file.file).await.map_err(failed)?;
+    Ok(ReadLinkResult { target: target.into() })
+}
+
+/// CREATE. RFC 8881 18.4.
+pub async fn create<S: Share>(
+    state: &mut CompoundState<'_, S>,
+    args: CreateArgs,
+) -> NfsResult<CreateResult> {
+    let dir = state.writable_file()?.clone();
+    check_name(&args.name)?;
+    let mut wanted = WantedAttributes::read(&args.attributes)?;
+    if wanted.changes.bytes.take().is_some() {
+        return Err(NfsStatus::Inval);
+    }
+    let client = state.share_client()?;
+    let (who, name) = (state.who(), &args.name[..]);
+    let mode = wanted.mode.unwrap_or(MODE_DEFAULT);
+    let node = |kind, device: u64| client.make_node(who, dir.file, name, kind, mode, device);
+    let made = match &args.object {
+        CreateObject::Link(target) => {
+            if target.is_empty() || target.contains(&0) {
+                return Err(NfsStatus::Inval);
+            }
+            if target.len() >= LINK_BYTES_MAX {
+                return Err(NfsStatus::NameTooLong);
+            }
+            // A symbolic link has no mode of its own.
+            wanted.changes.mode = None;
+            client.make_symlink(who, dir.file, name, target).await
+        }
+        CreateObject::Block(number) => node(FileKind::BlockDevice, device(number)).await,
+        CreateObject::Character(number) => node(FileKind::CharDevice, device(number)).await,
+        CreateObject::Other(NfsFtype::Directory) => {
+            let mode = wanted.mode.unwrap_or(DIRECTORY_MODE_DEFAULT);
+            client.make_directory(who, dir.file, name, mode).await
+        }
+        CreateObject::Other(NfsFtype::Fifo) => node(FileKind::Fifo, 0).await,
+        CreateObject::Other(NfsFtype::Socket) => node(FileKind::Socket, 0).await,
+        // RFC 8881 18.4.3: a regular file is made by OPEN.
+        CreateObject::Other(_) => return Err(NfsStatus::BadType),
+    };
+    let (made, change): (Attributes, DirectoryChange) = match made {
+        Err(error) if error.status() == Status::NotDirectory => {
+            return Err(no_directory(state, &dir).await);
+        }
+        made => made.map_err(failed)?,
+    };
+    let mut set = wanted.mask;
+    if let Some(changes) = wanted.beyond_mode()
+        && client.set_attributes(state.who(), made.file, changes).await.is_err()
+    {
+        // RFC 8881 18.4.3: the client sees what was set, and sets the rest itself.
+        set = braid_nfs_wire::nfs4::Bitmap::new();
+        if wanted.mask.has(attribute::MODE) {
+            set.set(attribute::MODE);
+        }
+    }
+    let made = ExportedFile { export: dir.export, file: made.file };
+    state.set_current(Node::File(made));
+    Ok(CreateResult { change: change_info(change), attributes_set: set })
+}
+
+fn device(number: &SpecData) -> u64 {
+    u64::from(number.major) << 32 | u64::from(number.minor)
+}
+
+/// LINK. RFC 8881 18.9.
+pub async fn link<S: Share>(
+    state: &mut CompoundState<'_, S>,
+    args: LinkArgs,
+) -> NfsResult<ChangeResult> {
+    let file = state.saved_file(NfsStatus::IsDir)?.clone();
+    let dir = match state.current()? {
+        Node::Pseudo(_) => return Err(NfsStatus::RoFs),
+        Node::File(dir) => dir.clone(),
+    };
+    same_export(&file, &dir)?;
+    state.writable_file()?;
+    check_name(&args.new_name)?;
+    let client = state.share_client()?;
+    let known = client.attributes(state.who(), file.file).await.map_err(failed)?;
+    if known.kind == FileKind::Directory {
+        return Err(NfsStatus::IsDir);
+    }
+    let linked = client.link(state.who(), file.file, dir.file, &args.new_name).await;
+    match linked {
+        Ok((_, change)) => Ok(ChangeResult { change: change_info(change) }),
+        Err(error) if error.status() == Status::NotDirectory => {
+            Err(no_directory(state, &dir).await)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// REMOVE. RFC 8881 18.25.
+pub async fn remove<S: Share>(
+    state: &mut CompoundState<'_, S>,
+    args: RemoveArgs,
+) -> NfsResult<ChangeResult> {
+    let dir = state.writable_file()?.clone();
+    check_name(&args.name)?;
+    let client = state.share_client()?;
+    match client.remove(state.who(), dir.file, &args.name).await {
+        Ok(change) => Ok(ChangeResult { change: change_info(change) }),
+        Err(error) if error.status() == Status::NotDirectory => {
+            Err(no_directory(state, &dir).await)
+        }
+        // RFC 8881 18.25.3: an open that denies deletion.
+        Err(error) if error.status() == Status::SharingViolation => Err(NfsStatus::FileOpen),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// RENAME. RFC 8881 18.26.
+pub async fn rename<S: Share>(
+    state: &mut CompoundState<'_, S>,
+    args: RenameArgs,
+) -> NfsResult<RenameResult> {
+    let from = state.saved_file(NfsStatus::RoFs)?.clone();
+    let to = state.writable_file()?.clone();
+    same_export(&from, &to)?;
+    check_name(&args.old_name)?;
+    check_name(&args.new_name)?;
+    let client = state.share_client()?;
+    let renamed = client
+        .rename(
+            state.who(),
+            (from.file, &args.old_name),
+            (to.file, &args.new_name),
+            RenameMode::Replace,
+        )
+        .await;
+    match renamed {
+        Ok((source, target)) => {
+            Ok(RenameResult { source: change_info(source), target: change_info(target) })
+        }
+        // RFC 8881 18.26.3: what cannot be replaced exists.
+        Err(error) => Err(match error.status() {
+            Status::IsDirectory | Status::NotDirectory | Status::NotEmpty => {
+                rename_conflict(state, &from, &to, &args, error.status()).await
+            }
+            Status::SharingViolation => NfsStatus::FileOpen,
+            _ => failed(error),
+        }),
+    }
+}
+
+/// Whether a rename failed since its target is of another kind or not empty (EXIST), or since a
+/// directory is none.
+async fn rename_conflict<S: Share>(
+    state: &CompoundState<'_, S>,
+    from: &ExportedFile,
+    to: &ExportedFile,
+    args: &RenameArgs,
+    status: Status,
+) -> NfsStatus {
+    let Ok(client) = state.share_client() else { return nfs_status(status) };
+    for dir in [from, to] {
+        match client.attributes(state.who(), dir.file).await {
+            Ok(known) if known.kind == FileKind::Symlink => return NfsStatus::SymLink,
+            Ok(known) if known.kind != FileKind::Directory => return NfsStatus::NotDir,
+            _ => {}
+        }
+    }
+    match client.look_up(state.who(), to.file, &args.new_name).await {
+        Ok(_) if status == Status::NotEmpty => NfsStatus::NotEmpty,
+        Ok(_) if status == Status::IsDirectory => NfsStatus::IsDir,
+        Ok(_) => NfsStatus::Exist,
+        Err(_) => nfs_status(status),
+    }
+}
+
+fn same_export(one: &ExportedFile, other: &ExportedFile) -> NfsResult<()> {
+    // RFC 8881 18.26.3: both directories must be on the same file system.
+    if one.export.number() == other.export.number() { Ok(()) } else { Err(NfsStatus::XDev) }
+}

@@ -1,0 +1,517 @@
+//! Opens and locks of one client: what its state ids stand for. RFC 8881 8.2 and 9.
+//!
+//! ```text
+//!   (open owner, file) ──> open: one state id, one open file of the share
+//!                            └──> (lock owner, file) ──> lock state: one state id
+//! ```
+//!
+//! Invariants:
+//! 1. One state id for each pair of open owner and file, and of lock owner and file.
+//! 2. The sequence number of a state id rises with each change of it, and skips 0 (RFC 8881
+//!    8.2.2).
+//! 3. At most [`STATES_MAX`] state ids of a client (I9).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, StateId};
+use braid_share::{Deny, FileIndex, OpenMode, Rights};
+use bytes::Bytes;
+
+use crate::export::ExportedFile;
+
+/// State ids of one client: about 512 bytes each.
+pub const STATES_MAX: usize = 262_144;
+/// Ranges that one lock owner holds of one file, as this server knows them. The metadata server has
+/// the locks themselves.
+const RANGES_MAX: usize = 65_536;
+
+const KIND_OPEN: u8 = 1;
+const KIND_LOCK: u8 = 2;
+const KIND_LAYOUT: u8 = 3;
+
+/// The changing part of a state id.
+#[derive(Debug, Default)]
+struct Sequence(u32);
+
+impl Sequence {
+    fn rise(&mut self) -> u32 {
+        // Invariant 2.
+        self.0 = self.0.checked_add(1).unwrap_or(1);
+        self.0
+    }
+}
+
+/// An open.
+#[derive(Debug)]
+pub struct OpenState<F> {
+    other: [u8; 12],
+    /// The owner that the client named.
+    pub owner: Bytes,
+    /// The file.
+    pub file: ExportedFile,
+    /// The open file of the share.
+    pub share_file: F,
+    /// One change of access and denial at a time.
+    pub change: tokio::sync::Mutex<()>,
+    inner: Mutex<OpenInner>,
+}
+
+#[derive(Debug)]
+struct OpenInner {
+    sequence: Sequence,
+    mode: OpenMode,
+    /// Modes that were opened, which a downgrade may return to. RFC 8881 18.18.3.
+    history: Vec<OpenMode>,
+    closed: bool,
+}
+
+/// The locks of a lock owner of one file.
+#[derive(Debug)]
+pub struct LockState<F> {
+    other: [u8; 12],
+    /// The owner that the client named.
+    pub owner: Bytes,
+    /// The number of the owner at the metadata server.
+    pub number: u64,
+    /// The open by which it was locked.
+    pub open: Arc<OpenState<F>>,
+    inner: Mutex<LockInner>,
+}
+
+#[derive(Debug, Default)]
+struct LockInner {
+    sequence: Sequence,
+    /// Disjoint ranges, first and last byte, that are locked.
+    ranges: Vec<(u64, u64)>,
+}
+
+/// A layout of a client.
+#[derive(Debug)]
+pub struct LayoutState {
+    other: [u8; 12],
+    /// The file.
+    pub file: ExportedFile,
+    inner: Mutex<Sequence>,
+}
+
+/// What a state id stands for.
+#[derive(Debug)]
+pub enum Known<F> {
+    /// An open.
+    Open(Arc<OpenState<F>>),
+    /// Locks.
+    Lock(Arc<LockState<F>>),
+    /// A layout.
+    Layout(Arc<LayoutState>),
+}
+
+/// All state ids of a client.
+#[derive(Debug)]
+pub struct States<F> {
+    epoch: u32,
+    inner: Mutex<Inner<F>>,
+}
+
+#[derive(Debug)]
+struct Inner<F> {
+    next: u64,
+    by_other: HashMap<[u8; 12], Known<F>>,
+    opens: HashMap<(Bytes, FileIndex), Arc<OpenState<F>>>,
+    locks: HashMap<(Bytes, FileIndex), Arc<LockState<F>>>,
+    layouts: HashMap<FileIndex, Arc<LayoutState>>,
+    owners: HashMap<Bytes, (u64, usize)>,
+}
+
+impl<F> Clone for Known<F> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Open(open) => Self::Open(Arc::clone(open)),
+            Self::Lock(lock) => Self::Lock(Arc::clone(lock)),
+            Self::Layout(layout) => Self::Layout(Arc::clone(layout)),
+        }
+    }
+}
+
+impl<F> States<F> {
+    /// No state. `epoch` names this start of this gateway.
+    pub fn new(epoch: u32) -> Self {
+        let inner = Inner {
+            next: 1,
+            by_other: HashMap::new(),
+            opens: HashMap::new(),
+            locks: HashMap::new(),
+            layouts: HashMap::new(),
+            owners: HashMap::new(),
+        };
+        Self { epoch, inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<F>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are opens, locks or layouts.
+    pub fn is_empty(&self) -> bool {
+        self.lock().by_other.is_empty()
+    }
+
+    /// What a state id stands for.
+    ///
+    /// # Errors
+    /// `OLD_STATEID` for an earlier sequence number, `BAD_STATEID` for anything unknown. RFC 8881
+    /// 8.2.4.
+    pub fn find(&self, id: &StateId) -> NfsResult<Known<F>> {
+        let known = self.lock().by_other.get(&id.other).cloned().ok_or(NfsStatus::BadStateId)?;
+        let present = match &known {
+            Known::Open(open) => open.inner().sequence.0,
+            Known::Lock(lock) => lock.inner().sequence.0,
+            Known::Layout(layout) => layout.inner().0,
+        };
+        // RFC 8881 8.2.2: 0 is the newest.
+        match id.seqid {
+            0 => Ok(known),
+            seqid if seqid == present => Ok(known),
+            seqid if seqid < present => Err(NfsStatus::OldStateId),
+            _ => Err(NfsStatus::BadStateId),
+        }
+    }
+
+    /// The open of a state id.
+    ///
+    /// # Errors
+    /// As [`States::find`].
+    pub fn open(&self, id: &StateId) -> NfsResult<Arc<OpenState<F>>> {
+        match self.find(id)? {
+            Known::Open(open) => Ok(open),
+            _ => Err(NfsStatus::BadStateId),
+        }
+    }
+
+    /// The open of an owner and file.
+    pub fn open_of(&self, owner: &Bytes, file: FileIndex) -> Option<Arc<OpenState<F>>> {
+        self.lock().opens.get(&(owner.clone(), file)).cloned()
+    }
+
+    /// Whether the client has the file open by another owner.
+    pub fn opens_of_file(&self, file: FileIndex) -> Vec<Arc<OpenState<F>>> {
+        let inner = self.lock();
+        inner
+            .opens
+            .iter()
+            .filter(|((_, of), _)| *of == file)
+            .map(|(_, open)| open.clone())
+            .collect()
+    }
+
+    /// Checks whether there may be one more state id.
+    ///
+    /// # Errors
+    /// `RESOURCE`.
+    pub fn check_space(&self) -> NfsResult<()> {
+        if self.lock().by_other.len() < STATES_MAX { Ok(()) } else { Err(NfsStatus::Delay) }
+    }
+
+    /// Adds an open; if there is one of the owner and file meanwhile, that one and the new open
+    /// file are returned.
+    pub fn insert_open(
+        &self,
+        owner: Bytes,
+        file: ExportedFile,
+        share_file: F,
+        mode: OpenMode,
+    ) -> Result<(Arc<OpenState<F>>, StateId), (Arc<OpenState<F>>, F)> {
+        let mut inner = self.lock();
+        let key = (Bytes::copy_from_slice(&owner), file.file);
+        if let Some(known) = inner.opens.get(&key) {
+            return Err((known.clone(), share_file));
+        }
+        let other = inner.other(self.epoch, KIND_OPEN);
+        let open = Arc::new(OpenState {
+            other,
+            owner: key.0.clone(),
+            file,
+            share_file,
+            change: tokio::sync::Mutex::new(()),
+            inner: Mutex::new(OpenInner {
+                sequence: Sequence(1),
+                mode,
+                history: vec![mode],
+                closed: false,
+            }),
+        });
+        inner.by_other.insert(other, Known::Open(open.clone()));
+        inner.opens.insert(key, open.clone());
+        Ok((open, StateId { seqid: 1, other }))
+    }
+
+    /// Removes an open with its locks: the lock states.
+    pub fn remove_open(&self, open: &Arc<OpenState<F>>) -> Vec<Arc<LockState<F>>> {
+        let mut inner = self.lock();
+        open.inner().closed = true;
+        inner.by_other.remove(&open.other);
+        inner.opens.remove(&(open.owner.clone(), open.file.file));
+        let locks: Vec<_> =
+            inner.locks.values().filter(|lock| Arc::ptr_eq(&lock.open, open)).cloned().collect();
+        for lock in &locks {
+            inner.remove_lock(lock);
+        }
+        locks
+    }
+
+    /// The lock state of an owner and file.
+    pub fn lock_of(&self, owner: &Bytes, file: FileIndex) -> Option<Arc<LockState<F>>> {
+        self.lock().locks.get(&(owner.clone(), file)).cloned()
+    }
+
+    /// The number of a lock owner at the metadata server, if it has locks.
+    pub fn owner_number(&self, owner: &Bytes) -> Option<u64> {
+        self.lock().owners.get(owner).map(|(number, _)| *number)
+    }
+
+    /// A number for a lock owner without locks, which conflicts with no other.
+    pub fn spare_number(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// The name of the lock owner with a number.
+    pub fn owner_of_number(&self, number: u64) -> Option<Bytes> {
+        let inner = self.lock();
+        inner.owners.iter().find(|(_, (known, _))| *known == number).map(|(name, _)| name.clone())
+    }
+
+    /// The lock state of an owner and an open's file, made if it does not exist.
+    pub fn lock_state(&self, owner: &Bytes, open: &Arc<OpenState<F>>) -> Arc<LockState<F>> {
+        let mut inner = self.lock();
+        let key = (Bytes::copy_from_slice(owner), open.file.file);
+        if let Some(known) = inner.locks.get(&key) {
+            return known.clone();
+        }
+        let other = inner.other(self.epoch, KIND_LOCK);
+        let next = inner.next;
+        let number = {
+            let entry = inner.owners.entry(key.0.clone()).or_insert((next, 0));
+            entry.1 += 1;
+            entry.0
+        };
+        let lock = Arc::new(LockState {
+            other,
+            owner: key.0.clone(),
+            number,
+            open: open.clone(),
+            inner: Mutex::default(),
+        });
+        inner.by_other.insert(other, Known::Lock(lock.clone()));
+        inner.locks.insert(key, lock.clone());
+        lock
+    }
+
+    /// Removes a lock state.
+    pub fn remove_lock(&self, lock: &Arc<LockState<F>>) {
+        self.lock().remove_lock(lock);
+    }
+
+    /// The layout of a file, made if it does not exist; its new state id.
+    pub fn layout(&self, file: &ExportedFile) -> (Arc<LayoutState>, StateId) {
+        let mut inner = self.lock();
+        let layout = match inner.layouts.get(&file.file) {
+            Some(layout) => layout.clone(),
+            None => {
+                let other = inner.other(self.epoch, KIND_LAYOUT);
+                let layout =
+                    Arc::new(LayoutState { other, file: file.clone(), inner: Mutex::default() });
+                inner.by_other.insert(other, Known::Layout(layout.clone()));
+                inner.layouts.insert(file.file, layout.clone());
+                layout
+            }
+        };
+        let id = StateId { seqid: layout.inner().rise(), other: layout.other };
+        (layout, id)
+    }
+
+    /// The layout of a file, if the client has one.
+    pub fn layout_of(&self, file: FileIndex) -> Option<Arc<LayoutState>> {
+        self.lock().layouts.get(&file).cloned()
+    }
+
+    /// Removes the layout of a file.
+    pub fn remove_layout(&self, file: FileIndex) {
+        let mut inner = self.lock();
+        if let Some(layout) = inner.layouts.remove(&file) {
+            inner.by_other.remove(&layout.other);
+        }
+    }
+
+    /// Removes all layouts for which `wanted` is true.
+    pub fn remove_layouts(&self, wanted: impl Fn(&ExportedFile) -> bool) {
+        let mut inner = self.lock();
+        let removed: Vec<_> =
+            inner.layouts.values().filter(|layout| wanted(&layout.file)).cloned().collect();
+        for layout in removed {
+            inner.layouts.remove(&layout.file.file);
+            inner.by_other.remove(&layout.other);
+        }
+    }
+}
+
+impl<F> Inner<F> {
+    fn other(&mut self, epoch: u32, kind: u8) -> [u8; 12] {
+        let mut other = [0; 12];
+        other[..4].copy_from_slice(&epoch.to_be_bytes());
+        other[4..].copy_from_slice(&(u64::from(kind) << 56 | self.next).to_be_bytes());
+        self.next += 1;
+        other
+    }
+
+    fn remove_lock(&mut self, lock: &Arc<LockState<F>>) {
+        if self.by_other.remove(&lock.other).is_none() {
+            return;
+        }
+        self.locks.remove(&(lock.owner.clone(), lock.open.file.file));
+        if let Some(entry) = self.owners.get_mut(&lock.owner) {
+            entry.1 -= 1;
+            if entry.1 == 0 {
+                self.owners.remove(&lock.owner);
+            }
+        }
+    }
+}
+
+impl<F> OpenState<F> {
+    fn inner(&self) -> MutexGuard<'_, OpenInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Access and denial now.
+    pub fn mode(&self) -> OpenMode {
+        self.inner().mode
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.inner().closed
+    }
+
+    /// Access and denial after one more open with `mode`.
+    pub fn union(&self, mode: OpenMode) -> OpenMode {
+        let now = self.mode();
+        OpenMode {
+            rights: Rights(now.rights.0 | mode.rights.0),
+            deny: Deny(now.deny.0 | mode.deny.0),
+        }
+    }
+
+    /// Notes one more open: the new state id.
+    pub fn upgraded(&self, to: OpenMode, opened: OpenMode) -> StateId {
+        let mut inner = self.inner();
+        inner.mode = to;
+        if !inner.history.contains(&opened) {
+            inner.history.push(opened);
+        }
+        StateId { seqid: inner.sequence.rise(), other: self.other }
+    }
+
+    /// Whether access and denial may be reduced to these: the union of some opens. RFC 8881 18.18.3.
+    pub fn may_downgrade(&self, to: OpenMode) -> bool {
+        let inner = self.inner();
+        let within =
+            inner.history.iter().filter(|had| to.rights.allow(had.rights) && to.deny.has(had.deny));
+        let (rights, deny) =
+            within.fold((0, 0), |(rights, deny), had| (rights | had.rights.0, deny | had.deny.0));
+        rights == to.rights.0 && deny == to.deny.0
+    }
+
+    /// Notes a downgrade: the new state id.
+    pub fn downgraded(&self, to: OpenMode) -> StateId {
+        let mut inner = self.inner();
+        inner.mode = to;
+        inner.history.retain(|had| to.rights.allow(had.rights) && to.deny.has(had.deny));
+        StateId { seqid: inner.sequence.rise(), other: self.other }
+    }
+
+    /// Its present state id.
+    pub fn state_id(&self) -> StateId {
+        StateId { seqid: self.inner().sequence.0, other: self.other }
+    }
+
+    /// The state id of a closed open.
+    pub fn closed_state_id(&self) -> StateId {
+        StateId { seqid: self.inner().sequence.rise(), other: self.other }
+    }
+}
+
+impl<F> LockState<F> {
+    fn inner(&self) -> MutexGuard<'_, LockInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether something is locked.
+    pub fn holds(&self) -> bool {
+        !self.inner().ranges.is_empty()
+    }
+
+    /// Notes a lock: the new state id.
+    pub fn locked(&self, start: u64, last: u64) -> StateId {
+        let mut inner = self.inner();
+        subtract(&mut inner.ranges, start, last);
+        if inner.ranges.len() < RANGES_MAX {
+            inner.ranges.push((start, last));
+        }
+        StateId { seqid: inner.sequence.rise(), other: self.other }
+    }
+
+    /// Notes an unlock: the new state id.
+    pub fn unlocked(&self, start: u64, last: u64) -> StateId {
+        let mut inner = self.inner();
+        subtract(&mut inner.ranges, start, last);
+        StateId { seqid: inner.sequence.rise(), other: self.other }
+    }
+
+    /// Its state id, without a change.
+    pub fn state_id(&self) -> StateId {
+        StateId { seqid: self.inner().sequence.0, other: self.other }
+    }
+}
+
+impl LayoutState {
+    fn inner(&self) -> MutexGuard<'_, Sequence> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its state id after a change.
+    pub fn next_state_id(&self) -> StateId {
+        StateId { seqid: self.inner().rise(), other: self.other }
+    }
+}
+
+/// Removes a range from disjoint ranges.
+fn subtract(ranges: &mut Vec<(u64, u64)>, start: u64, last: u64) {
+    let mut left = Vec::with_capacity(ranges.len());
+    for &(first, end) in ranges.iter() {
+        if end < start || first > last {
+            left.push((first, end));
+            continue;
+        }
+        if first < start {
+            left.push((first, start - 1));
+        }
+        if end > last {
+            left.push((last + 1, end));
+        }
+    }
+    *ranges = left;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::subtract;
+
+    #[test]
+    fn an_unlock_in_the_middle_leaves_both_ends() {
+        let mut ranges = vec![(0, 99), (200, u64::MAX)];
+        subtract(&mut ranges, 10, 19);
+        assert_eq!(ranges, [(0, 9), (20, 99), (200, u64::MAX)]);
+        subtract(&mut ranges, 0, u64::MAX);
+        assert_eq!(ranges, []);
+    }
+}
