@@ -5,7 +5,7 @@ use braid_nfs_wire::nfs4::{
     LayoutType, NfsFtype, NfsResult, NfsStatus, NfsTime, SetTime as NfsSetTime, SpecData, attribute,
 };
 use braid_share::{
-    AttributeChanges, Attributes, ByteCount, FILE_BYTES_MAX, FileKind, Identity, SetTime, Share, ShareClient,
+    AttributeChanges, Attributes, ByteCount, FILE_BYTES_MAX, FileKind, SetTime, Share, ShareClient,
     StatFsReply, Timestamp,
 };
 use bytes::Bytes;
@@ -325,9 +325,4 @@ fn set_time(time: NfsSetTime) -> NfsResult<SetTime> {
         })
         }
     }
-}
-
-/// The superuser.
-pub fn is_root(who: &Identity) -> bool {
-    who.uid == 0
 }

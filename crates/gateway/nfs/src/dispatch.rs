@@ -5,7 +5,7 @@ use braid_share::Share;
 
 use crate::compound::CompoundState;
 use crate::ops::{
-    attrs, filehandle, io, lock, names, open, readdir, security, session, stateid, xattr,
+    attrs, filehandle, io, layout, lock, names, open, readdir, security, session, stateid, xattr,
 };
 
 /// Executes one operation.
@@ -85,6 +85,14 @@ pub(crate) async fn dispatch<S: Share>(state: &mut CompoundState<'_, S>, op: Arg
         ArgOp::Copy(args) => ResOp::Copy(io::copy(state, args).await),
         ArgOp::Clone(args) => ResOp::Clone(io::clone(state, args).await),
         ArgOp::IoAdvise(args) => ResOp::IoAdvise(io::io_advise(state, args).await),
+
+        // Layouts.
+        ArgOp::LayoutGet(args) => ResOp::LayoutGet(layout::layout_get(state, args).await),
+        ArgOp::LayoutReturn(args) => ResOp::LayoutReturn(layout::layout_return(state, args)),
+        ArgOp::LayoutCommit(args) => {
+            ResOp::LayoutCommit(layout::layout_commit(state, args).await)
+        }
+        ArgOp::GetDeviceInfo(args) => ResOp::GetDeviceInfo(layout::get_device_info(state, args)),
 
         // RFC 8881 16.2.3.
         ArgOp::Illegal(_) => ResOp::Illegal(NfsStatus::OpIllegal),

@@ -111,6 +111,12 @@ pub fn short_hash(name: &[u8]) -> u32 {
     (long_hash(name) >> 32) as u32
 }
 
+/// The first 128 bits of SHA-256.
+pub fn digest(name: &[u8]) -> [u8; 16] {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, name);
+    *digest.as_ref().first_chunk().expect("32 bytes")
+}
+
 /// The first 64 bits of SHA-256.
 pub fn long_hash(name: &[u8]) -> u64 {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, name);

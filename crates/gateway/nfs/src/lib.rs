@@ -24,7 +24,7 @@ pub mod connection;
 mod dispatch;
 pub mod export;
 pub mod handle;
-mod ops;
+pub mod ops;
 pub mod rpc;
 pub mod server;
 pub mod state;

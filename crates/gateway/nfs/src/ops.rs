@@ -3,6 +3,7 @@
 pub mod attrs;
 pub mod filehandle;
 pub mod io;
+pub mod layout;
 pub mod lock;
 pub mod names;
 pub mod open;

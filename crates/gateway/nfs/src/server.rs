@@ -21,6 +21,7 @@ use crate::backchannel::{BackChannel, CallbackError};
 use crate::config::{ConfigError, NfsConfig};
 use crate::export::Exports;
 use crate::handle::HandleKey;
+use crate::ops::layout::Devices;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
 use crate::state::sessions::{Session, SessionTable};
@@ -68,6 +69,8 @@ pub struct NfsServer<S: Share> {
     pub exports: Exports,
     /// Makes and checks file handles.
     pub handles: HandleKey,
+    /// What layouts name.
+    pub devices: Devices,
     /// Names this start of this gateway; in state ids and verifiers.
     pub epoch: u32,
     /// `eir_server_scope`: the file system, whose gateways all understand each other's handles.
@@ -95,6 +98,7 @@ impl<S: Share> NfsServer<S> {
         Ok(Arc::new(Self {
             exports,
             handles,
+            devices: Devices::default(),
             epoch,
             scope: Bytes::copy_from_slice(&file_system.0),
             hasher: RandomState::new(),

@@ -63,7 +63,6 @@ async fn set<S: Share>(state: &CompoundState<'_, S>, args: &SetAttrArgs) -> NfsR
                 wanted.changes.bytes = None;
             }
             FileAccess::ForThisCall(open) => drop(open),
-            FileAccess::None => {}
         }
     }
     if wanted.changes != braid_share::AttributeChanges::none() {

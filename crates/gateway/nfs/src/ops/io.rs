@@ -32,11 +32,10 @@ fn failed(error: braid_share::Error) -> NfsStatus {
     }
 }
 
-/// The open file for an operation that needs one.
+/// The open file, whoever opened it.
 fn opened<F>(access: FileAccess<F>) -> NfsResult<F> {
     match access {
         FileAccess::Open(file) | FileAccess::ForThisCall(file) => Ok(file),
-        FileAccess::None => Err(NfsStatus::BadStateId),
     }
 }
 

@@ -21,8 +21,6 @@ pub enum FileAccess<F> {
     Open(F),
     /// One that was opened for this call, since the client named no open.
     ForThisCall(F),
-    /// None: the operation needs no open file.
-    None,
 }
 
 /// The open file for an operation with this state id. RFC 8881 9.1.2.
