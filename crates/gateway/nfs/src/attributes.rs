@@ -2,7 +2,8 @@
 
 use braid_nfs_wire::nfs4::{
     AclSupport, Attributes as NfsAttributes, Bitmap, ChangeAttrType, EncodedAttributes, FileHandle,
-    LayoutType, NfsFtype, NfsResult, NfsStatus, NfsTime, SetTime as NfsSetTime, SpecData, attribute,
+    LayoutType, NfsFtype, NfsResult, NfsStatus, NfsTime, SetTime as NfsSetTime, SpecData,
+    attribute,
 };
 use braid_share::{
     AttributeChanges, Attributes, ByteCount, FILE_BYTES_MAX, FileKind, SetTime, Share, ShareClient,
@@ -320,9 +321,7 @@ fn set_time(time: NfsSetTime) -> NfsResult<SetTime> {
         // RFC 8881 3.3.1: fewer than a second.
         NfsSetTime::Client(time) if time.nanoseconds >= 1_000_000_000 => Err(NfsStatus::Inval),
         NfsSetTime::Client(time) => {
-            Ok(SetTime {
-            time: Some(Timestamp { seconds: time.seconds, nanos: time.nanoseconds }),
-        })
+            Ok(SetTime { time: Some(Timestamp { seconds: time.seconds, nanos: time.nanoseconds }) })
         }
     }
 }

@@ -89,9 +89,7 @@ pub(crate) async fn dispatch<S: Share>(state: &mut CompoundState<'_, S>, op: Arg
         // Layouts.
         ArgOp::LayoutGet(args) => ResOp::LayoutGet(layout::layout_get(state, args).await),
         ArgOp::LayoutReturn(args) => ResOp::LayoutReturn(layout::layout_return(state, args)),
-        ArgOp::LayoutCommit(args) => {
-            ResOp::LayoutCommit(layout::layout_commit(state, args).await)
-        }
+        ArgOp::LayoutCommit(args) => ResOp::LayoutCommit(layout::layout_commit(state, args).await),
         ArgOp::GetDeviceInfo(args) => ResOp::GetDeviceInfo(layout::get_device_info(state, args)),
 
         // RFC 8881 16.2.3.

@@ -12,10 +12,10 @@ use bytes::Bytes;
 
 use super::session::Session;
 use crate::{
-    Attributes, DirectAccess, OpenMode, ReadResult, Result, ShareFile, Verifier, WriteResult,
+    Attributes, DirectAccess, Error, OpenMode, ReadResult, Result, ShareFile, Verifier, WriteResult,
 };
 
-/// How often a durable write is repeated after a loss (I8): each time a daemon has lost it.
+/// How often a durable write is tried (I8): each time a daemon has lost bytes of the file.
 const LOSSES_MAX: usize = 3;
 
 /// An open file of a protocol client.
@@ -73,15 +73,16 @@ impl OpenedFile {
     }
 
     async fn write_durably(&self, offset: u64, data: &Bytes) -> Result<usize> {
-        let mut written = self.file.write_at(data, offset).await?;
         for _ in 0..LOSSES_MAX {
+            let written = self.file.write_at(data, offset).await?;
             if !self.flush().await? {
-                break;
+                return Ok(written);
             }
             // These bytes may be among the lost ones.
-            written = self.file.write_at(data, offset).await?;
         }
-        Ok(written)
+        let why =
+            format!("an I/O daemon lost these bytes {LOSSES_MAX} times before they were flushed");
+        Err(Error::new(Status::UnsyncedDataLost, why))
     }
 }
 

@@ -43,8 +43,8 @@ impl Session {
         self.id
     }
 
-    /// Ends the session. Its opens are closed first: otherwise the metadata server counts them until
-    /// all I/O daemons refuse the session.
+    /// Ends the session. Its opens are closed first: otherwise the metadata server counts them
+    /// until all I/O daemons refuse the session.
     pub(super) async fn end(&self) {
         if self.ended.swap(true, Ordering::AcqRel) {
             return;

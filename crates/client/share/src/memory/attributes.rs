@@ -20,8 +20,8 @@ impl State {
         Ok(wanted & granted(who, self.inode(file)?))
     }
 
-    /// Changes attributes, all or none. A size needs the right to write, also if the session has the
-    /// file open for writing: another user may have opened it.
+    /// Changes attributes, all or none. A size needs the right to write, also if the session has
+    /// the file open for writing: another user may have opened it.
     pub(super) fn set_attributes(
         &mut self,
         who: &Identity,

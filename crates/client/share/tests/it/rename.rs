@@ -84,14 +84,15 @@ async fn an_exchange_needs_both_names_and_swaps_them<S: Share>(share: S, top: Fi
 
 async fn a_directory_is_not_moved_below_itself<S: Share>(share: S, top: FileIndex) {
     let client = client(&share).await;
-    let top = mkdir(&client, top, "top", 0o755).await;
-    let below = mkdir(&client, top, "below", 0o755).await;
-    for (into, name) in [(top, &b"x"[..]), (below, b"x")] {
-        let moved = client.rename(&root(), (top, b"top"), (into, name), RenameMode::Replace).await;
-        assert_eq!(refused(moved), Status::WouldLoop);
+    let moving = mkdir(&client, top, "moving", 0o755).await;
+    let below = mkdir(&client, moving, "below", 0o755).await;
+    for (into, name) in [(moving, &b"x"[..]), (below, b"x")] {
+        let done =
+            client.rename(&root(), (top, b"moving"), (into, name), RenameMode::Replace).await;
+        assert_eq!(refused(done), Status::WouldLoop);
     }
     let over_parent =
-        client.rename(&root(), (top, b"below"), (top, b"top"), RenameMode::Replace).await;
+        client.rename(&root(), (moving, b"below"), (top, b"moving"), RenameMode::Replace).await;
     assert_eq!(refused(over_parent), Status::NotEmpty);
 }
 

@@ -108,7 +108,9 @@ pub async fn layout_get<S: Share>(
         .max_by_key(|open| open.mode().rights.0);
     let Some(open) = open else {
         // RFC 8881 18.43.3: a layout to write needs an open for writing.
-        return Err(if opens.is_empty() { NfsStatus::BadStateId } else { NfsStatus::OpenMode }.into());
+        return Err(
+            if opens.is_empty() { NfsStatus::BadStateId } else { NfsStatus::OpenMode }.into()
+        );
     };
     let access = open.share_file.direct_access(write).await;
     let access = access.map_err(|error| nfs_status(error.status()))?;
