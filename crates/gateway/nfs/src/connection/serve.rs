@@ -1,6 +1,5 @@
 //! The task of a connection.
 
-use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -87,18 +86,12 @@ async fn run<S: Share>(
 }
 
 /// Runs one call and sends the reply.
-fn execute<S: Share>(
-    server: Arc<NfsServer<S>>,
-    connection: Arc<Connection>,
-    call: Call,
-) -> impl Future<Output = ()> + Send {
-    async move {
-        match rpc::execute(&server, &connection, call.record).await {
-            Some(reply) => connection.send_reply(reply).await,
-            None => connection.close(),
-        }
-        drop(call.permits);
+async fn execute<S: Share>(server: Arc<NfsServer<S>>, connection: Arc<Connection>, call: Call) {
+    match rpc::execute(&server, &connection, call.record).await {
+        Some(reply) => connection.send_reply(reply).await,
+        None => connection.close(),
     }
+    drop(call.permits);
 }
 
 /// A call that was received, with the permits that limit how many are in memory.

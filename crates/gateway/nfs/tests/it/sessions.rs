@@ -8,7 +8,7 @@ use braid_share::memory::{CallKind, MemoryShare};
 
 use crate::client::{CHANNEL, create_args, exchange_args, user, with_sequence};
 use crate::last;
-use crate::server::{TestServer, config, export};
+use crate::server::{TestServer, client_records, config, export};
 
 #[tokio::test]
 async fn exchange_id_names_server_scope_and_role() {
@@ -72,10 +72,10 @@ async fn session_at_the_mds_begins_with_create_session() {
     let server = TestServer::start().await;
     let mut connection = server.connect().await;
     let client = connection.exchange_id(exchange_args("host a", 1)).await.unwrap();
-    assert_eq!(server.share.client_records().len(), 0);
+    assert_eq!(server.client_records().len(), 0);
     let args = create_args(client.client_id, client.sequence_id.0);
     connection.create_session(args).await.unwrap();
-    let records = server.share.client_records();
+    let records = server.client_records();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].1.name, "host a");
 
@@ -83,7 +83,7 @@ async fn session_at_the_mds_begins_with_create_session() {
     assert!(client.flags.contains(ExchangeIdFlags::CONFIRMED_R));
     let args = create_args(client.client_id, client.sequence_id.0);
     connection.create_session(args).await.unwrap();
-    assert_eq!(server.share.client_records().len(), 1, "the second session shares it");
+    assert_eq!(server.client_records().len(), 1, "the second session shares it");
 }
 
 #[tokio::test]
@@ -184,10 +184,10 @@ async fn restarted_client_loses_its_former_state_when_confirmed() {
     let client = connection.exchange_id(exchange_args("a", 2)).await.unwrap();
     assert_ne!(client.client_id, old.client);
     assert_eq!(connection.status(&old.ops([])).await, NfsStatus::Ok);
-    let before = server.share.client_records();
+    let before = server.client_records();
     connection.create_session(create_args(client.client_id, 1)).await.unwrap();
     assert_eq!(connection.status(&old.ops([])).await, NfsStatus::BadSession);
-    let after = server.share.client_records();
+    let after = server.client_records();
     assert_eq!(after.len(), 1, "the former session at the MDS has ended");
     assert_ne!(after[0].0, before[0].0);
 }
@@ -227,7 +227,7 @@ async fn client_with_a_session_is_busy_until_it_is_destroyed() {
     assert_eq!(connection.status(&end).await, NfsStatus::BadSession);
     assert_eq!(connection.status(&destroy).await, NfsStatus::Ok);
     assert_eq!(connection.status(&destroy).await, NfsStatus::StaleClientId);
-    assert_eq!(server.share.client_records().len(), 0);
+    assert_eq!(server.client_records().len(), 0);
 }
 
 #[tokio::test]
@@ -308,9 +308,9 @@ async fn clients_end_with_the_server() {
     let mut connection = server.connect().await;
     connection.session("a").await;
     let share = server.share.clone();
-    assert_eq!(share.client_records().len(), 1);
+    assert_eq!(client_records(&share).len(), 1);
     server.stop().await;
-    assert_eq!(share.client_records().len(), 0);
+    assert_eq!(client_records(&share).len(), 0);
     connection.expect_close().await;
 }
 
