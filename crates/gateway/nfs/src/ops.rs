@@ -3,3 +3,4 @@
 pub mod filehandle;
 pub mod security;
 pub mod session;
+pub mod walk;
