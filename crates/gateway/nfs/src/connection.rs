@@ -60,6 +60,7 @@ pub struct Connection {
     callbacks: Mutex<HashMap<u32, oneshot::Sender<Bytes>>>,
     next_xid: AtomicU32,
     closed: AtomicBool,
+    mistaken: AtomicBool,
     close: Notify,
 }
 
@@ -78,6 +79,7 @@ impl Connection {
             callbacks: Mutex::default(),
             next_xid: AtomicU32::new(1),
             closed: AtomicBool::new(false),
+            mistaken: AtomicBool::new(false),
             close: Notify::new(),
         }
     }
@@ -106,6 +108,17 @@ impl Connection {
             }
             sessions.push(session);
         }
+    }
+
+    /// Ends the association with a session that is destroyed.
+    pub fn unbind(&self, session: SessionId) {
+        lock(&self.sessions).retain(|other| *other != session);
+    }
+
+    /// Whether this is the first mistake of the peer: one is logged for people, the rest for
+    /// debugging, so that a peer cannot fill the log.
+    pub(crate) fn is_first_mistake(&self) -> bool {
+        !self.mistaken.swap(true, Ordering::Relaxed)
     }
 
     /// Whether the connection ended or is ending.

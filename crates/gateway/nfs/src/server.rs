@@ -18,8 +18,8 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::backchannel::{BackChannel, CallbackError};
-use crate::config::{ConfigError, NfsConfig};
-use crate::export::Exports;
+use crate::config::{ConfigError, NfsConfig, Security};
+use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
@@ -87,6 +87,11 @@ impl<S: Share> NfsServer<S> {
     pub fn new(share: S, config: NfsConfig) -> Result<Arc<Self>, StartError> {
         let file_system = share.file_system();
         let exports = Exports::new(&config, file_system)?;
+        // Clients would be offered a flavour that `Caller::authenticate` refuses.
+        let kerberos = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
+        if let Some(export) = exports.all().iter().find(kerberos) {
+            return Err(ConfigError::NoKerberos(export.config().path.clone()).into());
+        }
         let handles = HandleKey::new(&config.handle_key, file_system);
         // A gateway's number is unique among all that run or ran, so its lower half separates the
         // client ids and state ids of different gateways and starts.

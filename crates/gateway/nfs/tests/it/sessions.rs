@@ -1,6 +1,8 @@
 //! EXCHANGE_ID, CREATE_SESSION and what ends sessions and clients. The cases of EXCHANGE_ID are
 //! tested beside `state/clients`.
 
+use braid_nfs::config::Security;
+use braid_nfs::{Listener, NfsServer};
 use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::*;
 use braid_share::Status;
@@ -316,8 +318,21 @@ async fn clients_end_with_the_server() {
 
 #[tokio::test]
 async fn wrong_configurations_do_not_start() {
-    let mut config = config();
-    config.exports = vec![export("/a"), export("/a")];
-    let refused = braid_nfs::NfsServer::new(MemoryShare::new(), config).unwrap_err();
-    assert_eq!(refused.to_string(), "NFS configuration: /a is exported twice");
+    let refused = |exports| {
+        let mut config = config();
+        config.exports = exports;
+        NfsServer::new(MemoryShare::new(), config).unwrap_err().to_string()
+    };
+    let twice = refused(vec![export("/a"), export("/a")]);
+    assert_eq!(twice, "NFS configuration: /a is exported twice");
+    let mut kerberos = export("/a");
+    kerberos.security.push(Security::Krb5p);
+    assert!(refused(vec![kerberos]).contains("/a: this version authenticates with sys only"));
+}
+
+#[tokio::test]
+async fn port_in_use_is_reported_with_the_address() {
+    let server = TestServer::start().await;
+    let refused = Listener::bind(server.address).await.unwrap_err().to_string();
+    assert!(refused.starts_with(&format!("listen on {}: ", server.address)), "{refused}");
 }
