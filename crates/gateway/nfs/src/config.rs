@@ -172,7 +172,7 @@ pub enum Squash {
 /// A security flavour. RFC 8881 2.2.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Security {
-    /// AUTH_SYS: the server believes the client.
+    /// AUTH_SYS: the server trusts the client.
     Sys,
     /// RPCSEC_GSS with Kerberos: the header is protected.
     Krb5,

@@ -10,8 +10,9 @@
 //! other costs no task switch, and requests of different slots run at the same time.
 //!
 //! Invariants:
-//! 1. At most [`REQUESTS_MAX`] requests of a connection, with at most [`REQUEST_BYTES_TOTAL_MAX`]
-//!    bytes, are in memory. Then the connection is not read.
+//! 1. At most [`REQUESTS_MAX`] requests of a connection run, with at most [`REQUEST_BYTES_MAX`]
+//!    bytes, and at most [`SERVER_REQUEST_BYTES_MAX`] bytes of all connections. Further ones wait,
+//!    and their connection is not read.
 //! 2. A peer that begins a record, or does not read its replies, is disconnected after
 //!    [`STALL_MAX`].
 
@@ -38,7 +39,10 @@ use crate::rpc::RpcReply;
 /// calls outside of it.
 pub const REQUESTS_MAX: usize = 96;
 /// Most bytes of requests that run at the same time on one connection: 16 WRITEs of 1 MiB.
-pub const REQUEST_BYTES_TOTAL_MAX: usize = 16 << 20;
+pub const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of requests that run at the same time on all connections: with the replies and the
+/// rest of the gateway, this is what it may use besides its state.
+pub const SERVER_REQUEST_BYTES_MAX: usize = 32 << 20;
 /// How long a peer may take for the rest of a record that it began, and for reading a reply.
 pub const STALL_MAX: Duration = Duration::from_secs(60);
 /// How long a connection may be without any request. Linux itself disconnects after 6 minutes.

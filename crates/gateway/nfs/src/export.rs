@@ -263,7 +263,7 @@ impl Exports {
     ) -> NfsResult<ExportedFile> {
         let mut export = &dir.export;
         let nested = export.nested.get().map_or(&[][..], |nested| nested);
-        // Every lookup on the way to a nested export passes here, so all directories above it are
+        // Every lookup that leads to a nested export passes here, so all directories above it are
         // known when the client arrives.
         let parent = nested.iter().find(|node| self.pseudo(**node).is(dir.file));
         if let Some(child) = parent.and_then(|parent| self.pseudo(*parent).child(name)) {

@@ -16,9 +16,11 @@ use braid_nfs_wire::nfs4::{ClientId, SessionId, Verifier};
 use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use crate::backchannel::{BackChannel, CallbackError};
 use crate::config::{ConfigError, NfsConfig, Security};
+use crate::connection::SERVER_REQUEST_BYTES_MAX;
 use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
 use crate::state::client_state::ClientState;
@@ -76,6 +78,8 @@ pub struct NfsServer<S: Share> {
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
+    /// Bytes of requests that may run at the same time, on all connections.
+    request_bytes: Arc<Semaphore>,
     start: Instant,
 }
 
@@ -105,6 +109,7 @@ impl<S: Share> NfsServer<S> {
             hasher: RandomState::new(),
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
+            request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             start: Instant::now(),
             share,
             config,
@@ -114,6 +119,11 @@ impl<S: Share> NfsServer<S> {
     /// The present moment.
     pub fn now(&self) -> Moment {
         Moment::now(self.start)
+    }
+
+    /// Bytes of requests that may run at the same time, on all connections.
+    pub(crate) fn request_bytes(&self) -> &Arc<Semaphore> {
+        &self.request_bytes
     }
 
     /// A verifier that differs between two starts of gateways.

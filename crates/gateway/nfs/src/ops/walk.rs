@@ -36,8 +36,8 @@ pub async fn child<S: Share>(state: &CompoundState<'_, S>, name: &[u8]) -> NfsRe
 /// The directory above the current one.
 ///
 /// # Errors
-/// `NOFILEHANDLE`; `NOENT` at the root of the server's name space; `NOTDIR` for other files; `STALE`
-/// if the directory is no longer below the export through which it was reached.
+/// `NOFILEHANDLE`; `NOENT` at the root of the server's name space; `NOTDIR` for other files;
+/// `STALE` if the directory is no longer below the export through which it was reached.
 pub async fn parent<S: Share>(state: &CompoundState<'_, S>) -> NfsResult<Node> {
     let exports = &state.server.exports;
     let file = match state.current()? {

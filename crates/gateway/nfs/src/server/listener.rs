@@ -88,7 +88,7 @@ impl Listener {
                 };
                 if !ended {
                     connection.close();
-                    // The call that runs is completed, if that does not take for ever.
+                    // The call that runs is completed, if that does not take too long.
                     let _ = timeout(CLOSE_MAX, serving).await;
                 }
                 drop(permit);
