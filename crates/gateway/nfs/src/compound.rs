@@ -20,7 +20,9 @@
 //! [`CompoundState::writable_file`]), and state ids with the special value resolved
 //! ([`CompoundState::resolve_state_id`]). It sets the file handle with
 //! [`CompoundState::set_current`], which also forgets the current state id, and a state id that it
-//! returns with [`CompoundState::set_state_id`].
+//! returns with [`CompoundState::set_state_id`]. `ops/walk.rs` finds a name of a directory, and the
+//! directory above it, across exports. Callbacks go through `state.server.call_client`. An expired
+//! client whose state conflicts is ended by `state.server.end_expired_client`.
 //!
 //! Invariants:
 //! 1. The reply never exceeds the session's limits. An operation that changes something does not

@@ -172,7 +172,7 @@ pub enum Squash {
 /// A security flavour. RFC 8881 2.2.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Security {
-    /// AUTH_SYS: the server believes the client.
+    /// AUTH_SYS: the server trusts the client.
     Sys,
     /// RPCSEC_GSS with Kerberos: the header is protected.
     Krb5,
@@ -302,6 +302,9 @@ pub enum ConfigError {
     /// An export without security flavours.
     #[error("export {0}: no security flavour; name sys, krb5, krb5i or krb5p")]
     NoSecurity(String),
+    /// An export for Kerberos, which this version cannot authenticate.
+    #[error("export {0}: this version authenticates with sys only, not with Kerberos")]
+    NoKerberos(String),
     /// An unknown security flavour.
     #[error("unknown security flavour {0:?}: use sys, krb5, krb5i or krb5p")]
     Security(String),

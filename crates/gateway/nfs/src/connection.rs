@@ -10,8 +10,9 @@
 //! other costs no task switch, and requests of different slots run at the same time.
 //!
 //! Invariants:
-//! 1. At most [`REQUESTS_MAX`] requests of a connection, with at most [`REQUEST_BYTES_TOTAL_MAX`]
-//!    bytes, are in memory. Then the connection is not read.
+//! 1. At most [`REQUESTS_MAX`] requests of a connection run, with at most [`REQUEST_BYTES_MAX`]
+//!    bytes, and at most [`SERVER_REQUEST_BYTES_MAX`] bytes of all connections. Further ones wait,
+//!    and their connection is not read.
 //! 2. A peer that begins a record, or does not read its replies, is disconnected after
 //!    [`STALL_MAX`].
 
@@ -38,7 +39,10 @@ use crate::rpc::RpcReply;
 /// calls outside of it.
 pub const REQUESTS_MAX: usize = 96;
 /// Most bytes of requests that run at the same time on one connection: 16 WRITEs of 1 MiB.
-pub const REQUEST_BYTES_TOTAL_MAX: usize = 16 << 20;
+pub const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of requests that run at the same time on all connections: with the replies and the
+/// rest of the gateway, this is what it may use besides its state.
+pub const SERVER_REQUEST_BYTES_MAX: usize = 32 << 20;
 /// How long a peer may take for the rest of a record that it began, and for reading a reply.
 pub const STALL_MAX: Duration = Duration::from_secs(60);
 /// How long a connection may be without any request. Linux itself disconnects after 6 minutes.
@@ -60,6 +64,7 @@ pub struct Connection {
     callbacks: Mutex<HashMap<u32, oneshot::Sender<Bytes>>>,
     next_xid: AtomicU32,
     closed: AtomicBool,
+    mistaken: AtomicBool,
     close: Notify,
 }
 
@@ -78,6 +83,7 @@ impl Connection {
             callbacks: Mutex::default(),
             next_xid: AtomicU32::new(1),
             closed: AtomicBool::new(false),
+            mistaken: AtomicBool::new(false),
             close: Notify::new(),
         }
     }
@@ -106,6 +112,17 @@ impl Connection {
             }
             sessions.push(session);
         }
+    }
+
+    /// Ends the association with a session that is destroyed.
+    pub fn unbind(&self, session: SessionId) {
+        lock(&self.sessions).retain(|other| *other != session);
+    }
+
+    /// Whether this is the first mistake of the peer: one is logged for people, the rest for
+    /// debugging, so that a peer cannot fill the log.
+    pub(crate) fn is_first_mistake(&self) -> bool {
+        !self.mistaken.swap(true, Ordering::Relaxed)
     }
 
     /// Whether the connection ended or is ending.

@@ -20,10 +20,9 @@ mod tests;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use braid_nfs_wire::nfs4::{FsId, NfsStatus};
+use braid_nfs_wire::nfs4::{FsId, NfsResult, NfsStatus};
 use braid_share::{FileIndex, FileSystemId, Identity, Share, ShareClient, Status};
 
 pub use pseudo::{PseudoDirectory, PseudoEntry, PseudoNode};
@@ -32,7 +31,7 @@ use crate::config::{ConfigError, ExportConfig, NfsConfig, Security};
 use crate::handle::{long_hash, short_hash};
 
 /// The user that resolves paths of exports: root, whatever an export's callers may do.
-const ROOT: Identity = Identity { uid: 0, gid: 0, groups: Vec::new(), checked: false };
+pub(crate) const ROOT: Identity = Identity { uid: 0, gid: 0, groups: Vec::new(), checked: false };
 
 /// An exported directory.
 #[derive(Debug)]
@@ -42,9 +41,8 @@ pub struct Export {
     fsid: FsId,
     /// Its directory in the pseudo file system.
     node: PseudoNode,
-    /// The file index of the directory, 0 while unknown. It changes when somebody replaces the
-    /// directory.
-    root: AtomicU64,
+    /// `node` and the directories of nested exports below it; empty if there are none.
+    nested: OnceLock<Vec<PseudoNode>>,
 }
 
 impl Export {
@@ -79,29 +77,9 @@ impl Export {
         security.is_some_and(|security| self.config.security.contains(&security))
     }
 
-    /// Whether `file` is the exported directory, as it was last resolved.
-    pub fn is_root(&self, file: FileIndex) -> bool {
-        self.root.load(Ordering::Acquire) == file.0
-    }
-
     /// The identity with which a caller acts; `None`: its own.
     pub fn squash(&self, caller: &Identity) -> Option<Identity> {
         squash::squash(&self.config, caller)
-    }
-
-    /// Finds the exported directory.
-    ///
-    /// # Errors
-    /// Those of the share; `NotDirectory` if a component of the path is no directory.
-    pub async fn resolve<S: Share>(&self, share: &S) -> Result<FileIndex, Status> {
-        let client = share.own_client();
-        let mut file = FileIndex::ROOT;
-        for name in self.config.path.split('/').filter(|name| !name.is_empty()) {
-            let found = client.look_up(&ROOT, file, name.as_bytes()).await;
-            file = found.map_err(|error| error.status())?.file;
-        }
-        self.root.store(file.0, Ordering::Release);
-        Ok(file)
     }
 }
 
@@ -158,8 +136,13 @@ impl Exports {
                 number,
                 fsid,
                 node,
-                root: AtomicU64::new(0),
+                nested: OnceLock::new(),
             }));
+        }
+        for export in &exports {
+            let below = pseudo.below(export.node);
+            let nested = if below.len() > 1 { below } else { Vec::new() };
+            export.nested.set(nested).expect("it is set here only");
         }
         Ok(Self { exports, by_number, pseudo })
     }
@@ -216,7 +199,7 @@ impl Exports {
             }
             return Err(NfsStatus::Access);
         }
-        match export.resolve(share).await {
+        match self.resolve(share, export).await {
             Ok(file) => Ok(Node::File(ExportedFile { export: Arc::clone(export), file })),
             Err(status) => {
                 let path = &export.config.path;
@@ -229,13 +212,80 @@ impl Exports {
         }
     }
 
-    /// The node that a lookup of `file` through `export` arrives at: another export if `file` is
-    /// the root of one (invariant 2).
-    pub fn cross(&self, export: &Arc<Export>, file: FileIndex) -> ExportedFile {
-        let nested = self.pseudo(export.node).has_children();
-        let other = nested.then(|| self.exports.iter().find(|other| other.is_root(file))).flatten();
-        let export = Arc::clone(other.unwrap_or(export));
-        ExportedFile { export, file }
+    /// Finds an exported directory.
+    ///
+    /// # Errors
+    /// Those of the share; `NotDirectory` if a component of the path is no directory.
+    pub async fn resolve<S: Share>(&self, share: &S, export: &Export) -> Result<FileIndex, Status> {
+        let client = share.own_client();
+        let (mut file, mut node) = (FileIndex::ROOT, PseudoNode::ROOT);
+        for name in export.config.path.split('/').filter(|name| !name.is_empty()) {
+            let found = client.look_up(&ROOT, file, name.as_bytes()).await;
+            file = found.map_err(|error| error.status())?.file;
+            node = self.pseudo(node).child(name.as_bytes()).expect("inserted with the export");
+            self.pseudo(node).set_file(file);
+        }
+        Ok(file)
+    }
+
+    /// Whether `file` is the directory of `export`, as it was last looked up.
+    pub fn is_known_root(&self, export: &Export, file: FileIndex) -> bool {
+        self.pseudo(export.node).is(file)
+    }
+
+    /// Whether `file` is the directory of `export`; looks it up if that was never done.
+    ///
+    /// # Errors
+    /// As [`Exports::resolve`], where the directory was not found yet.
+    pub async fn is_root<S: Share>(
+        &self,
+        share: &S,
+        export: &Export,
+        file: FileIndex,
+    ) -> Result<bool, Status> {
+        if !self.pseudo(export.node).is_known() {
+            self.resolve(share, export).await?;
+        }
+        Ok(self.is_known_root(export, file))
+    }
+
+    /// The file that a lookup of `name` in `dir` arrives at, when the share found `file`: through
+    /// another export if its path is that of one (invariant 2).
+    ///
+    /// # Errors
+    /// `ACCESS` if the address may not use that export.
+    pub fn cross(
+        &self,
+        dir: &ExportedFile,
+        name: &[u8],
+        file: FileIndex,
+        address: IpAddr,
+    ) -> NfsResult<ExportedFile> {
+        let mut export = &dir.export;
+        let nested = export.nested.get().map_or(&[][..], |nested| nested);
+        // Every lookup that leads to a nested export passes here, so all directories above it are
+        // known when the client arrives.
+        let parent = nested.iter().find(|node| self.pseudo(**node).is(dir.file));
+        if let Some(child) = parent.and_then(|parent| self.pseudo(*parent).child(name)) {
+            self.pseudo(child).set_file(file);
+            if let Some(other) = self.export_at(child) {
+                if !other.allows_address(address) {
+                    return Err(NfsStatus::Access);
+                }
+                export = other;
+            }
+        }
+        Ok(ExportedFile { export: Arc::clone(export), file })
+    }
+
+    /// The export that has a directory of the pseudo file system: at it, or the nearest one above.
+    pub fn around(&self, mut node: PseudoNode) -> Option<&Arc<Export>> {
+        loop {
+            if let Some(export) = self.export_at(node) {
+                return Some(export);
+            }
+            node = self.pseudo(node).parent?;
+        }
     }
 
     /// The directory above the root of an export: of the export around it, or a pseudo directory.

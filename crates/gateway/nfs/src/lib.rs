@@ -2,9 +2,9 @@
 //! these gateways can serve one file system.
 //!
 //! ```text
-//!   server/listener ─> connection ─> rpc ─> compound ─> dispatch ─> ops/* ─> Share (metadata server,
-//!     one TCP port      one task for  who     session,     one op     state/*        I/O daemons)
-//!                       each client   calls   slot, loop
+//!   listener ─> connection ─> rpc ─> compound ─> dispatch ─> ops/* ──> Share
+//!   TCP port    one task of   the    session,    one         state/*   metadata server,
+//!               each one      user   slot, loop  operation             I/O daemons
 //! ```
 //!
 //! Invariants:

@@ -11,4 +11,5 @@ pub mod readdir;
 pub mod security;
 pub mod session;
 pub mod stateid;
+pub mod walk;
 pub mod xattr;

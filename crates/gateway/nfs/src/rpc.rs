@@ -68,11 +68,13 @@ pub async fn execute<S: Share>(
         }
         (NFS_PROGRAM, NFS_VERSION, _) => AcceptStatus::ProcedureUnavailable,
         (NFS_PROGRAM, version, _) => {
-            tracing::info!(
+            if connection.is_first_mistake() {
+                tracing::info!(
                 peer = %connection.peer(),
                 "a client asked for NFS version {version}; this server has 4.1 and 4.2 only \
                  (mount option vers=4.2)"
-            );
+                );
+            }
             AcceptStatus::ProgramMismatch { low: NFS_VERSION, high: NFS_VERSION }
         }
         _ => AcceptStatus::ProgramUnavailable,
@@ -100,12 +102,10 @@ async fn compound<S: Share>(
     let caller = match Caller::authenticate(call, connection.peer().ip()) {
         Ok(caller) => caller,
         Err(status) => {
-            tracing::info!(
-                peer = %connection.peer(),
-                flavor = call.credential.flavor,
-                ?status,
-                "a call's credential was refused"
-            );
+            if connection.is_first_mistake() {
+                let (peer, flavor) = (connection.peer(), call.credential.flavor);
+                tracing::info!(%peer, flavor, ?status, "a call's credential was refused");
+            }
             return RpcReply::new(&call.denied(status), Vec::new());
         }
     };

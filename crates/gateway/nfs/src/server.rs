@@ -16,10 +16,12 @@ use braid_nfs_wire::nfs4::{ClientId, SessionId, Verifier};
 use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use crate::backchannel::{BackChannel, CallbackError};
-use crate::config::{ConfigError, NfsConfig};
-use crate::export::Exports;
+use crate::config::{ConfigError, NfsConfig, Security};
+use crate::connection::SERVER_REQUEST_BYTES_MAX;
+use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
 use crate::ops::layout::Devices;
 use crate::state::client_state::ClientState;
@@ -79,6 +81,8 @@ pub struct NfsServer<S: Share> {
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
+    /// Bytes of requests that may run at the same time, on all connections.
+    request_bytes: Arc<Semaphore>,
     start: Instant,
 }
 
@@ -90,6 +94,11 @@ impl<S: Share> NfsServer<S> {
     pub fn new(share: S, config: NfsConfig) -> Result<Arc<Self>, StartError> {
         let file_system = share.file_system();
         let exports = Exports::new(&config, file_system)?;
+        // Clients would be offered a flavour that `Caller::authenticate` refuses.
+        let kerberos = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
+        if let Some(export) = exports.all().iter().find(kerberos) {
+            return Err(ConfigError::NoKerberos(export.config().path.clone()).into());
+        }
         let handles = HandleKey::new(&config.handle_key, file_system);
         // A gateway's number is unique among all that run or ran, so its lower half separates the
         // client ids and state ids of different gateways and starts.
@@ -104,6 +113,7 @@ impl<S: Share> NfsServer<S> {
             hasher: RandomState::new(),
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
+            request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             start: Instant::now(),
             share,
             config,
@@ -113,6 +123,11 @@ impl<S: Share> NfsServer<S> {
     /// The present moment.
     pub fn now(&self) -> Moment {
         Moment::now(self.start)
+    }
+
+    /// Bytes of requests that may run at the same time, on all connections.
+    pub(crate) fn request_bytes(&self) -> &Arc<Semaphore> {
+        &self.request_bytes
     }
 
     /// A verifier that differs between two starts of gateways.

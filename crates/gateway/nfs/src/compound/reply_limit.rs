@@ -6,7 +6,7 @@ use braid_nfs_wire::nfs4::OpNumber;
 pub const FAILURE_BYTES: usize = 8;
 
 /// Longest result of an operation that changes something, so that it does not begin if the reply
-/// might be too big; `None` for operations that may run in vain.
+/// might be too big; `None` for operations that change nothing.
 pub fn longest_result(op: OpNumber) -> Option<usize> {
     use OpNumber::*;
     Some(match op {

@@ -30,7 +30,7 @@ pub struct BadArguments;
 /// A request as the RPC layer received it.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Who sent it.
+    /// The user that sent it.
     pub caller: &'a Caller,
     /// Bytes of the whole RPC message.
     pub bytes: usize,

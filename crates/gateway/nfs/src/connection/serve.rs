@@ -1,6 +1,5 @@
 //! The task of a connection.
 
-use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,9 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    Connection, FIRST_REQUEST_MAX, IDLE_MAX, REQUEST_BYTES_TOTAL_MAX, REQUESTS_MAX, STALL_MAX,
-};
+use super::{Connection, FIRST_REQUEST_MAX, IDLE_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, STALL_MAX};
 use crate::rpc;
 use crate::server::NfsServer;
 
@@ -45,7 +42,8 @@ pub async fn serve<S: Share>(
     connection: Arc<Connection>,
     stream: impl AsyncRead + Send + Unpin,
 ) {
-    let mut reader = CallReader::new(&connection, stream);
+    let of_server = Arc::clone(server.request_bytes());
+    let mut reader = CallReader::new(&connection, stream, of_server);
     let reason = run(&server, &connection, &mut reader).await;
     tracing::debug!(peer = %connection.peer(), %reason, "connection ends");
     connection.close();
@@ -87,33 +85,29 @@ async fn run<S: Share>(
 }
 
 /// Runs one call and sends the reply.
-fn execute<S: Share>(
-    server: Arc<NfsServer<S>>,
-    connection: Arc<Connection>,
-    call: Call,
-) -> impl Future<Output = ()> + Send {
-    async move {
-        match rpc::execute(&server, &connection, call.record).await {
-            Some(reply) => connection.send_reply(reply).await,
-            None => connection.close(),
-        }
-        drop(call.permits);
+async fn execute<S: Share>(server: Arc<NfsServer<S>>, connection: Arc<Connection>, call: Call) {
+    match rpc::execute(&server, &connection, call.record).await {
+        Some(reply) => connection.send_reply(reply).await,
+        None => connection.close(),
     }
+    drop(call.permits);
 }
 
 /// A call that was received, with the permits that limit how many are in memory.
 struct Call {
     record: Bytes,
-    permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+    permits: [OwnedSemaphorePermit; 3],
 }
 
-/// Reads calls from a stream. Replies to callbacks are delivered on the way.
+/// Reads calls from a stream. Replies to callbacks are delivered as they
+/// arrive.
 struct CallReader<'a, R> {
     connection: &'a Connection,
     stream: R,
     records: RecordReader,
     requests: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
+    server_bytes: Arc<Semaphore>,
     /// A record that waits for permits.
     waiting: Option<Bytes>,
     /// When the peer must have sent the next whole record.
@@ -125,13 +119,14 @@ struct CallReader<'a, R> {
 }
 
 impl<'a, R: AsyncRead + Unpin> CallReader<'a, R> {
-    fn new(connection: &'a Connection, stream: R) -> Self {
+    fn new(connection: &'a Connection, stream: R, server_bytes: Arc<Semaphore>) -> Self {
         Self {
             connection,
             stream,
             records: RecordReader::new(),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
-            bytes: Arc::new(Semaphore::new(REQUEST_BYTES_TOTAL_MAX)),
+            bytes: Arc::new(Semaphore::new(REQUEST_BYTES_MAX)),
+            server_bytes,
             waiting: None,
             deadline: Instant::now() + FIRST_REQUEST_MAX,
             patience: FIRST_REQUEST_MAX,
@@ -145,10 +140,11 @@ impl<'a, R: AsyncRead + Unpin> CallReader<'a, R> {
             if let Some(record) = &self.waiting {
                 // Invariant 1. The record itself is in memory already; it is limited by the reader.
                 let cost = u32::try_from(record.len()).unwrap_or(u32::MAX).max(1);
-                let request = Arc::clone(&self.requests).acquire_owned().await;
-                let bytes = Arc::clone(&self.bytes).acquire_many_owned(cost).await;
-                let permits = request.ok().zip(bytes.ok());
-                let permits = permits.expect("the semaphores are never closed");
+                let permits = [
+                    permits(&self.requests, 1).await,
+                    permits(&self.bytes, cost).await,
+                    permits(&self.server_bytes, cost).await,
+                ];
                 let record = self.waiting.take().expect("checked above");
                 self.expect_record(IDLE_MAX, false);
                 return Ok(Call { record, permits });
@@ -190,4 +186,9 @@ impl<'a, R: AsyncRead + Unpin> CallReader<'a, R> {
         self.deadline = Instant::now() + patience;
         self.begun = begun;
     }
+}
+
+async fn permits(of: &Arc<Semaphore>, number: u32) -> OwnedSemaphorePermit {
+    let permits = Arc::clone(of).acquire_many_owned(number).await;
+    permits.expect("the semaphores are never closed")
 }

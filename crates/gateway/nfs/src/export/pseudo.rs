@@ -1,6 +1,9 @@
 //! The pseudo file system: the directories above exports.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use braid_share::FileIndex;
 
 use crate::handle::long_hash;
 
@@ -22,8 +25,11 @@ pub struct PseudoDirectory {
     pub parent: Option<PseudoNode>,
     /// Index of the export that begins here.
     pub(super) export: Option<usize>,
-    /// Entries by name, with the cookie of each for READDIR.
+    /// Entries by name.
     children: BTreeMap<String, PseudoNode>,
+    /// The directory of the file system with this path, as it was last looked up; 0 if it never
+    /// was. It changes when somebody replaces the directory.
+    file: AtomicU64,
 }
 
 /// An entry of a pseudo directory.
@@ -45,6 +51,21 @@ impl PseudoDirectory {
     pub fn child(&self, name: &[u8]) -> Option<PseudoNode> {
         let name = std::str::from_utf8(name).ok()?;
         self.children.get(name).copied()
+    }
+
+    /// Whether this is `file`, as it was last looked up.
+    pub(super) fn is(&self, file: FileIndex) -> bool {
+        self.file.load(Ordering::Acquire) == file.0
+    }
+
+    /// Whether it was ever looked up.
+    pub(super) fn is_known(&self) -> bool {
+        self.file.load(Ordering::Acquire) != 0
+    }
+
+    /// Notes the directory of the file system with this path.
+    pub(super) fn set_file(&self, file: FileIndex) {
+        self.file.store(file.0, Ordering::Release);
     }
 
     /// Whether there are entries.
@@ -82,7 +103,8 @@ impl PseudoTree {
     /// A tree of the root alone.
     pub fn new() -> Self {
         let mut tree = Self { directories: Vec::new(), by_number: HashMap::new() };
-        tree.add("/", None);
+        let root = tree.add("/", None);
+        tree.directories[root.0].set_file(FileIndex::ROOT);
         tree
     }
 
@@ -94,6 +116,7 @@ impl PseudoTree {
             parent,
             export: None,
             children: BTreeMap::new(),
+            file: AtomicU64::new(0),
         });
         self.by_number.insert(number, node);
         node
@@ -116,6 +139,17 @@ impl PseudoTree {
         }
         self.directories[node.0].export = Some(export);
         node
+    }
+
+    /// The directories whose path has this one as a prefix, and itself.
+    pub fn below(&self, node: PseudoNode) -> Vec<PseudoNode> {
+        let mut nodes = vec![node];
+        let mut next = 0;
+        while let Some(node) = nodes.get(next) {
+            next += 1;
+            nodes.extend(self.directories[node.0].children.values());
+        }
+        nodes
     }
 
     /// The directory with this number.

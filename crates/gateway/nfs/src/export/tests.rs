@@ -50,13 +50,39 @@ fn listing_continues_after_each_cookie() {
 
 #[test]
 fn lookup_changes_to_the_export_that_begins_there() {
-    let exports = exports(vec![export("/"), export("/secret")]);
+    let exports = exports(vec![export("/"), export("/a/secret")]);
     let [all, secret] = exports.all() else { panic!("two exports") };
-    secret.root.store(77, Ordering::Release);
-    assert_eq!(exports.cross(all, FileIndex(77)).export.number(), secret.number());
-    assert_eq!(exports.cross(all, FileIndex(78)).export.number(), all.number());
-    assert_eq!(exports.cross(secret, FileIndex(78)).export.number(), secret.number());
     assert_ne!(all.fsid(), secret.fsid());
+    let inside = "10.0.0.1".parse().unwrap();
+    let look_up = |export: &Arc<Export>, dir: u64, name: &[u8], file: u64| {
+        let dir = ExportedFile { export: Arc::clone(export), file: FileIndex(dir) };
+        exports.cross(&dir, name, FileIndex(file), inside).unwrap().export.number()
+    };
+    let root = FileIndex::ROOT.0;
+    assert_eq!(look_up(all, 70, b"secret", 71), all.number(), "another directory");
+    assert_eq!(look_up(all, root, b"a", 70), all.number());
+    assert_eq!(look_up(all, 70, b"other", 72), all.number());
+    assert_eq!(look_up(all, 70, b"secret", 71), secret.number());
+    assert_eq!(look_up(secret, 71, b"a", 73), secret.number());
+    // Somebody has replaced /a.
+    assert_eq!(look_up(all, root, b"a", 80), all.number());
+    assert_eq!(look_up(all, 80, b"secret", 81), secret.number());
+    assert_eq!(look_up(all, 70, b"secret", 71), all.number());
+
+    let outside = "11.0.0.1".parse().unwrap();
+    let dir = ExportedFile { export: Arc::clone(all), file: FileIndex(80) };
+    let refused = exports.cross(&dir, b"secret", FileIndex(81), outside).unwrap_err();
+    assert_eq!(refused, NfsStatus::Access);
+}
+
+#[test]
+fn nearest_export_around_a_directory_is_found() {
+    let exports = exports(vec![export("/a"), export("/a/b/c")]);
+    let [a, c] = exports.all() else { panic!("two exports") };
+    let b = exports.above(c).unwrap();
+    assert_eq!(exports.around(b).unwrap().number(), a.number());
+    assert_eq!(exports.around(c.node()).unwrap().number(), c.number());
+    assert!(exports.around(PseudoNode::ROOT).is_none());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Who calls.
+//! The user that a call acts for.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use braid_share::Identity;
 use crate::config::{ANONYMOUS_ID, Security};
 use crate::state::Principal;
 
-/// Who sent a request.
+/// The user that sent a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The address of the connection.

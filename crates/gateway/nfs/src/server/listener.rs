@@ -52,6 +52,8 @@ impl Listener {
         let counts = Arc::new(ConnectionCounts::new(server.config.limits));
         let mut tasks = JoinSet::new();
         let mut number = 0;
+        // One message for each time that the limit is reached, not for each connection.
+        let mut refusing = false;
         let (closing, close) = watch::channel(false);
         loop {
             let accepted = tokio::select! {
@@ -69,9 +71,12 @@ impl Listener {
                 }
             };
             let Some(permit) = counts.admit(peer.ip()) else {
-                tracing::warn!(%peer, "a connection was refused: too many of them");
+                if !std::mem::replace(&mut refusing, true) {
+                    tracing::warn!(%peer, "connections are refused: there are too many");
+                }
                 continue;
             };
+            refusing = false;
             number += 1;
             let (server, mut close) = (Arc::clone(&server), close.clone());
             tasks.spawn(async move {
@@ -83,7 +88,7 @@ impl Listener {
                 };
                 if !ended {
                     connection.close();
-                    // The call that runs is completed, if that does not take for ever.
+                    // The call that runs is completed, if that does not take too long.
                     let _ = timeout(CLOSE_MAX, serving).await;
                 }
                 drop(permit);

@@ -88,8 +88,13 @@ pub fn user(uid: u32) -> OpaqueAuth {
 impl Connection {
     /// Connects as user 0 with minor version 1.
     pub async fn new(server: SocketAddr) -> Self {
+        Self::over(TcpStream::connect(server).await.unwrap())
+    }
+
+    /// As [`Connection::new`], over a stream that is connected.
+    pub fn over(stream: TcpStream) -> Self {
         Self {
-            stream: TcpStream::connect(server).await.unwrap(),
+            stream,
             records: RecordReader::new(),
             xid: 100,
             credential: user(0),
@@ -102,8 +107,8 @@ impl Connection {
 
     /// Sends a record of one fragment.
     pub async fn send_record(&mut self, record: &[u8]) {
-        self.stream.write_all(&record_header(record.len())).await.unwrap();
-        self.stream.write_all(record).await.unwrap();
+        let message = [&record_header(record.len())[..], record].concat();
+        self.stream.write_all(&message).await.unwrap();
     }
 
     /// Sends a call of any program; returns its transaction.
@@ -336,14 +341,13 @@ pub fn create_args(client_id: ClientId, sequence: u32) -> CreateSessionArgs {
 pub struct Session {
     pub client: ClientId,
     pub id: SessionId,
-    pub created: CreateSessionResult,
     sequences: Vec<u32>,
 }
 
 impl Session {
     pub fn new(client: ClientId, created: CreateSessionResult) -> Self {
         let slots = created.fore_channel.max_requests as usize;
-        Self { client, id: created.session_id, created, sequences: vec![0; slots] }
+        Self { client, id: created.session_id, sequences: vec![0; slots] }
     }
 
     /// SEQUENCE of the next request on a slot.

@@ -163,3 +163,28 @@ async fn export_of_a_directory_that_is_missing_is_no_entry() {
     let ops = session.ops([ArgOp::PutFh(PutFhArgs { handle })]);
     assert_eq!(connection.status(&ops).await, NfsStatus::Ok, "it exists now");
 }
+
+#[tokio::test]
+async fn directory_moved_out_of_its_export_has_no_parent() {
+    let mut one = config();
+    one.exports = vec![export("/data")];
+    let server = TestServer::with_config(one).await;
+    make_data(&server).await;
+    let client = server.share.own_client();
+    let root = braid_share::FileIndex::ROOT;
+    let data = client.look_up(&ROOT, root, b"data").await.unwrap().file;
+    let made = client.make_directory(&ROOT, data, b"a", 0o755).await.unwrap();
+    let inner = client.make_directory(&ROOT, made.0.file, b"b", 0o755).await.unwrap().0.file;
+    let mut connection = server.connect().await;
+    let mut session = connection.session("a").await;
+    let number = server.server.exports.all()[0].number();
+    let target = braid_nfs::handle::HandleTarget::File { export: number, file: inner };
+    let put = ArgOp::PutFh(PutFhArgs { handle: server.server.handles.encode(target) });
+    let parent = [put, no_name(SecInfoStyle::Parent)];
+    let ops = session.ops(parent.clone());
+    assert_eq!(last!(SecInfoNoName, connection.compound(&ops).await), sys());
+    let rename = braid_share::RenameMode::Replace;
+    client.rename(&ROOT, (data, b"a"), (root, b"a"), rename).await.unwrap();
+    let ops = session.ops(parent);
+    assert_eq!(connection.status(&ops).await, NfsStatus::Stale);
+}

@@ -8,8 +8,10 @@ use braid_nfs_wire::rpc::record::RECORD_BYTES_MAX;
 use braid_nfs_wire::xdr::Xdr;
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
+use crate::client::Connection;
 use crate::server::{TestServer, config};
 
 /// How long a test waits for what must happen; the time is simulated.
@@ -112,7 +114,9 @@ async fn connection_without_a_request_is_closed() {
 #[tokio::test]
 async fn requests_without_reading_replies_do_not_stop_others() {
     let server = TestServer::start().await;
-    let mut greedy = server.connect().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut greedy = Connection::over(socket.connect(server.address).await.unwrap());
     // More replies than socket buffers hold; nothing is read. Each request has a tag to return.
     greedy.tag = Bytes::from(vec![b'a'; 1024]);
     let flood = async {

@@ -9,3 +9,4 @@ mod rpc;
 mod sequence;
 mod server;
 mod sessions;
+mod slow_share;

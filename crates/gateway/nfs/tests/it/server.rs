@@ -6,6 +6,7 @@ use std::sync::Arc;
 use braid_nfs::config::{AddressRange, ExportConfig, Security, Squash};
 use braid_nfs::{Listener, NfsConfig, NfsServer};
 use braid_share::memory::MemoryShare;
+use braid_share::{ClientRecord, SessionId, Share, ShareClient};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -59,9 +60,20 @@ impl TestServer {
         Connection::new(self.address).await
     }
 
+    /// Clients with a session at the metadata server, without the gateway itself.
+    pub fn client_records(&self) -> Vec<(SessionId, ClientRecord)> {
+        client_records(&self.share)
+    }
+
     /// Stops the server and waits for its end.
     pub async fn stop(self) {
         self.stop.send(true).unwrap();
         self.task.await.unwrap();
     }
+}
+
+/// As [`TestServer::client_records`].
+pub fn client_records(share: &MemoryShare) -> Vec<(SessionId, ClientRecord)> {
+    let own = share.own_client().session();
+    share.client_records().into_iter().filter(|(session, _)| *session != own).collect()
 }

@@ -1,6 +1,8 @@
 //! EXCHANGE_ID, CREATE_SESSION and what ends sessions and clients. The cases of EXCHANGE_ID are
 //! tested beside `state/clients`.
 
+use braid_nfs::config::Security;
+use braid_nfs::{Listener, NfsServer};
 use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::*;
 use braid_share::Status;
@@ -8,7 +10,7 @@ use braid_share::memory::{CallKind, MemoryShare};
 
 use crate::client::{CHANNEL, create_args, exchange_args, user, with_sequence};
 use crate::last;
-use crate::server::{TestServer, config, export};
+use crate::server::{TestServer, client_records, config, export};
 
 #[tokio::test]
 async fn exchange_id_names_server_scope_and_role() {
@@ -72,10 +74,10 @@ async fn session_at_the_mds_begins_with_create_session() {
     let server = TestServer::start().await;
     let mut connection = server.connect().await;
     let client = connection.exchange_id(exchange_args("host a", 1)).await.unwrap();
-    assert_eq!(server.share.client_records().len(), 0);
+    assert_eq!(server.client_records().len(), 0);
     let args = create_args(client.client_id, client.sequence_id.0);
     connection.create_session(args).await.unwrap();
-    let records = server.share.client_records();
+    let records = server.client_records();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].1.name, "host a");
 
@@ -83,7 +85,7 @@ async fn session_at_the_mds_begins_with_create_session() {
     assert!(client.flags.contains(ExchangeIdFlags::CONFIRMED_R));
     let args = create_args(client.client_id, client.sequence_id.0);
     connection.create_session(args).await.unwrap();
-    assert_eq!(server.share.client_records().len(), 1, "the second session shares it");
+    assert_eq!(server.client_records().len(), 1, "the second session shares it");
 }
 
 #[tokio::test]
@@ -184,10 +186,10 @@ async fn restarted_client_loses_its_former_state_when_confirmed() {
     let client = connection.exchange_id(exchange_args("a", 2)).await.unwrap();
     assert_ne!(client.client_id, old.client);
     assert_eq!(connection.status(&old.ops([])).await, NfsStatus::Ok);
-    let before = server.share.client_records();
+    let before = server.client_records();
     connection.create_session(create_args(client.client_id, 1)).await.unwrap();
     assert_eq!(connection.status(&old.ops([])).await, NfsStatus::BadSession);
-    let after = server.share.client_records();
+    let after = server.client_records();
     assert_eq!(after.len(), 1, "the former session at the MDS has ended");
     assert_ne!(after[0].0, before[0].0);
 }
@@ -227,7 +229,7 @@ async fn client_with_a_session_is_busy_until_it_is_destroyed() {
     assert_eq!(connection.status(&end).await, NfsStatus::BadSession);
     assert_eq!(connection.status(&destroy).await, NfsStatus::Ok);
     assert_eq!(connection.status(&destroy).await, NfsStatus::StaleClientId);
-    assert_eq!(server.share.client_records().len(), 0);
+    assert_eq!(server.client_records().len(), 0);
 }
 
 #[tokio::test]
@@ -308,16 +310,29 @@ async fn clients_end_with_the_server() {
     let mut connection = server.connect().await;
     connection.session("a").await;
     let share = server.share.clone();
-    assert_eq!(share.client_records().len(), 1);
+    assert_eq!(client_records(&share).len(), 1);
     server.stop().await;
-    assert_eq!(share.client_records().len(), 0);
+    assert_eq!(client_records(&share).len(), 0);
     connection.expect_close().await;
 }
 
 #[tokio::test]
 async fn wrong_configurations_do_not_start() {
-    let mut config = config();
-    config.exports = vec![export("/a"), export("/a")];
-    let refused = braid_nfs::NfsServer::new(MemoryShare::new(), config).unwrap_err();
-    assert_eq!(refused.to_string(), "NFS configuration: /a is exported twice");
+    let refused = |exports| {
+        let mut config = config();
+        config.exports = exports;
+        NfsServer::new(MemoryShare::new(), config).unwrap_err().to_string()
+    };
+    let twice = refused(vec![export("/a"), export("/a")]);
+    assert_eq!(twice, "NFS configuration: /a is exported twice");
+    let mut kerberos = export("/a");
+    kerberos.security.push(Security::Krb5p);
+    assert!(refused(vec![kerberos]).contains("/a: this version authenticates with sys only"));
+}
+
+#[tokio::test]
+async fn port_in_use_is_reported_with_the_address() {
+    let server = TestServer::start().await;
+    let refused = Listener::bind(server.address).await.unwrap_err().to_string();
+    assert!(refused.starts_with(&format!("listen on {}: ", server.address)), "{refused}");
 }

@@ -15,7 +15,7 @@ use crate::backchannel::BackChannel;
 use crate::compound::CompoundState;
 use crate::server::{Client, NfsServer, ServerSession};
 use crate::state::client_state::ClientState;
-use crate::state::clients::{BeginSession, ClientTable, encode_record};
+use crate::state::clients::{BeginSession, encode_record};
 use crate::state::sessions::{ChannelLimits, Session, negotiate_back, negotiate_fore};
 use crate::status::nfs_status;
 
@@ -49,7 +49,7 @@ pub async fn create_session<S: Share>(
         BeginSession::Replay(result) => return Ok(result),
         BeginSession::Create(client) => client,
     };
-    let creation = Creation { server, id };
+    let creation = Creation { server, id, finished: false };
     confirm(server, &client).await?;
 
     let with_back_channel = args.flags.contains(CreateSessionFlags::CONN_BACK_CHAN);
@@ -149,18 +149,21 @@ fn attributes(limits: &ChannelLimits) -> ChannelAttributes {
 struct Creation<'a, S: Share> {
     server: &'a Arc<NfsServer<S>>,
     id: ClientId,
+    /// Another CREATE_SESSION of the client may run when this is dropped.
+    finished: bool,
 }
 
 impl<S: Share> Creation<'_, S> {
-    fn finish(self, session: SessionId, result: CreateSessionResult) -> NfsResult<()> {
-        let finished = self.server.clients().finish_session(self.id, session, result);
-        // A finished one is not `creating`, so dropping does nothing.
-        finished
+    fn finish(mut self, session: SessionId, result: CreateSessionResult) -> NfsResult<()> {
+        self.finished = true;
+        self.server.clients().finish_session(self.id, session, result)
     }
 }
 
 impl<S: Share> Drop for Creation<'_, S> {
     fn drop(&mut self) {
-        ClientTable::abandon_session(&mut self.server.clients(), self.id);
+        if !self.finished {
+            self.server.clients().abandon_session(self.id);
+        }
     }
 }

@@ -32,6 +32,7 @@ pub fn destroy_session<S: Share>(
     }
     server.clients().forget_session(client.id(), args.session_id);
     server.remove_session(&args.session_id);
+    state.connection.unbind(args.session_id);
     Ok(())
 }
 
