@@ -202,7 +202,7 @@ attributes! {
     SPACE_FREED space_freed: u64 = 78,
     /// How `change` develops.
     CHANGE_ATTR_TYPE change_attr_type: ChangeAttrType = 79,
-    /// Mode of a new object before its umask; write only. RFC 8275 5.
+    /// Mode of a new object before its umask; write only. RFC 8275.
     MODE_UMASK mode_umask: ModeUmask = 81,
     /// Whether extended attributes are supported.
     XATTR_SUPPORT xattr_support: bool = 82,
