@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::round_trip::request_bytes;
 
 /// The bytes of hexadecimal digits, spaces between them ignored.
-fn hex(lines: &[&str]) -> Bytes {
+pub fn hex(lines: &[&str]) -> Bytes {
     let digits: Vec<u8> = lines.concat().bytes().filter(|byte| *byte != b' ').collect();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     digits.chunks(2).map(byte).collect::<Vec<u8>>().into()

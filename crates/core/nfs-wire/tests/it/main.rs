@@ -2,6 +2,7 @@
 
 mod callback_samples;
 mod golden;
+mod golden_callbacks;
 mod hostile;
 mod request_samples;
 mod result_samples;

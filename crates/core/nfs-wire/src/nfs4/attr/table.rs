@@ -15,7 +15,10 @@ use crate::xdr::{Decoder, Encoder, XdrError, xdr_field};
 const LAYOUT_TYPES_MAX: usize = 64;
 
 macro_rules! attributes {
-    ($( $(#[$doc:meta])* $constant:ident $field:ident : $ty:ty $([$max:expr])? = $number:literal, )*) => {
+    ($(
+        $(#[$doc:meta])*
+        $constant:ident $field:ident : $ty:ty $([$max:expr])? = $number:literal,
+    )*) => {
         /// Numbers of attributes. RFC 8881 5.6 and 5.7.
         pub mod attribute {
             use crate::nfs4::Bitmap;
