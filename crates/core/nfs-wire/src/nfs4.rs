@@ -7,15 +7,20 @@
 
 mod acl;
 pub mod args;
+mod attr;
 mod bitmap;
+pub mod callback;
 mod compound;
 mod flags;
+pub mod layout_files;
 mod op;
+mod op_table;
 pub mod results;
 mod status;
 mod types;
 
-pub use acl::{ACES_MAX, Ace, AceFlags, AceMask, AceType, Acl41, AclFlags, AclSupport};
+pub use acl::{ACES_MAX, Ace, AceFlags, AceMask, AceType, AclSupport};
+pub use attr::{AttributeError, Attributes, MdsThreshold, ThresholdItem, Thresholds, attribute};
 pub use bitmap::{BITMAP_BITS, Bitmap};
 pub use compound::{
     CompoundHeader, CompoundReply, CompoundReplyHeader, NFS_PROGRAM, NFS_VERSION,

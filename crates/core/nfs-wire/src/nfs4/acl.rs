@@ -104,16 +104,6 @@ xdr_flags! {
         /// `ACE4_GENERIC_EXECUTE`.
         GENERIC_EXECUTE = 0x0012_00a0,
     }
-
-    /// `aclflag4`. RFC 8881 6.4.3.2.
-    pub struct AclFlags {
-        /// `ACL4_AUTO_INHERIT`.
-        AUTO_INHERIT = 1,
-        /// `ACL4_PROTECTED`.
-        PROTECTED = 2,
-        /// `ACL4_DEFAULTED`.
-        DEFAULTED = 4,
-    }
 }
 
 xdr_struct! {
@@ -127,13 +117,5 @@ xdr_struct! {
         pub mask: AceMask,
         /// The principal: `user@domain`, or a special one like `OWNER@` (RFC 8881 6.2.1.5).
         pub who: Bytes [MESSAGE_LIMITED],
-    }
-
-    /// `nfsacl41`: the value of the attributes `dacl` and `sacl`.
-    pub struct Acl41 {
-        /// Flags of the whole list.
-        pub flags: AclFlags,
-        /// Entries in order.
-        pub aces: Vec<Ace> [ACES_MAX],
     }
 }

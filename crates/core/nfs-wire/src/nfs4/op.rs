@@ -1,9 +1,10 @@
 //! Numbers, arguments and results of all operations.
 
+use super::NfsResult;
 use super::args::*;
+use super::op_table::op_table;
 use super::results::*;
-use super::{NfsResult, NfsStatus};
-use crate::xdr::{Decoder, Encoder, Xdr, XdrError, xdr_enum, xdr_variant_value};
+use crate::xdr::xdr_enum;
 
 xdr_enum! {
     /// `nfs_opnum4`. RFC 8881 16.2 (NFSv4.1), RFC 7862 15 (NFSv4.2), RFC 8276 8.4.
@@ -182,154 +183,19 @@ impl OpNumber {
     }
 }
 
-/// Why the next operation of a compound has no arguments. The server answers it with `status` and
-/// ends the compound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("arguments of {op:?}: {error}")]
-pub struct ArgError {
-    /// The operation, or [`OpNumber::Illegal`] where the message ends before its number.
-    pub op: OpNumber,
-    /// What is wrong.
-    pub error: XdrError,
-}
+op_table! {
+    numbers = OpNumber, forbidden = Forbidden;
 
-impl ArgError {
-    /// The result of the operation.
-    pub fn result(&self) -> ResOp {
-        // RFC 8881 15.1.1.1: the arguments do not match their XDR definition.
-        ResOp::failure(self.op, NfsStatus::BadXdr)
-    }
-}
+    /// `nfs_argop4`: an operation and its arguments.
+    pub enum ArgOp;
 
-macro_rules! ops {
-    ($( $(#[$doc:meta])* $op:ident $(($args:ty))? => $result:ty, )*) => {
-        /// `nfs_argop4`: an operation and its arguments.
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        // There is one value for each operation that runs, and it is not moved much.
-        #[allow(clippy::large_enum_variant)]
-        pub enum ArgOp {
-            $( $(#[$doc])* $op $(($args))?, )*
-            /// An operation of NFSv4.0 that NFSv4.1 forbids. Its arguments are not decoded, so
-            /// that it is the last one: the server answers NFS4ERR_NOTSUPP.
-            Forbidden(OpNumber),
-            /// A number that the minor version does not define. Its arguments are unknown, so
-            /// that it is the last one: the server answers NFS4ERR_OP_ILLEGAL.
-            Illegal(u32),
-        }
+    /// `nfs_resop4`: an operation and its result.
+    pub enum ResOp;
 
-        /// `nfs_resop4`: an operation and its result.
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        #[allow(clippy::large_enum_variant)]
-        pub enum ResOp {
-            $( $(#[$doc])* $op($result), )*
-            /// Result of [`ArgOp::Forbidden`]: only a status.
-            Forbidden(OpNumber, NfsStatus),
-            /// Result of [`ArgOp::Illegal`].
-            Illegal(NfsStatus),
-        }
+    /// Why the next operation of a compound has no arguments. The server answers it with
+    /// [`ArgError::result`] and ends the compound.
+    pub struct ArgError;
 
-        impl ArgOp {
-            /// The operation; [`OpNumber::Illegal`] for an unknown one.
-            pub fn number(&self) -> OpNumber {
-                match self {
-                    $( Self::$op { .. } => OpNumber::$op, )*
-                    Self::Forbidden(op) => *op,
-                    Self::Illegal(_) => OpNumber::Illegal,
-                }
-            }
-
-            fn decode_args(op: OpNumber, from: &mut Decoder) -> Result<Self, XdrError> {
-                match op {
-                    $( OpNumber::$op => Ok(Self::$op $((<$args as Xdr>::decode(from)?))?), )*
-                    forbidden => Ok(Self::Forbidden(forbidden)),
-                }
-            }
-
-            /// Appends the operation and its arguments. Of forbidden and illegal ones only the
-            /// number is known.
-            pub fn encode(&self, to: &mut Encoder) {
-                match self {
-                    Self::Illegal(number) => to.u32(*number),
-                    _ => self.number().encode(to),
-                }
-                match self {
-                    $( Self::$op $((xdr_variant_value!(value, $args)))? => {
-                        $( <$args as Xdr>::encode(xdr_variant_value!(value, $args), to); )?
-                    } )*
-                    Self::Forbidden(_) | Self::Illegal(_) => {}
-                }
-            }
-        }
-
-        impl ResOp {
-            /// The operation.
-            pub fn number(&self) -> OpNumber {
-                match self {
-                    $( Self::$op(_) => OpNumber::$op, )*
-                    Self::Forbidden(op, _) => *op,
-                    Self::Illegal(_) => OpNumber::Illegal,
-                }
-            }
-
-            /// The status.
-            pub fn status(&self) -> NfsStatus {
-                match self {
-                    $( Self::$op(result) => OpResult::status(result), )*
-                    Self::Forbidden(_, status) | Self::Illegal(status) => *status,
-                }
-            }
-
-            /// The result of `op` that has a status other than [`NfsStatus::Ok`] and nothing
-            /// else.
-            pub fn failure(op: OpNumber, status: NfsStatus) -> Self {
-                match op {
-                    $( OpNumber::$op => Self::$op(OpResult::failure(status)), )*
-                    OpNumber::Illegal => Self::Illegal(status),
-                    forbidden => Self::Forbidden(forbidden, status),
-                }
-            }
-        }
-
-        impl Xdr for ResOp {
-            fn encode(&self, to: &mut Encoder) {
-                self.number().encode(to);
-                match self {
-                    $( Self::$op(result) => result.encode(to), )*
-                    Self::Forbidden(_, status) | Self::Illegal(status) => status.encode(to),
-                }
-            }
-            fn decode(from: &mut Decoder) -> Result<Self, XdrError> {
-                match OpNumber::decode(from)? {
-                    $( OpNumber::$op => <$result as Xdr>::decode(from).map(Self::$op), )*
-                    OpNumber::Illegal => NfsStatus::decode(from).map(Self::Illegal),
-                    forbidden => {
-                        NfsStatus::decode(from).map(|status| Self::Forbidden(forbidden, status))
-                    }
-                }
-            }
-        }
-    };
-}
-
-impl ArgOp {
-    /// Reads the next operation of a compound of minor version `minor` (1 or 2).
-    ///
-    /// # Errors
-    /// [`ArgError`] when its arguments are not what the operation needs; nothing after it can be
-    /// read.
-    pub fn decode(from: &mut Decoder, minor: u32) -> Result<Self, ArgError> {
-        let number = from.u32().map_err(|error| ArgError { op: OpNumber::Illegal, error })?;
-        match OpNumber::from_code(number) {
-            Some(op) if op.is_defined_in(minor) => {
-                Self::decode_args(op, from).map_err(|error| ArgError { op, error })
-            }
-            // RFC 8881 16.2.3: the result of an unknown operation is that of OP_ILLEGAL.
-            _ => Ok(Self::Illegal(number)),
-        }
-    }
-}
-
-ops! {
     /// Check access rights.
     Access(AccessArgs) => NfsResult<AccessResult>,
     /// Close a file.

@@ -166,6 +166,15 @@ xdr_struct! {
         /// Bits that change.
         pub mask: u32,
     }
+
+    /// `mode_umask4`. RFC 8275 5.1.
+    #[derive(Copy)]
+    pub struct ModeUmask {
+        /// Mode before the umask.
+        pub mode: u32,
+        /// The umask, which a default ACL of the directory replaces.
+        pub umask: u32,
+    }
 }
 
 impl StateId {

@@ -101,6 +101,7 @@ fn padding_of_any_content_is_accepted_but_must_be_there() {
 
 #[test]
 fn unknown_numbers_are_refused() {
+    assert_eq!(Colour::ALL, [Colour::Red, Colour::Blue]);
     let two = Bytes::from_static(b"\0\0\0\x02");
     let unknown = Err(XdrError::Invalid { what: "Colour", value: 2 });
     assert_eq!(Colour::from_bytes(two.clone()), unknown);

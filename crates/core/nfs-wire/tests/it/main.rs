@@ -1,0 +1,9 @@
+//! Every operation in both directions, bytes written out by hand, and messages that are not NFS.
+
+mod callback_samples;
+mod golden;
+mod hostile;
+mod request_samples;
+mod result_samples;
+mod round_trip;
+mod values;
