@@ -1,7 +1,7 @@
 //! A KDC of MIT Kerberos in a temporary directory, on a free port of the loopback interface.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -58,13 +58,11 @@ impl Kdc {
             }
         }
         // The log is read to its end, so that the KDC never waits for a full pipe.
-        let file = path.join("kdc.log");
-        fs::write(&file, log).expect("the log");
+        let mut file = File::create(path.join("kdc.log")).expect("the log");
+        file.write_all(log.as_bytes()).expect("the log");
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                let mut text = fs::read_to_string(&file).unwrap_or_default();
-                text += &format!("{line}\n");
-                let _ = fs::write(&file, text);
+                let _ = writeln!(file, "{line}");
             }
         });
         Ok(Self { directory, process })
