@@ -73,10 +73,24 @@ impl GssMechanism for Mechanism {
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// A context of the handle `[handle; HANDLE_BYTES]`.
-    Create { handle: u8, again: bool, token: Vec<u8> },
+    Create {
+        handle: u8,
+        again: bool,
+        token: Vec<u8>,
+    },
     /// A call of a client that has this key and handle, perhaps changed.
-    Call { key: u8, handle: u8, service: u8, text: Vec<u8>, change: Option<(u16, u8)>, twice: bool },
-    Destroy { key: u8, handle: u8 },
+    Call {
+        key: u8,
+        handle: u8,
+        service: u8,
+        text: Vec<u8>,
+        change: Option<(u16, u8)>,
+        twice: bool,
+    },
+    Destroy {
+        key: u8,
+        handle: u8,
+    },
     Bytes(Vec<u8>),
     Wait(u8),
 }

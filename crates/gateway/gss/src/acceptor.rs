@@ -50,7 +50,7 @@ impl Acceptor {
         let mut out = OwnedBuffer::new(self.library);
         let (mut minor, mut token, mut lifetime) = (0, input(token), 0);
         // SAFETY: all pointers are valid for the call; `context`, `source` and `out` own what is
-        // returned; the mechanism is not asked for; no channel bindings, flags or delegated credential.
+        // returned; no channel bindings; mechanism, flags and delegated tickets are not asked for.
         let major = unsafe {
             (self.library.functions().gss_accept_sec_context)(
                 &mut minor,

@@ -42,8 +42,7 @@ const MPI: &[(&str, &str)] = &[
 
 /// Programs of the Kerberos server that the tests of `braid-gss` start, and their packages.
 /// Without them these tests are skipped.
-const KERBEROS: &[(&str, &str)] =
-    &[("krb5kdc", "krb5-kdc"), ("kadmin.local", "krb5-admin-server")];
+const KERBEROS: &[(&str, &str)] = &[("krb5kdc", "krb5-kdc"), ("kadmin.local", "krb5-admin-server")];
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
     if cfg!(target_os = "linux") {
