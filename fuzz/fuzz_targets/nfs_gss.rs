@@ -56,7 +56,7 @@ impl GssMechanism for Mechanism {
     fn accept(&self, pending: Option<u8>, token: &[u8]) -> AcceptStep<u8, Context> {
         let token_back = Bytes::from_static(b"token");
         match (pending, token) {
-            (Some(key), _) | (None, [key]) => AcceptStep::Established {
+            (Some(key), _) | (None, &[key]) => AcceptStep::Established {
                 context: Context { key: [key & 3] },
                 token: token_back,
                 lifetime: Duration::from_secs(100),
