@@ -200,6 +200,10 @@ macro_rules! file_calls {
             /// [`crate::Status::SharingViolation`] if another open conflicts; then nothing has
             /// changed. If the file loses the right to write, its writes are synced first.
             fn set_modes(rights: Rights, deny: Deny) -> ();
+            /// File handles with which an NFS client reaches the file's parts at the data servers
+            /// of their I/O daemons, as long as the file is open here. Fails with
+            /// [`crate::Status::Unsupported`] if NFS cannot express the layout.
+            fn data_server_handles(rights: Rights) -> DataServerHandlesReply;
             /// Truncates the file to `bytes`, or extends it with zeros.
             fn set_len(bytes: u64) -> Attributes;
             /// Makes a range read as zeros; the size does not change.
