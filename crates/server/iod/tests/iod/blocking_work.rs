@@ -1,0 +1,63 @@
+//! Works that block on the disk: each slice is admitted when it begins.
+
+use std::{cell::Cell, time::Duration};
+
+use braid_iod::{BlockingWork, StartedRequest};
+use braid_store::MemStore;
+use braid_types::{ByteCount, FileOffset, Status};
+use braid_wire::{Call, Capability, Wire, message::iod::{Allocate, CopyRange}};
+
+use super::harness::*;
+
+/// A clock that moves by `step` each time it is read.
+fn ticking(step: Duration) -> impl Fn() -> Duration {
+    let reads = Cell::new(0);
+    move || {
+        reads.set(reads.get() + 1);
+        NOW + step * (reads.get() - 1)
+    }
+}
+
+fn work<C: Call>(client: &mut Client<'_>, call: &C) -> BlockingWork<MemStore> {
+    match client.core.begin(&mut client.state, NOW, C::OP, &call.to_bytes(), 0) {
+        StartedRequest::Work(work) => work,
+        other => panic!("a work, not {other:?}"),
+    }
+}
+
+/// A copy within a file of one object that takes three slices, onto its own end.
+fn copy_in_three_slices(client: &mut Client<'_>, capability: &Capability) -> CopyRange {
+    const BYTES: u64 = 3 << 20;
+    client.write(capability, contiguous(0, BYTES), &pattern(BYTES as usize, 1)).unwrap();
+    let (handle, present) = client.present(capability);
+    let (source, from, to) = (present.clone(), FileOffset(0), FileOffset(BYTES));
+    CopyRange { handle, present, source, from, to, bytes: ByteCount(BYTES) }
+}
+
+#[test]
+fn a_copy_ends_at_the_slice_in_which_the_daemon_serves_no_longer() {
+    for (step, status) in [(SERVES_FOR / 2, Status::NotServing), (SERVES_FOR / 3, Status::Ok)] {
+        let core = daemon(1);
+        let capability = capability(striped([1]));
+        let mut client = Client::of_session(&core, SESSION);
+        let copy = copy_in_three_slices(&mut client, &capability);
+        let copy = work(&mut client, &copy);
+        assert_eq!(copy.run(&core, &ticking(step)).status, status, "{step:?} for each slice");
+        let copied = client.read(&capability, contiguous(3 << 20, 3 << 20)).unwrap().payload.len();
+        assert_eq!(copied, if status == Status::Ok { 3 << 20 } else { 2 << 20 });
+    }
+}
+
+#[test]
+fn an_allocation_ends_at_the_part_at_which_the_daemon_serves_no_longer() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1, 1]));
+    let mut client = Client::of_session(&core, SESSION);
+    let (handle, present) = client.present(&capability);
+    let (offset, bytes) = (FileOffset(0), ByteCount(3 * STRIPE));
+    let allocate = Allocate { handle, present, offset, bytes, keep_size: false };
+    let allocate = work(&mut client, &allocate);
+    assert_eq!(allocate.run(&core, &ticking(SERVES_FOR / 2)).status, Status::NotServing);
+    let ends = client.read(&capability, contiguous(0, 3 * STRIPE)).unwrap().reply.ends;
+    assert_eq!(ends, [end(0, STRIPE), end(1, STRIPE), end(2, 0)]);
+}
