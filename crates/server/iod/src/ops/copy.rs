@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. Both capabilities are required, of one session: one to read, the other to write.
 //! 2. As for a write, the verifier is from before the first byte, and each slice holds an admission
-//!    guard (I4, I6).
+//!    guard (I4, I6). Each slice checks both capabilities.
 //! 3. Where the source has no byte, the target gets zeros: also where the source's object is absent
 //!    or ends. Lost bytes of the source are an error (I11).
 
@@ -129,6 +129,8 @@ fn one<S: ObjectStore>(
     while done < stretch.bytes {
         let now = clock();
         let _guard = core.admission().begin_slice(target, caller, now)?;
+        // The session is the same; the epoch may differ.
+        core.admission().check(source, caller, now)?;
         // Opened again for each slice: both may have been truncated.
         let from = core.open(source, stretch.source)?;
         let object = core.open_or_create(target, stretch.target)?;

@@ -4,10 +4,13 @@ use std::{cell::Cell, time::Duration};
 
 use braid_iod::{BlockingWork, StartedRequest};
 use braid_store::MemStore;
-use braid_types::{ByteCount, FileOffset, Status};
-use braid_wire::{Call, Capability, Wire, message::iod::{Allocate, CopyRange}};
+use braid_types::{ByteCount, FileOffset, MdsEpoch, Status};
+use braid_wire::{Call, Capability, Wire, message::iod::{Allocate, CopyRange, Fence}};
 
 use super::harness::*;
+
+/// The epoch of a metadata server that starts during a test.
+const NEXT_EPOCH: MdsEpoch = MdsEpoch(EPOCH.0 + 1);
 
 /// A clock that moves by `step` each time it is read.
 fn ticking(step: Duration) -> impl Fn() -> Duration {
@@ -60,4 +63,32 @@ fn an_allocation_ends_at_the_part_at_which_the_daemon_serves_no_longer() {
     assert_eq!(allocate.run(&core, &ticking(SERVES_FOR / 2)).status, Status::NotServing);
     let ends = client.read(&capability, contiguous(0, 3 * STRIPE)).unwrap().reply.ends;
     assert_eq!(ends, [end(0, STRIPE), end(1, STRIPE), end(2, 0)]);
+}
+
+#[test]
+fn a_new_epoch_during_a_copy_ends_it_also_when_only_its_source_is_older() {
+    for (source_epoch, status) in [(EPOCH, Status::StaleEpoch), (NEXT_EPOCH, Status::Ok)] {
+        let core = daemon(1);
+        let capability = capability(striped([1]));
+        let mut client = Client::of_session(&core, SESSION);
+        let mut copy = copy_in_three_slices(&mut client, &capability);
+        let of_epoch = |epoch| Capability { epoch, ..capability.clone() };
+        copy.present = of_epoch(NEXT_EPOCH).sign(&server_key());
+        copy.source = of_epoch(source_epoch).sign(&server_key());
+        copy.handle = 2;
+        let copy = work(&mut client, &copy);
+        // The epoch rises before the second slice.
+        let slices = Cell::new(0);
+        let clock = || {
+            slices.set(slices.get() + 1);
+            if slices.get() == 2 {
+                core.fence(&Fence { sessions: Vec::new(), fence: 1, epoch_min: NEXT_EPOCH });
+            }
+            NOW
+        };
+        assert_eq!(copy.run(&core, &clock).status, status, "source of {source_epoch:?}");
+        let mut later = Client::mds(&core);
+        let copied = later.read(&of_epoch(NEXT_EPOCH), contiguous(3 << 20, 3 << 20)).unwrap();
+        assert_eq!(copied.payload.len(), if status == Status::Ok { 3 << 20 } else { 1 << 20 });
+    }
 }
