@@ -2,10 +2,10 @@
 
 use std::{cell::Cell, time::Duration};
 
-use braid_iod::{BlockingWork, StartedRequest};
-use braid_store::MemStore;
+use braid_iod::{BlockingWork, IodCore, StartedRequest};
+use braid_store::{DiskOp, Fault, MemStore};
 use braid_types::{ByteCount, FileOffset, MdsEpoch, Status};
-use braid_wire::{Call, Capability, Wire, message::iod::{Allocate, CopyRange, Fence}};
+use braid_wire::{Call, Capability, Wire, message::iod::{Allocate, CopyRange, Fence, Flush}};
 
 use super::harness::*;
 
@@ -90,5 +90,33 @@ fn a_new_epoch_during_a_copy_ends_it_also_when_only_its_source_is_older() {
         let mut later = Client::mds(&core);
         let copied = later.read(&of_epoch(NEXT_EPOCH), contiguous(3 << 20, 3 << 20)).unwrap();
         assert_eq!(copied.payload.len(), if status == Status::Ok { 3 << 20 } else { 1 << 20 });
+    }
+}
+
+#[test]
+fn a_queued_flush_is_refused_to_a_session_that_was_fenced_meanwhile() {
+    let ends: [(fn(&IodCore<MemStore>), Duration, Status); 3] = [
+        (
+            |core| {
+                let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
+                Client::mds(core).call(&fence).unwrap();
+            },
+            NOW,
+            Status::Fenced,
+        ),
+        (|_| {}, NOW + SERVES_FOR, Status::NotServing),
+        (|_| {}, NOW, Status::Ok),
+    ];
+    for (end, now, status) in ends {
+        let core = daemon(1);
+        let capability = capability(striped([1]));
+        let mut client = Client::of_session(&core, SESSION);
+        client.write(&capability, contiguous(0, 3), b"abc").unwrap();
+        let (handle, present) = client.present(&capability);
+        let flush = work(&mut client, &Flush { handle, present });
+        end(&core);
+        core.store().faults().fail_always(DiskOp::Sync, Fault::Eio);
+        let syncs = if status == Status::Ok { Status::DiskError } else { status };
+        assert_eq!(flush.run(&core, &|| now).status, syncs, "the disk is asked only if admitted");
     }
 }
