@@ -17,6 +17,7 @@ mod counters;
 mod daemon;
 mod flush_all;
 mod frame_sink;
+pub mod fuzzing;
 mod iod_core;
 mod measurement_interval;
 mod ops;

@@ -10,7 +10,7 @@
 mod clock;
 mod config;
 mod connection;
-mod directory_id;
+pub(crate) mod directory_id;
 mod keys;
 mod registrar;
 mod socket_sink;

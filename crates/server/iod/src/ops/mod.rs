@@ -26,6 +26,7 @@ pub(crate) mod write;
 use braid_types::{Failure, Status};
 
 pub use blocking_work::BlockingWork;
+use blocking_work::Clock;
 pub(crate) use read::OpenedObjects;
 pub use read::{COPIED_BYTES_MAX, ReadJob, ReadProgress};
 pub(crate) use search_limit::SearchLimit;

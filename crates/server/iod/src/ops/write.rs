@@ -40,6 +40,7 @@ use crate::{
     frame_sink::Answer,
     iod_core::IodCore,
     reservation::WriteCost,
+    slice_admission::AdmissionGuard,
     verified_capability::{LocalPart, VerifiedCapability},
 };
 
@@ -172,7 +173,7 @@ impl WriteJob {
         now: Duration,
     ) -> Result<(), Failure> {
         let Some(modified) = self.modified else { return Ok(()) };
-        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
+        let _guard = self.begin_slice(core, now)?;
         for (object, before) in self.objects.iter().zip(&self.written_before) {
             let Some(object) = object else { continue };
             let written = core.logged(object.stat())?.mtime;
@@ -186,12 +187,21 @@ impl WriteJob {
     }
 
     /// Checks a slice that writes nothing.
-    pub(super) fn check<S: ObjectStore>(
+    fn check<S: ObjectStore>(
         &self,
         core: &IodCore<S>,
         now: Duration,
     ) -> Result<(), Failure> {
         core.admission().check(&self.capability, &self.caller, now)
+    }
+
+    /// Admits a slice that changes something. Fences of the session wait for its end.
+    pub(super) fn begin_slice<'c, S: ObjectStore>(
+        &self,
+        core: &'c IodCore<S>,
+        now: Duration,
+    ) -> Result<AdmissionGuard<'c>, Failure> {
+        core.admission().begin_slice(&self.capability, &self.caller, now)
     }
 
     /// Whether the request wants no more bytes, as far as one slice can find out.
@@ -221,7 +231,7 @@ impl WriteJob {
         now: Duration,
         mut data: &[u8],
     ) -> Result<(), Failure> {
-        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
+        let _guard = self.begin_slice(core, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         let before = self.written;
         while !data.is_empty() {

@@ -1,5 +1,6 @@
 //! The I/O daemon's tests: through its core with a store in memory, and through a real socket.
 
+mod blocking_work;
 mod capabilities;
 mod cluster;
 mod collective;
