@@ -121,6 +121,10 @@ macro_rules! namespace_calls {
             fn cluster_map[]() -> ClusterMap;
             /// The values that an agent writes into tickets.
             fn agent_check[]() -> AgentCheckReply;
+            /// A secret that all gateways of the cluster share, for the handles that they give out.
+            /// Fails with [`crate::Status::NotPermitted`] unless this client has a client key that
+            /// reaches the whole file system.
+            fn gateway_secret[]() -> GatewaySecretReply;
             /// The metadata server's status.
             fn mds_status[]() -> MdsStatusReply;
             /// Counters of the metadata server.

@@ -197,6 +197,9 @@ calls! {
         /// What the handles allow: at most the access mode of the open.
         rights: Rights,
     } -> DataServerHandlesReply;
+    /// A secret that all gateways of the cluster share, for the handles that they give out. Only for
+    /// the holder of a client key that reaches the whole file system.
+    GetGatewaySecret = 0x01e4 {} -> GatewaySecretReply;
     /// From an I/O daemon: the size of a file, to tell a hole from the end of the file.
     GetFileSize = 0x01e3 {
         /// The file.
@@ -662,6 +665,14 @@ wire_struct! {
         handles: Vec<Vec<u8>>,
         /// The layout that they belong to.
         layout: Layout,
+    }
+
+    /// What gateways share.
+    pub struct GatewaySecretReply {
+        /// The cluster.
+        cluster: ClusterUuid,
+        /// The secret. It does not change.
+        secret: [u8; KEY_BYTES],
     }
 
     /// The size of a file.

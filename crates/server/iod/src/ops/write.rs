@@ -101,6 +101,16 @@ pub(super) fn job<S: ObjectStore>(
 ) -> Result<Box<WriteJob>, Failure> {
     let (capability, caller) =
         core.admission().capability(connection, handle, present, Rights::WRITE)?;
+    job_of(core, (capability, caller), request, payload_bytes)
+}
+
+/// A job of a capability that has the right to write.
+pub(super) fn job_of<S: ObjectStore>(
+    core: &IodCore<S>,
+    (capability, caller): (Arc<VerifiedCapability>, Arc<ConnectionEntry>),
+    request: &Request,
+    payload_bytes: u32,
+) -> Result<Box<WriteJob>, Failure> {
     let unfold = capability.map.unfold(request, &capability.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
         objects: vec![None; capability.local_parts.len()],
@@ -135,15 +145,37 @@ impl WriteJob {
         (self.written - before) as usize
     }
 
-    /// After the whole payload: the reply. `None` when the slice was spent on checking that the
-    /// request wants no more; then call again.
-    pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Option<Answer> {
+    /// After the whole payload: whether the job has ended. `false` when the slice was spent on
+    /// checking that the request wants no more; then call again.
+    fn end<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> bool {
         if self.outcome.is_ok() {
             match self.wants_no_more(core, now) {
-                Ok(false) => return None,
+                Ok(false) => return false,
                 Ok(true) => self.outcome = self.set_modified(core, now),
                 Err(failure) => self.outcome = Err(failure),
             }
+        }
+        true
+    }
+
+    /// As [`WriteJob::finish`], for a caller that makes the reply itself: the write verifier.
+    pub(super) fn outcome<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Option<Result<WriteVerifier, Failure>> {
+        if !self.end(core, now) {
+            return None;
+        }
+        core.counters().bytes_written.fetch_add(self.written, Relaxed);
+        Some(self.outcome.clone().map(|()| self.verifier))
+    }
+
+    /// After the whole payload: the reply. `None` when the slice was spent on checking that the
+    /// request wants no more; then call again.
+    pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Option<Answer> {
+        if !self.end(core, now) {
+            return None;
         }
         let (bytes, verifier, outcome) =
             (ByteCount(self.written), self.verifier, self.outcome.clone());
@@ -187,11 +219,7 @@ impl WriteJob {
     }
 
     /// Checks a slice that writes nothing.
-    fn check<S: ObjectStore>(
-        &self,
-        core: &IodCore<S>,
-        now: Duration,
-    ) -> Result<(), Failure> {
+    fn check<S: ObjectStore>(&self, core: &IodCore<S>, now: Duration) -> Result<(), Failure> {
         core.admission().check(&self.capability, &self.caller, now)
     }
 

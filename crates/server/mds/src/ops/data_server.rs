@@ -1,12 +1,13 @@
-//! What NFS data servers need: file handles that an I/O daemon verifies by itself, and the size of
-//! a file.
+//! What NFS gateways and data servers need: file handles that an I/O daemon verifies by itself, the
+//! size of a file, and a secret that all gateways share.
 
 use braid_meta::Inode;
 use braid_types::{ByteCount, Failure, FileIndex, PartIndex, SessionId, Status};
 use braid_wire::{
     DataServerHandle, Rights,
     message::mds::{
-        DataServerHandlesReply, FileSizeReply, GetDataServerHandles, GetFileSize, MdsRequest,
+        DataServerHandlesReply, FileSizeReply, GatewaySecretReply, GetDataServerHandles,
+        GetFileSize, MdsRequest,
     },
     nfs_layout,
 };
@@ -16,6 +17,9 @@ use crate::{
     call::{Call, CallOutcome},
     core::MdsCore,
 };
+
+/// What the gateways' secret is derived for.
+const GATEWAY_SECRET: &str = "braid gateway handles";
 
 impl MdsCore {
     /// The handles have the rights of an open file. As its capability, they end with the session,
@@ -100,6 +104,21 @@ impl MdsCore {
         };
         let handles = layout.placements().map(sign).collect();
         Ok(DataServerHandlesReply { handles, layout: layout.clone() })
+    }
+
+    /// The secret is derived from the server key, so that all gateways have the same, also after
+    /// restarts, and none learns the server key.
+    pub(super) fn gateway_secret(&self, call: Call) -> CallOutcome {
+        let rights = &call.connection.rights;
+        let is_whole = call.connection.root == FileIndex::ROOT && rights.squash.is_none();
+        if !call.connection.vouches() || !is_whole {
+            let why = "a gateway needs a client key that reaches the whole file system, without \
+                       squash";
+            return CallOutcome::Fail(call, Failure::new(Status::NotPermitted, why));
+        }
+        let cluster = self.uuid;
+        let secret = self.key.derive(GATEWAY_SECRET, &cluster.0).to_bytes();
+        CallOutcome::from(call, Ok(GatewaySecretReply { cluster, secret }))
     }
 
     /// For an I/O daemon, on a connection of its own: while the sizes are collected, the daemon of

@@ -83,6 +83,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Stat(_) | R::ReadLink(_) | R::ReadDirectory(_) | R::Access(_) => Needs::plain(USERS),
         R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
         R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) | R::Reclaim(_) => Needs::session(),
+        R::GetGatewaySecret(_) => Needs::session(),
         // An open that denies something changes something for others, and its retry must not be
         // excluded by the first try.
         R::Open(open) if !open.deny.is_none() => Needs::change(),
@@ -147,6 +148,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::RenewCapability(r) => core.renew_capability(call, r),
         R::GetDataServerHandles(r) => core.data_server_handles(call, r),
         R::GetFileSize(r) => core.file_size(call, r),
+        R::GetGatewaySecret(_) => core.gateway_secret(call),
         R::FsyncFile(r) => core.fsync_file(call, r),
         R::FsyncDirectory(r) => core.fsync_directory(call, r),
         R::MakeDirectory(r) => core.make_directory(call, r),

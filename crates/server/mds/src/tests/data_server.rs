@@ -5,7 +5,10 @@ use braid_wire::{
     DataServerHandle, Deny, Rights, Secret,
     message::{
         lease::LeaseMode,
-        mds::{Create, DataServerHandlesReply, GetDataServerHandles, Open, OpenReply},
+        mds::{
+            Create, DataServerHandlesReply, GetDataServerHandles, GetGatewaySecret, KeyRights,
+            Open, OpenReply,
+        },
         types::{DistributionHint, LayoutHint},
     },
 };
@@ -95,4 +98,18 @@ fn the_size_of_a_file_with_write_handles_is_asked_of_its_daemons_also_after_the_
     // An NFS client that keeps its layout writes once more.
     world.write(&opened, 9000).unwrap();
     assert_eq!(world.client().stat("f").unwrap().bytes, ByteCount(9000));
+}
+
+#[test]
+fn gateways_share_a_secret_that_only_whole_client_keys_get() {
+    let mut world = World::new(1);
+    let secret = |client: &Client| client.call(GetGatewaySecret {});
+    let (one, other) = (world.client(), world.client());
+    let first = secret(&one).unwrap();
+    assert_eq!(secret(&other).unwrap(), first);
+    assert_ne!(first.secret, KEY, "the server key stays where it is");
+    let squashed = KeyRights { squash: Some((7, 7)), ..KeyRights::full() };
+    let key = world.key(squashed);
+    let refused = secret(&world.client_of(key)).unwrap_err();
+    assert_eq!(refused.status, Status::NotPermitted);
 }
