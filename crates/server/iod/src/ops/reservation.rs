@@ -53,14 +53,8 @@ fn update<S: ObjectStore>(
 ) -> Result<(), Failure> {
     // Invariant 3.
     let _guard = job.begin_slice(core, now)?;
-    let (reservation, covers) = core.reservations().update(
-        session,
-        &write.account,
-        write.wanted.0,
-        uses,
-        now,
-        measure,
-    );
+    let (reservation, covers) =
+        core.reservations().update(session, &write.account, write.wanted.0, uses, now, measure);
     job.uses_reservation = covers;
     job.reply = WriteReplyForm::WithReservation(reservation);
     Ok(())

@@ -187,11 +187,7 @@ impl WriteJob {
     }
 
     /// Checks a slice that writes nothing.
-    fn check<S: ObjectStore>(
-        &self,
-        core: &IodCore<S>,
-        now: Duration,
-    ) -> Result<(), Failure> {
+    fn check<S: ObjectStore>(&self, core: &IodCore<S>, now: Duration) -> Result<(), Failure> {
         core.admission().check(&self.capability, &self.caller, now)
     }
 

@@ -5,7 +5,10 @@ use std::{cell::Cell, time::Duration};
 use braid_iod::{BlockingWork, IodCore, StartedRequest};
 use braid_store::{DiskOp, Fault, MemStore};
 use braid_types::{ByteCount, FileOffset, MdsEpoch, Status};
-use braid_wire::{Call, Capability, Wire, message::iod::{Allocate, CopyRange, Fence, Flush}};
+use braid_wire::{
+    Call, Capability,
+    message::iod::{Allocate, CopyRange, Fence, Flush},
+};
 
 use super::harness::*;
 

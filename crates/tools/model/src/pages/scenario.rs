@@ -140,8 +140,8 @@ pub enum Variant {
 }
 
 use Act::{
-    Append, Close, CloseBehind, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store, Sync, Write,
-    WriteSmall,
+    Append, Close, CloseBehind, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store,
+    Sync, Write, WriteSmall,
 };
 
 /// The worlds.
