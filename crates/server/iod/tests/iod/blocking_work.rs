@@ -6,7 +6,7 @@ use braid_iod::{BlockingWork, IodCore, StartedRequest};
 use braid_store::{DiskOp, Fault, MemStore};
 use braid_types::{ByteCount, FileOffset, MdsEpoch, Status};
 use braid_wire::{
-    Call, Capability, Wire,
+    Call, Capability,
     message::iod::{Allocate, CopyRange, Fence, Flush},
 };
 
