@@ -20,6 +20,7 @@ mod frame_sink;
 pub mod fuzzing;
 mod iod_core;
 mod measurement_interval;
+mod nfs;
 mod ops;
 mod payload;
 pub mod registration;

@@ -14,6 +14,7 @@ mod harness;
 mod management;
 mod measure;
 mod model;
+mod nfs;
 mod room;
 mod slices;
 mod sockets;
