@@ -121,6 +121,10 @@ macro_rules! namespace_calls {
             fn cluster_map[]() -> ClusterMap;
             /// The values that an agent writes into tickets.
             fn agent_check[]() -> AgentCheckReply;
+            /// A secret that all gateways of the cluster share, for the handles that they give out.
+            /// Fails with [`crate::Status::NotPermitted`] unless this client has a client key that
+            /// reaches the whole file system.
+            fn gateway_secret[]() -> GatewaySecretReply;
             /// The metadata server's status.
             fn mds_status[]() -> MdsStatusReply;
             /// Counters of the metadata server.
@@ -200,6 +204,10 @@ macro_rules! file_calls {
             /// [`crate::Status::SharingViolation`] if another open conflicts; then nothing has
             /// changed. If the file loses the right to write, its writes are synced first.
             fn set_modes(rights: Rights, deny: Deny) -> ();
+            /// File handles with which an NFS client reaches the file's parts at the data servers
+            /// of their I/O daemons, as long as the file is open here. Fails with
+            /// [`crate::Status::Unsupported`] if NFS cannot express the layout.
+            fn data_server_handles(rights: Rights) -> DataServerHandlesReply;
             /// Truncates the file to `bytes`, or extends it with zeros.
             fn set_len(bytes: u64) -> Attributes;
             /// Makes a range read as zeros; the size does not change.

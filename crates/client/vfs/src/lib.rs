@@ -25,6 +25,10 @@
 //!    appends, its write buffer, the drop of its pages, and its lazy open.
 #![forbid(unsafe_code)]
 
+// The tests' support is shared with other crates, which name this one.
+#[cfg(test)]
+extern crate self as braid_vfs;
+
 mod consistency;
 pub mod data;
 mod error;

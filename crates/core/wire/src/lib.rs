@@ -11,6 +11,7 @@
 
 mod capability;
 mod codec;
+mod data_server_handle;
 mod deny;
 mod frame;
 mod handshake;
@@ -25,6 +26,9 @@ mod tests;
 
 pub use capability::{Capability, Rights};
 pub use codec::{Decoder, Wire, WireError};
+pub use data_server_handle::{
+    DATA_SERVER_HANDLE_BYTES_MAX, DataServerHandle, NFS_ADDRESS_LABEL, NFS_STRIPE_UNIT, nfs_layout,
+};
 pub use deny::Deny;
 pub use frame::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader, PROTOCOL_VERSION};
 pub use handshake::{

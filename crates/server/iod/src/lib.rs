@@ -17,8 +17,10 @@ mod counters;
 mod daemon;
 mod flush_all;
 mod frame_sink;
+pub mod fuzzing;
 mod iod_core;
 mod measurement_interval;
+mod nfs;
 mod ops;
 mod payload;
 pub mod registration;
@@ -34,7 +36,9 @@ pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};
 pub use frame_sink::{Answer, FrameSink, MemorySink, SinkError};
 pub use iod_core::IodCore;
-pub use ops::{BlockingWork, ReadJob, ReadProgress, WriteJob};
+pub use ops::{
+    BlockingWork, DataServerFile, DataServerRead, DataServerWrite, ReadJob, ReadProgress, WriteJob,
+};
 pub use payload::{Payload, Piece};
 pub use requests::StartedRequest;
 pub use slice_admission::FENCED_RANGES_MAX;

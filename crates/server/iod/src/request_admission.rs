@@ -137,6 +137,22 @@ impl RequestAdmission {
         Ok(capability)
     }
 
+    /// The capability in the file handle of an NFS data server, the offset at which its writes end,
+    /// and its session as a caller of this connection. Its slices are not checked yet.
+    ///
+    /// # Errors
+    /// [`Status::BadCapability`].
+    pub(crate) fn data_server_handle(
+        &self,
+        connection: ConnectionId,
+        signed: &[u8],
+    ) -> Result<(VerifiedCapability, u64, Arc<ConnectionEntry>), Failure> {
+        let (capability, write_end) =
+            VerifiedCapability::of_data_server_handle(signed, &self.server_key, self.iod())?;
+        let caller = self.callers.add(connection, Some(capability.session));
+        Ok((capability, write_end, caller))
+    }
+
     /// Checks a slice that changes nothing, which no fence waits for.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ impl<S: ObjectStore> IodCore<S> {
                 return job.run_without_waiting(self, now, payload, out);
             }
             StartedRequest::Answer(answer) => answer,
-            StartedRequest::Work(work) => work.run(self, now),
+            StartedRequest::Work(work) => work.run(self, &|| now),
             StartedRequest::Write(mut job) => {
                 let mut rest = payload;
                 while !rest.is_empty() {

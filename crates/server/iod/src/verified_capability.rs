@@ -7,7 +7,7 @@ use braid_store::{LAYOUT_BYTES_MAX, NewObject};
 use braid_types::{
     Failure, FileIndex, IodId, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Status,
 };
-use braid_wire::{Capability, Rights, Secret, Wire};
+use braid_wire::{Capability, DataServerHandle, Rights, Secret, Wire};
 
 /// What a verified capability allows on this daemon.
 #[derive(Debug)]
@@ -64,6 +64,40 @@ impl VerifiedCapability {
             owner: capability.owner,
             layout: capability.layout.to_bytes().into(),
         })
+    }
+
+    /// What the file handle of an NFS data server allows, and the offset at which its writes end.
+    ///
+    /// # Errors
+    /// [`Status::BadCapability`] without a valid signature, or with a layout that cannot be.
+    pub(crate) fn of_data_server_handle(
+        signed: &[u8],
+        server_key: &Secret,
+        iod: IodId,
+    ) -> Result<(Self, u64), Failure> {
+        let handle = DataServerHandle::verify(signed, server_key).ok_or_else(|| {
+            Failure::new(Status::BadCapability, "the metadata server did not sign the handle")
+        })?;
+        let map = handle
+            .layout(iod)
+            .map()
+            .map_err(|why| Failure::new(Status::BadCapability, why.to_string()))?;
+        let DataServerHandle { file, part, generation, .. } = handle;
+        let object = ObjectId { file, part, generation };
+        let capability = Self {
+            file,
+            rights: handle.rights,
+            session: handle.session,
+            epoch: handle.epoch,
+            size_generation: handle.size_generation,
+            map,
+            parts: [part].into_iter().collect(),
+            local_parts: vec![LocalPart { object, recorded: handle.recorded }],
+            owner: handle.owner,
+            // The handle does not name the other daemons.
+            layout: Arc::default(),
+        };
+        Ok((capability, handle.write_end))
     }
 
     /// Refuses what the capability does not allow.

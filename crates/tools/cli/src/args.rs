@@ -582,6 +582,12 @@ pub struct IodArgs {
     /// Addresses for clients, if they differ from the addresses to listen on
     #[arg(long, value_delimiter = ',', value_name = "ADDR")]
     pub advertise: Vec<String>,
+    /// Address for NFS clients with layouts, HOST:PORT, one per network interface
+    #[arg(long, value_delimiter = ',', value_name = "ADDR")]
+    pub nfs_listen: Vec<String>,
+    /// Addresses for NFS clients, if they differ from the addresses to listen on
+    #[arg(long, value_delimiter = ',', value_name = "ADDR")]
+    pub nfs_advertise: Vec<String>,
     /// Labels for placement, KEY=VALUE
     #[arg(long, value_delimiter = ',', value_name = "LABEL")]
     pub label: Vec<String>,

@@ -75,6 +75,8 @@ pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Faul
         cluster,
         listen: listen(&args.listen, &section.listen, IOD_LISTEN_DEFAULT),
         advertise: pick(&args.advertise, &section.advertise),
+        nfs_listen: pick(&args.nfs_listen, &section.nfs_listen),
+        nfs_advertise: pick(&args.nfs_advertise, &section.nfs_advertise),
         mds: settings.mds.value.clone(),
         server_key: server_key(&args.server_key, &section.server_key)?,
         labels: pick(&args.label, &section.labels),

@@ -32,6 +32,8 @@ const BROKEN_PAGES: &[(pages::Variant, &str)] = &[
     (pages::Variant::NoFlushBeforeRead, "buffered: pages, reads and sizes of the same mount"),
     (pages::Variant::NoFlushBeforeSize, "buffered: pages, reads and sizes of the same mount"),
     (pages::Variant::NoFlushOnClose, "buffered: closed and opened"),
+    (pages::Variant::ReturnsLeaseAtClose, "buffered: closed with bytes left"),
+    (pages::Variant::ForgetsClosedLoss, "buffered: lost after a close"),
     (pages::Variant::EndsBefore, "buffered: one writes, the other reads and queries"),
     (pages::Variant::NoFlushBeforeWrite, "buffered: requested"),
     (pages::Variant::StampsAfterBuffering, "buffered: cached sizes"),

@@ -10,9 +10,9 @@ use braid_wire::message::{
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend,
-        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, MakeReply,
-        MdsStatusReply, ReadDirectoryReply, RemoveReply, RenameMode, SetTime, StatFsReply,
-        XattrMode,
+        FsckNamespaceReply, GatewaySecretReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply,
+        MakeReply, MdsStatusReply, ReadDirectoryReply, RemoveReply, RenameMode, SetTime,
+        StatFsReply, XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutHint},

@@ -9,7 +9,10 @@ use std::{
 use braid_layout::{Extent, Layout, View};
 use braid_net::Driver;
 use braid_types::FileIndex;
-use braid_wire::{Deny, Rights, message::types::Attributes};
+use braid_wire::{
+    Deny, Rights,
+    message::{mds::DataServerHandlesReply, types::Attributes},
+};
 
 use super::Cursor;
 use crate::{

@@ -8,7 +8,10 @@ use std::{
 use braid_layout::{Extent, Layout, View};
 use braid_net::{Blocking, Pipe};
 use braid_types::{FileIndex, Timestamp};
-use braid_wire::{Deny, Rights, message::types::Attributes};
+use braid_wire::{
+    Deny, Rights,
+    message::{mds::DataServerHandlesReply, types::Attributes},
+};
 
 use super::{block_on, client::SessionGuard};
 use crate::{

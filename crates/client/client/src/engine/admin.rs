@@ -7,8 +7,8 @@ use braid_wire::message::{
     mds::{
         AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles,
         FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans, FsckShards,
-        GetClusterMap, IodRemove, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights,
-        MdsStatus, MdsStatusReply, NeedsFsck, SetIodState,
+        GatewaySecretReply, GetClusterMap, GetGatewaySecret, IodRemove, KeyAdd, KeyAddReply,
+        KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus, MdsStatusReply, NeedsFsck, SetIodState,
     },
     types::{ClusterMap, Identity, IodState, PathRef},
 };
@@ -41,6 +41,13 @@ impl<D: Driver> Caller<D> {
     /// The values that an agent writes into tickets.
     pub async fn agent_check(&self) -> Result<AgentCheckReply> {
         self.repeatable("check the agent's session in", &cluster(), AgentCheck {}).send().await
+    }
+
+    /// What gateways share.
+    pub async fn gateway_secret(&self) -> Result<GatewaySecretReply> {
+        self.repeatable("get the secret of gateways of", &cluster(), GetGatewaySecret {})
+            .send()
+            .await
     }
 
     /// The metadata server's status.

@@ -4,7 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
-use braid_wire::message::mds::{GetClusterMap, RenewCapability};
+use braid_wire::{
+    Rights,
+    message::{
+        mds::{DataServerHandlesReply, GetClusterMap, GetDataServerHandles, RenewCapability},
+        types::PathRef,
+    },
+};
 
 use super::{Engine, OpenFile, open_file::FileState, semaphore::lock, transfer::TransferEnd};
 use crate::error::Result;
@@ -46,6 +52,17 @@ impl<D: Driver> OpenFile<D> {
         } else {
             Err(TransferEnd::Replan)
         }
+    }
+}
+
+impl<D: Driver> OpenFile<D> {
+    /// Handles for NFS data servers. A repetition returns the same.
+    pub async fn data_server_handles(&self, rights: Rights) -> Result<DataServerHandlesReply> {
+        self.handle.check()?;
+        let call = GetDataServerHandles { open_id: self.open_id(), file: self.file(), rights };
+        let at = PathRef::file(self.file());
+        let call = self.caller.repeatable("get NFS handles of", &at, call);
+        call.in_session(self.handle.session).send().await
     }
 }
 

@@ -14,7 +14,7 @@ use braid_types::Status;
 
 use crate::{Error, Result};
 
-pub use tcp::TcpGroup;
+pub use tcp::{TcpGroup, fuzzing};
 pub use threads::ThreadGroup;
 
 /// The tasks of a parallel program, seen from one of them.

@@ -22,6 +22,8 @@ pub struct Document {
     pub mds: MdsSection,
     /// This host as I/O daemon.
     pub iod: IodSection,
+    /// This host as NFS gateway.
+    pub nfs: NfsSection,
 }
 
 /// `[cluster]`.
@@ -100,6 +102,12 @@ pub struct IodSection {
     /// The addresses announced to clients, if different from `listen`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advertise: Vec<String>,
+    /// The addresses at which it serves NFS clients with layouts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nfs_listen: Vec<String>,
+    /// The addresses announced to NFS clients, if different from `nfs-listen`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nfs_advertise: Vec<String>,
     /// Labels for placement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
@@ -109,6 +117,55 @@ pub struct IodSection {
     /// The address of the Prometheus metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
+}
+
+/// `[nfs]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct NfsSection {
+    /// The addresses at which it listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// The name of the server for its clients, unique in the cluster; if unset, the host's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How long a client may be silent before others can take its locks, such as `60s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    /// The exported directories: nothing else is exported.
+    #[serde(rename = "export", skip_serializing_if = "Vec::is_empty")]
+    pub exports: Vec<NfsExport>,
+}
+
+/// `[[nfs.export]]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NfsExport {
+    /// The directory.
+    pub path: String,
+    /// Addresses that may use it: `10.1.0.0/16`, `fd00::/8`, or `*` for all.
+    pub clients: Vec<String>,
+    /// Security flavours, best first: `krb5p`, `krb5i`, `krb5`, `sys`.
+    pub security: Vec<String>,
+    /// Whether nothing may be changed through it.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Which users act as the anonymous user: `root` (if unset), `all` or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub squash: Option<String>,
+    /// The user id of the anonymous user; 65534 if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous_uid: Option<u32>,
+    /// The group id of the anonymous user; 65534 if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous_gid: Option<u32>,
+    /// Whether clients get layouts, and reach the I/O daemons directly.
+    #[serde(default = "yes")]
+    pub pnfs: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Why a configuration file could not be used.

@@ -4,7 +4,8 @@
 mod document;
 
 pub use document::{
-    ClientSection, ClusterSection, Document, IodSection, MdsSection, ReadError, Tls,
+    ClientSection, ClusterSection, Document, IodSection, MdsSection, NfsExport, NfsSection,
+    ReadError, Tls,
 };
 
 use std::{

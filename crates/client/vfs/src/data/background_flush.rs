@@ -8,15 +8,21 @@
 //!
 //! A file has one background flush. It ends when a thread that holds the lock of the buffer has
 //! seen its result. Until then the file counts as one with buffered bytes.
+//!
+//! A panic of its thread ends that flush, not the mount: it left nothing half-changed behind the
+//! lock of the buffer, and what it changed behind other locks poisons those (ADR 0035). Its bytes
+//! count as lost.
+
+#[cfg(test)]
+mod tests;
 
 use std::{
-    panic::resume_unwind,
     sync::{Arc, Mutex, atomic::Ordering},
     thread::{self, JoinHandle},
     time::Instant,
 };
 
-use braid_client::CallDeadline;
+use braid_client::{CallDeadline, Status};
 
 use super::{
     FileData,
@@ -50,7 +56,7 @@ impl MountCaches {
         if !state.buffer.as_ref().is_some_and(|run| run.long) {
             return self.flush_buffer(data, state);
         }
-        let landed = self.wait_for_background(state);
+        let landed = self.wait_for_background(data, state);
         if landed.is_err() {
             return self.send_after(data, state, landed);
         }
@@ -82,7 +88,7 @@ impl MountCaches {
             // Bytes of earlier calls have a deadline of their own: they must not be lost because
             // this call has waited for something else.
             let _apart = CallDeadline::suspend();
-            let landed = self.wait_for_background(state);
+            let landed = self.wait_for_background(data, state);
             self.send_after(data, state, landed)
         };
         match &written {
@@ -104,7 +110,7 @@ impl MountCaches {
             let written = match &landed {
                 // The server was waited for already: the bytes are lost without a second wait.
                 Err(error) if error.is_server_unresponsive() => {
-                    self.record_loss(data, &run, error);
+                    self.record_loss(data, (&run.handle, run.closed), error);
                     Ok(())
                 }
                 _ => self.send(data, run),
@@ -122,11 +128,21 @@ impl MountCaches {
     }
 
     /// Waits for the background flush.
-    fn wait_for_background(&self, state: &mut BufferState) -> Result<()> {
-        let Some(BackgroundFlush { bytes, sends, .. }) = state.background.take() else {
+    fn wait_for_background(&self, data: &FileData, state: &mut BufferState) -> Result<()> {
+        let Some(BackgroundFlush { by, bytes, sends }) = state.background.take() else {
             return Ok(());
         };
-        let landed = sends.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let landed = sends.join().unwrap_or_else(|_| {
+            // The panic has printed where it happened. Some of the bytes may be at the daemons.
+            let error = braid_client::Error::new(
+                Status::Internal,
+                "a bug ended the thread that sent buffered bytes",
+            );
+            let error = Error::from(error);
+            self.record_loss(data, (&by, false), &error);
+            self.names.invalidate(&[data.file]);
+            Err(error)
+        });
         self.buffers.release_bytes(bytes);
         landed
     }
@@ -146,17 +162,18 @@ impl MountCaches {
         });
         match &written {
             Ok(_) => self.buffers.note_sent(&run, began.elapsed()),
-            Err(error) => self.record_loss(data, &run, error),
+            Err(error) => self.record_loss(data, (&run.handle, run.closed), error),
         }
         // The bytes have the daemons' time now.
         self.names.invalidate(&[data.file]);
         written.map(drop)
     }
 
-    fn record_loss(&self, data: &FileData, run: &WriteBuffer, why: &Error) {
-        run.handle.write_error.note(why);
+    /// Bytes of this handle, which may be closed, are lost.
+    fn record_loss(&self, data: &FileData, (by, closed): (&OpenFile, bool), why: &Error) {
+        by.write_error.note(why);
         self.buffers.errors.note(why);
-        if run.closed {
+        if closed {
             self.buffers.errors.record_closed(data.file, why);
         }
         data.set_end(None);

@@ -186,6 +186,25 @@ calls! {
         /// The access mode of the open.
         rights: Rights,
     } -> OpenReply;
+    /// File handles of an open file for the NFS data servers of its I/O daemons
+    /// ([`crate::DataServerHandle`]). Refused with `Unsupported` where the layout cannot be
+    /// expressed as an NFSv4.1 file layout.
+    GetDataServerHandles = 0x01e2 {
+        /// The open file.
+        open_id: u64,
+        /// The file.
+        file: FileIndex,
+        /// What the handles allow: at most the access mode of the open.
+        rights: Rights,
+    } -> DataServerHandlesReply;
+    /// A secret that all gateways of the cluster share, for the handles that they give out. Only for
+    /// the holder of a client key that reaches the whole file system.
+    GetGatewaySecret = 0x01e4 {} -> GatewaySecretReply;
+    /// From an I/O daemon: the size of a file, to tell a hole from the end of the file.
+    GetFileSize = 0x01e3 {
+        /// The file.
+        file: FileIndex,
+    } -> FileSizeReply;
     /// Make the file's metadata durable: size, parts, the name that it was created under (I6).
     FsyncFile = 0x0124 {
         /// The file.
@@ -638,6 +657,28 @@ wire_struct! {
         key: KeyId,
         /// The server's epoch.
         epoch: MdsEpoch,
+    }
+
+    /// Handles for NFS data servers.
+    pub struct DataServerHandlesReply {
+        /// One for each part of the file, in order.
+        handles: Vec<Vec<u8>>,
+        /// The layout that they belong to.
+        layout: Layout,
+    }
+
+    /// What gateways share.
+    pub struct GatewaySecretReply {
+        /// The cluster.
+        cluster: ClusterUuid,
+        /// The secret. It does not change.
+        secret: [u8; KEY_BYTES],
+    }
+
+    /// The size of a file.
+    pub struct FileSizeReply {
+        /// Size in bytes.
+        bytes: ByteCount,
     }
 
     /// Some entries of a directory.

@@ -19,6 +19,10 @@ pub struct IodConfig {
     /// Where others reach it, if that is not where it listens (`0.0.0.0`, or behind address
     /// translation); empty for the listening addresses.
     pub advertise: Vec<String>,
+    /// Where it serves NFS clients with layouts, `host:port`; empty for nowhere.
+    pub nfs_listen: Vec<String>,
+    /// Where NFS clients reach it, if that is not where it listens.
+    pub nfs_advertise: Vec<String>,
     /// Addresses of the metadata server, `host:port`.
     pub mds: Vec<String>,
     /// The server key.
@@ -44,31 +48,13 @@ impl IodConfig {
             cluster,
             listen: vec!["127.0.0.1:0".to_owned()],
             advertise: Vec::new(),
+            nfs_listen: Vec::new(),
+            nfs_advertise: Vec::new(),
             mds,
             server_key,
             labels: Vec::new(),
             tls: TlsPolicy::default(),
             prometheus: None,
-        }
-    }
-
-    /// The addresses for the metadata server.
-    ///
-    /// # Errors
-    /// An address to which nobody can connect.
-    pub(super) fn advertised(&self, listening: &[SocketAddr]) -> io::Result<Vec<String>> {
-        if !self.advertise.is_empty() {
-            return Ok(self.advertise.clone());
-        }
-        match listening.iter().find(|address| address.ip().is_unspecified()) {
-            Some(address) => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!(
-                    "nobody can connect to {address}; \
-                     try: name the addresses to advertise, one for each network interface"
-                ),
-            )),
-            None => Ok(listening.iter().map(SocketAddr::to_string).collect()),
         }
     }
 
@@ -83,5 +69,25 @@ impl IodConfig {
             secret: self.server_key.clone(),
             tls: self.tls,
         }
+    }
+}
+
+/// The addresses to announce: those given, else those that it listens on.
+///
+/// # Errors
+/// An address to which nobody can connect.
+pub(super) fn advertised(given: &[String], listening: &[SocketAddr]) -> io::Result<Vec<String>> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    match listening.iter().find(|address| address.ip().is_unspecified()) {
+        Some(address) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "nobody can connect to {address}; \
+                 try: name the addresses to advertise, one for each network interface"
+            ),
+        )),
+        None => Ok(listening.iter().map(SocketAddr::to_string).collect()),
     }
 }

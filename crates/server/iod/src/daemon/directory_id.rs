@@ -62,7 +62,7 @@ fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(()) // NTFS journals its names
 }
 
-fn format(id: &[u8; 16]) -> String {
+pub(crate) fn format(id: &[u8; 16]) -> String {
     let mut text = id.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
         text
@@ -71,7 +71,7 @@ fn format(id: &[u8; 16]) -> String {
     text
 }
 
-fn parse(text: &str) -> Option<[u8; 16]> {
+pub(crate) fn parse(text: &str) -> Option<[u8; 16]> {
     let digits = text.trim_end().as_bytes();
     if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;

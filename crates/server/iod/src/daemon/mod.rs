@@ -10,7 +10,7 @@
 mod clock;
 mod config;
 mod connection;
-mod directory_id;
+pub(crate) mod directory_id;
 mod keys;
 mod registrar;
 mod socket_sink;
@@ -24,15 +24,16 @@ use braid_net::{
 };
 use braid_store::{LocalOptions, LocalStore, ObjectStore, StoreError};
 use braid_types::IodId;
-use braid_wire::NodeKind;
+use braid_wire::{NFS_ADDRESS_LABEL, NodeKind};
 
 pub use config::IodConfig;
+use config::advertised;
 
-use self::{
-    clock::Clock, connection::Connections, keys::Keys, registrar::Registrar, workers::Workers,
-};
+pub(crate) use self::clock::Clock;
+use self::{connection::Connections, keys::Keys, registrar::Registrar, workers::Workers};
 use crate::{
     iod_core::IodCore,
+    nfs::NfsDataServer,
     registration::{Registration, RegistrationInfo},
 };
 
@@ -61,6 +62,7 @@ pub struct Iod {
     listener: Arc<Listener>,
     registrar: Registrar,
     metrics: Option<MetricsServer>,
+    nfs: Option<NfsDataServer>,
 }
 
 /// What the daemon's threads share.
@@ -94,7 +96,7 @@ impl Iod {
         let listener =
             Listener::bind(&config.listen, server, Arc::new(Keys::new(config.server_key.clone())))?;
         let listener = Arc::new(listener);
-        let addresses = config.advertised(listener.local_addrs())?;
+        let addresses = advertised(&config.advertise, listener.local_addrs())?;
         tracing::info!(
             iod = (iod.0 != 0).then_some(iod.0),
             dir = %config.dir.display(),
@@ -115,11 +117,27 @@ impl Iod {
             .as_deref()
             .map(|address| serve_metrics(address, &daemon))
             .transpose()?;
+        let nfs = match &config.nfs_listen[..] {
+            [] => None,
+            listen => Some(NfsDataServer::start(
+                listen,
+                daemon.core.clone(),
+                clock,
+                config.mds_endpoint(),
+            )?),
+        };
+        let mut labels = config.labels.clone();
+        if let Some(nfs) = &nfs {
+            let advertised = advertised(&config.nfs_advertise, nfs.addresses())?;
+            tracing::info!(addresses = ?advertised, "serves NFS clients with layouts");
+            labels
+                .extend(advertised.iter().map(|address| format!("{NFS_ADDRESS_LABEL}={address}")));
+        }
         let introduction = RegistrationInfo {
             cluster: config.cluster,
             directory,
             addresses,
-            labels: config.labels.clone(),
+            labels,
             object_bytes_max: daemon.core.store().object_bytes_max(),
         };
         let registration = Registration::new(introduction, iod);
@@ -129,7 +147,7 @@ impl Iod {
             registration,
             config.mds_endpoint(),
         )?;
-        Ok(Self { daemon, listener, registrar, metrics })
+        Ok(Self { daemon, listener, registrar, metrics, nfs })
     }
 
     /// The daemon's id; 0 until the metadata server has assigned one.
@@ -140,6 +158,11 @@ impl Iod {
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.listener.local_addrs()
+    }
+
+    /// Where it serves NFS clients with layouts; empty if it does not.
+    pub fn nfs_addresses(&self) -> &[SocketAddr] {
+        self.nfs.as_ref().map_or(&[], NfsDataServer::addresses)
     }
 
     /// Where its metrics are served, if they are.
@@ -175,6 +198,9 @@ impl Iod {
         self.registrar.stop();
         if let Some(metrics) = &mut self.metrics {
             metrics.stop();
+        }
+        if let Some(nfs) = &mut self.nfs {
+            nfs.stop();
         }
         self.daemon.core.serve_until(None);
         let ended = self.listener.stop();

@@ -101,7 +101,7 @@ impl Worker {
 
     /// A panic becomes a reply: a bug in one operation must not cost the pool a thread.
     fn run(&self, QueuedWork { work, reply }: QueuedWork) {
-        let done = catch_unwind(AssertUnwindSafe(|| work.run(&self.core, self.clock.now())));
+        let done = catch_unwind(AssertUnwindSafe(|| work.run(&self.core, &|| self.clock.now())));
         let internal =
             |_| Answer::failure(&Failure::new(Status::Internal, "a bug ended the operation"));
         reply(done.unwrap_or_else(internal));

@@ -12,7 +12,7 @@ use braid_wire::{
     message::iod::{Allocate, FlushReply},
 };
 
-use super::{BlockingWork, invalid};
+use super::{BlockingWork, Clock, invalid};
 use crate::{
     connection::ConnectionState,
     connections::ConnectionEntry,
@@ -35,7 +35,7 @@ pub(crate) fn begin<S: ObjectStore>(
         Rights::WRITE,
     )?;
     let end = range_end(allocate.offset, allocate.bytes)?;
-    Ok(BlockingWork::new("Allocate", move |core: &IodCore<S>, now| {
+    Ok(BlockingWork::new("Allocate", move |core: &IodCore<S>, clock| {
         // As for a write, the verifier is from before: allocated space is not on disk before a
         // flush.
         let verifier = core.store().write_verifier();
@@ -44,7 +44,7 @@ pub(crate) fn begin<S: ObjectStore>(
                 core,
                 &capability,
                 &caller,
-                now,
+                clock,
                 local_part,
                 allocate.offset.0,
                 end,
@@ -71,7 +71,7 @@ fn one<S: ObjectStore>(
     core: &IodCore<S>,
     capability: &VerifiedCapability,
     caller: &Arc<ConnectionEntry>,
-    now: Duration,
+    clock: Clock<'_>,
     local_part: &LocalPart,
     start: u64,
     end: u64,
@@ -80,6 +80,7 @@ fn one<S: ObjectStore>(
     let part = local_part.object.part;
     let low = capability.map.object_bytes(start, part).map_err(invalid)?;
     let mut high = capability.map.object_bytes(end, part).map_err(invalid)?;
+    let now = clock();
     let _guard = core.admission().begin_slice(capability, caller, now)?;
     if keep_size {
         // The store allocates within an object only: space behind its end would be lost with the

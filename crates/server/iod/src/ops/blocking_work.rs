@@ -1,4 +1,7 @@
 //! Operations that block on the disk: flush, truncate, delete and others.
+//!
+//! Invariant: a work gets a clock, not a time. It admits each of its slices with the present time,
+//! so that it ends when the daemon may serve no longer (I4).
 
 use std::{fmt, time::Duration};
 
@@ -8,7 +11,10 @@ use braid_wire::Wire;
 
 use crate::{frame_sink::Answer, iod_core::IodCore};
 
-type Run<S> = Box<dyn FnOnce(&IodCore<S>, Duration) -> Answer + Send>;
+/// The clock of the caller: monotonic time, as in all calls of [`IodCore`].
+pub(super) type Clock<'c> = &'c dyn Fn() -> Duration;
+
+type Run<S> = Box<dyn FnOnce(&IodCore<S>, Clock<'_>) -> Answer + Send>;
 
 /// An operation that is decoded and admitted, for a thread that may block.
 pub struct BlockingWork<S> {
@@ -20,19 +26,19 @@ pub struct BlockingWork<S> {
 impl<S: ObjectStore> BlockingWork<S> {
     pub(super) fn new<R: Wire>(
         name: &'static str,
-        run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
+        run: impl FnOnce(&IodCore<S>, Clock<'_>) -> Result<R, Failure> + Send + 'static,
     ) -> Self {
         Self {
             name,
             is_long_running: false,
-            run: Box::new(move |core, now| Answer::from_outcome(run(core, now))),
+            run: Box::new(move |core, clock| Answer::from_outcome(run(core, clock))),
         }
     }
 
     /// An operation that may take as long as all others together.
     pub(super) fn long_running<R: Wire>(
         name: &'static str,
-        run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
+        run: impl FnOnce(&IodCore<S>, Clock<'_>) -> Result<R, Failure> + Send + 'static,
     ) -> Self {
         Self { is_long_running: true, ..Self::new(name, run) }
     }
@@ -42,9 +48,9 @@ impl<S: ObjectStore> BlockingWork<S> {
         self.is_long_running
     }
 
-    /// Carries it out.
-    pub fn run(self, core: &IodCore<S>, now: Duration) -> Answer {
-        let answer = (self.run)(core, now);
+    /// Carries it out. `clock` is read for each slice.
+    pub fn run(self, core: &IodCore<S>, clock: &dyn Fn() -> Duration) -> Answer {
+        let answer = (self.run)(core, clock);
         core.counters().answered(answer.status);
         tracing::debug!(call = self.name, status = ?answer.status, "done");
         answer

@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. Both capabilities are required, of one session: one to read, the other to write.
 //! 2. As for a write, the verifier is from before the first byte, and each slice holds an admission
-//!    guard (I4, I6).
+//!    guard (I4, I6). Each slice checks both capabilities.
 //! 3. Where the source has no byte, the target gets zeros: also where the source's object is absent
 //!    or ends. Lost bytes of the source are an error (I11).
 
@@ -22,7 +22,7 @@ use braid_wire::{
     message::iod::{CopyRange, WriteReply},
 };
 
-use super::{BlockingWork, OpenedObjects, allocate::range_end, invalid};
+use super::{BlockingWork, Clock, OpenedObjects, allocate::range_end, invalid};
 use crate::{
     connection::ConnectionState,
     connections::ConnectionEntry,
@@ -67,12 +67,12 @@ pub(crate) fn begin<S: ObjectStore>(
     range_end(copy.to, copy.bytes)?;
     // The presented capabilities are verified: they need not wait with the copy.
     let copy = CopyRange { present: Vec::new(), source: Vec::new(), ..copy };
-    Ok(BlockingWork::new("CopyRange", move |core: &IodCore<S>, now| {
+    Ok(BlockingWork::new("CopyRange", move |core: &IodCore<S>, clock| {
         let verifier = core.store().write_verifier();
         let mut copied = 0;
         for source_place in &source.local_parts {
             if let Some(stretch) = copy_extent(&source, &target, source_place, &copy)? {
-                one(core, (&source, &target), &caller, now, &stretch)?;
+                one(core, (&source, &target), &caller, clock, &stretch)?;
                 copied += stretch.bytes;
             }
         }
@@ -121,13 +121,16 @@ fn one<S: ObjectStore>(
     core: &IodCore<S>,
     (source, target): (&VerifiedCapability, &VerifiedCapability),
     caller: &Arc<ConnectionEntry>,
-    now: Duration,
+    clock: Clock<'_>,
     stretch: &CopyExtent<'_>,
 ) -> Result<(), Failure> {
     let mut done = 0;
     let mut buffer = Vec::new();
     while done < stretch.bytes {
+        let now = clock();
         let _guard = core.admission().begin_slice(target, caller, now)?;
+        // The session is the same; the epoch may differ.
+        core.admission().check(source, caller, now)?;
         // Opened again for each slice: both may have been truncated.
         let from = core.open(source, stretch.source)?;
         let object = core.open_or_create(target, stretch.target)?;

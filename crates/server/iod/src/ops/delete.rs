@@ -4,12 +4,12 @@
 use braid_store::ObjectStore;
 use braid_wire::message::iod::Delete;
 
-use super::BlockingWork;
+use super::{BlockingWork, Clock};
 use crate::iod_core::IodCore;
 
 pub(crate) fn begin<S: ObjectStore>(delete: Delete) -> BlockingWork<S> {
     let durable = delete.durable;
-    let run = move |core: &IodCore<S>, _| {
+    let run = move |core: &IodCore<S>, _: Clock<'_>| {
         for object in &delete.objects {
             core.logged(core.store().delete(*object))?;
         }

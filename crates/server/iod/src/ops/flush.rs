@@ -1,6 +1,9 @@
 //! Flush: what was written to a file's objects here survives a loss of power (I6).
+//!
+//! A flush may wait long in its queue. So it is checked when it is queued and before each object
+//! (I4). It changes nothing, so no fence waits for it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use braid_store::ObjectStore;
 use braid_types::Failure;
@@ -9,9 +12,10 @@ use braid_wire::{
     message::iod::{Flush, FlushReply},
 };
 
-use super::BlockingWork;
+use super::{BlockingWork, Clock};
 use crate::{
-    connection::ConnectionState, iod_core::IodCore, verified_capability::VerifiedCapability,
+    connection::ConnectionState, connections::ConnectionEntry, iod_core::IodCore,
+    verified_capability::VerifiedCapability,
 };
 
 pub(crate) fn begin<S: ObjectStore>(
@@ -20,21 +24,24 @@ pub(crate) fn begin<S: ObjectStore>(
     now: Duration,
     flush: &Flush,
 ) -> Result<BlockingWork<S>, Failure> {
-    let (capability, _) = core.admission().admitted_capability(
+    let (capability, caller) = core.admission().admitted_capability(
         connection,
         now,
         flush.handle,
         &flush.present,
         Rights::WRITE,
     )?;
-    Ok(BlockingWork::new("Flush", move |core, _| run(core, &capability)))
+    Ok(BlockingWork::new("Flush", move |core, clock| run(core, &capability, &caller, clock)))
 }
 
 fn run<S: ObjectStore>(
     core: &IodCore<S>,
     capability: &VerifiedCapability,
+    caller: &Arc<ConnectionEntry>,
+    clock: Clock<'_>,
 ) -> Result<FlushReply, Failure> {
     for local_part in &capability.local_parts {
+        core.admission().check(capability, caller, clock())?;
         if let Some(opened) = core.open(capability, local_part)? {
             core.logged(opened.object.flush())?;
         }

@@ -6,6 +6,7 @@ pub(crate) mod allocate;
 mod blocking_work;
 pub(crate) mod collect_sizes;
 pub(crate) mod copy;
+pub(crate) mod data_server;
 pub(crate) mod delete;
 pub(crate) mod fence;
 pub(crate) mod flush;
@@ -26,6 +27,8 @@ pub(crate) mod write;
 use braid_types::{Failure, Status};
 
 pub use blocking_work::BlockingWork;
+use blocking_work::Clock;
+pub use data_server::{DataServerFile, DataServerRead, DataServerWrite};
 pub(crate) use read::OpenedObjects;
 pub use read::{COPIED_BYTES_MAX, ReadJob, ReadProgress};
 pub(crate) use search_limit::SearchLimit;

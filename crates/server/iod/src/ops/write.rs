@@ -40,6 +40,7 @@ use crate::{
     frame_sink::Answer,
     iod_core::IodCore,
     reservation::WriteCost,
+    slice_admission::AdmissionGuard,
     verified_capability::{LocalPart, VerifiedCapability},
 };
 
@@ -100,6 +101,16 @@ pub(super) fn job<S: ObjectStore>(
 ) -> Result<Box<WriteJob>, Failure> {
     let (capability, caller) =
         core.admission().capability(connection, handle, present, Rights::WRITE)?;
+    job_of(core, (capability, caller), request, payload_bytes)
+}
+
+/// A job of a capability that has the right to write.
+pub(super) fn job_of<S: ObjectStore>(
+    core: &IodCore<S>,
+    (capability, caller): (Arc<VerifiedCapability>, Arc<ConnectionEntry>),
+    request: &Request,
+    payload_bytes: u32,
+) -> Result<Box<WriteJob>, Failure> {
     let unfold = capability.map.unfold(request, &capability.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
         objects: vec![None; capability.local_parts.len()],
@@ -134,15 +145,37 @@ impl WriteJob {
         (self.written - before) as usize
     }
 
-    /// After the whole payload: the reply. `None` when the slice was spent on checking that the
-    /// request wants no more; then call again.
-    pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Option<Answer> {
+    /// After the whole payload: whether the job has ended. `false` when the slice was spent on
+    /// checking that the request wants no more; then call again.
+    fn end<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> bool {
         if self.outcome.is_ok() {
             match self.wants_no_more(core, now) {
-                Ok(false) => return None,
+                Ok(false) => return false,
                 Ok(true) => self.outcome = self.set_modified(core, now),
                 Err(failure) => self.outcome = Err(failure),
             }
+        }
+        true
+    }
+
+    /// As [`WriteJob::finish`], for a caller that makes the reply itself: the write verifier.
+    pub(super) fn outcome<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Option<Result<WriteVerifier, Failure>> {
+        if !self.end(core, now) {
+            return None;
+        }
+        core.counters().bytes_written.fetch_add(self.written, Relaxed);
+        Some(self.outcome.clone().map(|()| self.verifier))
+    }
+
+    /// After the whole payload: the reply. `None` when the slice was spent on checking that the
+    /// request wants no more; then call again.
+    pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Option<Answer> {
+        if !self.end(core, now) {
+            return None;
         }
         let (bytes, verifier, outcome) =
             (ByteCount(self.written), self.verifier, self.outcome.clone());
@@ -172,7 +205,7 @@ impl WriteJob {
         now: Duration,
     ) -> Result<(), Failure> {
         let Some(modified) = self.modified else { return Ok(()) };
-        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
+        let _guard = self.begin_slice(core, now)?;
         for (object, before) in self.objects.iter().zip(&self.written_before) {
             let Some(object) = object else { continue };
             let written = core.logged(object.stat())?.mtime;
@@ -186,12 +219,17 @@ impl WriteJob {
     }
 
     /// Checks a slice that writes nothing.
-    pub(super) fn check<S: ObjectStore>(
-        &self,
-        core: &IodCore<S>,
-        now: Duration,
-    ) -> Result<(), Failure> {
+    fn check<S: ObjectStore>(&self, core: &IodCore<S>, now: Duration) -> Result<(), Failure> {
         core.admission().check(&self.capability, &self.caller, now)
+    }
+
+    /// Admits a slice that changes something. Fences of the session wait for its end.
+    pub(super) fn begin_slice<'c, S: ObjectStore>(
+        &self,
+        core: &'c IodCore<S>,
+        now: Duration,
+    ) -> Result<AdmissionGuard<'c>, Failure> {
+        core.admission().begin_slice(&self.capability, &self.caller, now)
     }
 
     /// Whether the request wants no more bytes, as far as one slice can find out.
@@ -221,7 +259,7 @@ impl WriteJob {
         now: Duration,
         mut data: &[u8],
     ) -> Result<(), Failure> {
-        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
+        let _guard = self.begin_slice(core, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         let before = self.written;
         while !data.is_empty() {

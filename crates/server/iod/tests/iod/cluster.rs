@@ -15,12 +15,13 @@ use braid_net::{
     server::{Authorizer, CallHandler, CallService, Listener, Peer, Responder, ServerConfig},
 };
 use braid_store::LocalStore;
-use braid_types::{ClusterUuid, Failure, IodId, KeyId, MapEpoch, SessionId, Timestamp};
+use braid_types::{ByteCount, ClusterUuid, Failure, IodId, KeyId, MapEpoch, SessionId, Timestamp};
 use braid_wire::{
     Call, Credential, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, NodeKind, Role, Secret, Wire,
     decode_outcome, encode_failure, encode_success,
     message::mds::{
-        Envelope, Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SessionRange,
+        Envelope, FileSizeReply, GetFileSize, Heartbeat, HeartbeatReply, RegisterIod,
+        RegisterIodReply, SessionRange,
     },
 };
 
@@ -38,6 +39,9 @@ pub struct MdsState {
     pub fenced: Vec<SessionId>,
     pub fence: u64,
     pub refuses: bool,
+    /// The size of every file.
+    pub file_size: u64,
+    pub size_queries: u64,
 }
 
 #[derive(Default)]
@@ -99,6 +103,10 @@ impl CallService for Mds {
                 state.heartbeats += 1;
                 state.fence_applied = Heartbeat::from_bytes(message).unwrap().fence_applied;
                 encode_success(&Self::reply(&state))
+            }
+            GetFileSize::OP => {
+                state.size_queries += 1;
+                encode_success(&FileSizeReply { bytes: ByteCount(state.file_size) })
             }
             _ => panic!("message {op:#x}"),
         };

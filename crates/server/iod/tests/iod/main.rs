@@ -1,5 +1,6 @@
 //! The I/O daemon's tests: through its core with a store in memory, and through a real socket.
 
+mod blocking_work;
 mod capabilities;
 mod cluster;
 mod collective;
@@ -13,6 +14,7 @@ mod harness;
 mod management;
 mod measure;
 mod model;
+mod nfs;
 mod room;
 mod slices;
 mod sockets;

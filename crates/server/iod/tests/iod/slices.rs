@@ -302,7 +302,7 @@ fn a_queued_allocation_is_not_done_after_its_connection_was_abandoned() {
     second.call(&Abandon { connections: vec![given_up] }).unwrap();
 
     assert_eq!(
-        late.run(&core, NOW).status,
+        late.run(&core, &|| NOW).status,
         Status::Cancelled,
         "also when the connection itself has ended"
     );

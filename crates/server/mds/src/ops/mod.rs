@@ -3,6 +3,7 @@
 mod attributes;
 mod common;
 mod create;
+mod data_server;
 mod fsck;
 mod fsck_names;
 mod fsync;
@@ -82,6 +83,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Stat(_) | R::ReadLink(_) | R::ReadDirectory(_) | R::Access(_) => Needs::plain(USERS),
         R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
         R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) | R::Reclaim(_) => Needs::session(),
+        R::GetGatewaySecret(_) => Needs::session(),
         // An open that denies something changes something for others, and its retry must not be
         // excluded by the first try.
         R::Open(open) if !open.deny.is_none() => Needs::change(),
@@ -92,7 +94,9 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Open(open) if open.truncate || open.rights.allow(braid_wire::Rights::WRITE) => {
             Needs { change: true, ..Needs::session() }
         }
-        R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
+        R::Open(_) | R::Close(_) | R::RenewCapability(_) | R::GetDataServerHandles(_) => {
+            Needs::session()
+        }
         R::ExtendGrowthGrant(_) => Needs { change: true, ..Needs::session() },
         R::QuotaGet(_) => Needs::plain(USERS),
         R::NeedsFsck(mark) if !mark.clear => Needs::plain(USERS),
@@ -116,7 +120,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         | R::LayoutSet(_) => Needs::change(),
         R::LockSet(_) | R::Unlock(_) => Needs { slot: true, ..Needs::session() },
         R::LockAwait(_) | R::LockCancel(_) | R::LockTest(_) | R::LockReclaim(_) => Needs::session(),
-        R::RegisterIod(_) | R::Heartbeat(_) => Needs::plain(IOD),
+        R::RegisterIod(_) | R::Heartbeat(_) | R::GetFileSize(_) => Needs::plain(IOD),
         _ => Needs::plain(ADMIN),
     }
 }
@@ -142,6 +146,9 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::Close(r) => core.close(call, r),
         R::SetOpenModes(r) => core.set_open_modes(call, r),
         R::RenewCapability(r) => core.renew_capability(call, r),
+        R::GetDataServerHandles(r) => core.data_server_handles(call, r),
+        R::GetFileSize(r) => core.file_size(call, r),
+        R::GetGatewaySecret(_) => core.gateway_secret(call),
         R::FsyncFile(r) => core.fsync_file(call, r),
         R::FsyncDirectory(r) => core.fsync_directory(call, r),
         R::MakeDirectory(r) => core.make_directory(call, r),

@@ -283,19 +283,27 @@ const NEXT_GENERATION: IntentKind = IntentKind::Punch { offset: 0, bytes: 0 };
 ///
 /// A truncate that grows the file is undone by the size before. That size is unknown where writers
 /// may have written past the recorded size: then the objects stay as they are, which loses none of
-/// their bytes. Of a hole, each daemon has made its share or not, and the program's call allows
-/// both. A truncate that shrinks the file can be refused only for lack of space, and space becomes
-/// free again.
+/// the bytes before the truncate's size. If such a truncate was about to shrink the file, some
+/// daemons have done it, and the bytes behind that size may read as zeros: the program wanted to be
+/// rid of them. Of a hole, each daemon has made its share or not, and the program's call allows
+/// both.
+///
+/// A truncate to the recorded size or less shrinks the file. It can be refused only for lack of
+/// space for the object records, which the undoing needs too, and space becomes free again.
 fn undo_kind(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentKind> {
     use Status::{Corrupted, Invalid, NoSpace, ObjectLost, TooLarge, Unsupported};
     match kind {
-        IntentKind::Truncate { .. } if inode.size_in_objects => {
-            // An object would have been longer than its disk's longest file: this truncate grows
-            // the file.
-            (refused == TooLarge).then_some(NEXT_GENERATION)
+        // An object would have been longer than its disk's longest file: this truncate grows the
+        // file, whatever size is recorded.
+        IntentKind::Truncate { .. } if inode.size_in_objects && refused == TooLarge => {
+            Some(NEXT_GENERATION)
         }
         IntentKind::Truncate { size } if size > inode.size => {
-            let undone = IntentKind::Truncate { size: inode.size };
+            let undone = if inode.size_in_objects {
+                NEXT_GENERATION
+            } else {
+                IntentKind::Truncate { size: inode.size }
+            };
             matches!(refused, TooLarge | Invalid | Unsupported | NoSpace).then_some(undone)
         }
         IntentKind::Truncate { .. } | IntentKind::Punch { bytes: 0, .. } => None,

@@ -5,6 +5,7 @@ mod calls;
 mod change;
 mod claims;
 mod cleanup_retry;
+mod data_server;
 mod fsck;
 mod grace;
 mod iods;

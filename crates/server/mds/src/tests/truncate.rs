@@ -570,6 +570,36 @@ fn a_growing_truncate_without_disk_space_is_undone() {
 }
 
 #[test]
+fn a_truncate_without_disk_space_beside_a_writer_ends_and_opens_the_file() {
+    for status in [Status::NoSpace, Status::Unsupported, Status::Invalid] {
+        let (mut world, client, opened) = written();
+        // It holds 16 KiB of the file.
+        world.iods.state().refusing.insert(IodId(2), (20_000, status));
+        let waits = client.begin(1, set_size("f", 100_000));
+        let told = waits.take::<Attributes>().unwrap().unwrap_err();
+        assert_eq!((told.status, told.blamed()), (status, Some("I/O daemon 2 at 127.0.0.1:7002")));
+        assert!(client.stat("f").unwrap().bytes >= ByteCount(40_000), "no byte is lost");
+        assert_eq!(world.write(&opened, 50_000), Err(Status::StaleGeneration));
+        is_usable(&mut world, &client);
+    }
+}
+
+#[test]
+fn a_truncate_that_shrinks_beside_a_writer_is_tried_until_there_is_space() {
+    let (mut world, client, opened) = written();
+    let (open_id, file) = (opened.open_id, opened.attributes.file);
+    client.truncate("f", 40_000).unwrap();
+    client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
+    world.iods.state().refusing.insert(IodId(2), (0, Status::NoSpace));
+    assert_eq!(client.truncate("f", 30_000).unwrap_err().status, Status::NoSpace);
+    assert_eq!(world.status().intents_pending, 1, "undoing it would need space, too");
+    world.iods.state().refusing.clear();
+    world.pass(2000);
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(30_000));
+    is_usable(&mut world, &client);
+}
+
+#[test]
 fn no_old_bytes_follow_new_ones_after_a_loss_of_power() {
     let mut world = World::new(2);
     let (writer, other) = (world.client(), world.client());

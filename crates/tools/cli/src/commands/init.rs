@@ -133,6 +133,7 @@ pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result
             ..MdsSection::default()
         },
         iod: IodSection { server_key: Some("keys/server.key".into()), ..IodSection::default() },
+        ..Document::default()
     };
     let text = file.to_text().map_err(|e| Fault::failed("writing braid.toml", e))?;
     let text =

@@ -45,6 +45,10 @@ pub struct Client {
     pub insisted: Option<LeaseTicket>,
     /// The buffered bytes.
     pub buffer: Option<WriteBuffer>,
+    /// Bytes of a closed handle were lost, and the mount remembers it for the next sync.
+    pub closed_loss: bool,
+    /// The same, as it was: the next sync must report it.
+    pub must_report: bool,
     /// It has asked whether this client is alone: not again for a second.
     pub has_wished: bool,
     /// The cached size of the file.
@@ -78,6 +82,8 @@ impl Client {
             dead_lease: None,
             insisted: None,
             buffer: None,
+            closed_loss: false,
+            must_report: false,
             has_wished: false,
             kept_size: None,
             end: None,

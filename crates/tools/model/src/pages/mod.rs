@@ -16,7 +16,8 @@
 //!   writing (`writer`), and appends;
 //! - how `names_lease.rs` and the library carry out a recall, on up to four threads;
 //! - a kernel's pages with their locks, and daemons that are one array;
-//! - small buffered writes, and what flushes them (`write_buffer.rs`);
+//! - small buffered writes, what flushes them, and closes that leave them to the mount
+//!   (`write_buffer.rs`);
 //! - how the server handles a size query and an open, and how it reduces leases while a client
 //!   without leases has the file open (`server.rs`, `leaseless.rs`).
 //!
@@ -43,6 +44,8 @@ pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outc
     let mut world = world::World::new(scenario);
     world.recalls_at_once = variant == Variant::RecallsAtOnce;
     world.lessens_held = variant == Variant::ReducesHeldLease;
+    world.returns_at_close = variant == Variant::ReturnsLeaseAtClose;
+    world.forgets_closed_loss = variant == Variant::ForgetsClosedLoss;
     search(&world, variant, states_max)
 }
 
@@ -135,9 +138,34 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_returned_at_the_close_before_the_bytes_is_caught() {
+        catches(
+            Variant::ReturnsLeaseAtClose,
+            "buffered: closed with bytes left",
+            "buffered, and no lease",
+        );
+    }
+
+    #[test]
+    fn a_loss_after_a_close_that_no_sync_reports_is_caught() {
+        catches(Variant::ForgetsClosedLoss, "buffered: lost after a close", "lost after a close");
+    }
+
+    #[test]
     fn buffered_writes_of_two_programs_are_seen_by_all() {
         let outcome = explore(scenario("buffered: requested"), Variant::Sound, STATES);
         assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");
+    }
+
+    #[test]
+    fn bytes_left_at_a_close_are_seen_by_all_or_reported_lost() {
+        for name in [
+            "buffered: closed with bytes left, read on the same mount",
+            "buffered: lost after a close",
+        ] {
+            let outcome = explore(scenario(name), Variant::Sound, STATES);
+            assert!(outcome.wrong.is_none() && outcome.complete, "{name}: {outcome:#?}");
+        }
     }
 
     #[test]

@@ -238,8 +238,15 @@ impl World {
                 self.closes(who);
                 ProgramState::Idle
             }
+            Act::CloseBehind => {
+                if !self.leaves_to_mount(who, at) {
+                    self.flush_and_report(who, at, variant);
+                    self.closes(who);
+                }
+                ProgramState::Idle
+            }
             Act::Sync => {
-                self.flush_and_report(who, at, Variant::Sound);
+                self.sync_and_report(who, at);
                 ProgramState::Idle
             }
             Act::Look => self.begin_size_query(who),
@@ -247,9 +254,14 @@ impl World {
     }
 
     /// `Writer::drop`.
-    fn closes(&mut self, who: usize) {
+    pub fn closes(&mut self, who: usize) {
         let client = &mut self.clients[who];
-        let held = if client.gate.close_writer() { client.held() } else { LeaseMode::None };
+        let held = if client.gate.close_writer() {
+            client.end = None;
+            client.held()
+        } else {
+            LeaseMode::None
+        };
         let gives_back =
             held == LeaseMode::Shared || held == LeaseMode::Write && !client.gate.may_have_pages();
         client.notify();

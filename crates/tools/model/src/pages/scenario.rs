@@ -12,6 +12,8 @@ pub enum Act {
     OpenWriting,
     /// Closes a file that it opened for writing.
     Close,
+    /// The same, and leaves its buffered bytes to the mount (ADR 0034).
+    CloseBehind,
     /// Reads a page, which its kernel caches.
     Read(usize),
     /// Changes a page in its kernel's cache, which it has mapped.
@@ -123,6 +125,10 @@ pub enum Variant {
     NoFlushBeforeSize,
     /// A file is closed, and its buffered bytes stay.
     NoFlushOnClose,
+    /// A file that is closed with bytes left returns its lease at the close, before they are sent.
+    ReturnsLeaseAtClose,
+    /// Bytes that are lost after a close are reported to the closed handle alone.
+    ForgetsClosedLoss,
     /// A write ends under its lease before its bytes are buffered.
     EndsBefore,
     /// A write that may not be buffered leaves buffered bytes.
@@ -134,8 +140,8 @@ pub enum Variant {
 }
 
 use Act::{
-    Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store, Sync, Write,
-    WriteSmall,
+    Append, Close, CloseBehind, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store,
+    Sync, Write, WriteSmall,
 };
 
 /// The worlds.
@@ -364,6 +370,60 @@ pub const SCENARIOS: &[Scenario] = &[
         ],
         buffers: true,
         failures: 1,
+        ..NOTHING
+    },
+    Scenario {
+        name: "buffered: closed with bytes left",
+        before: &[(0, &[OpenWriting])],
+        programs: [
+            &[&[WriteSmall(0), CloseBehind, OpenWriting, WriteSmall(1), CloseBehind]],
+            &[&[Look, Read(0)], &[OpenWriting, WriteSmall(0), CloseBehind]],
+        ],
+        buffers: true,
+        pages: 2,
+        ..NOTHING
+    },
+    Scenario {
+        name: "buffered: closed with bytes left, read on the same mount",
+        before: &[(0, &[OpenWriting])],
+        programs: [
+            &[&[WriteSmall(0), CloseBehind], &[Read(0), Look, ReadPast(0)]],
+            &[&[ReadPast(0)]],
+        ],
+        plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look, PlainAct::Close],
+        buffers: true,
+        ..NOTHING
+    },
+    Scenario {
+        name: "buffered: appended and closed in turn",
+        before: &[(0, &[OpenWriting])],
+        programs: [
+            &[&[Append, CloseBehind, OpenWriting, Append, CloseBehind]],
+            &[&[OpenWriting, Append, CloseBehind]],
+        ],
+        buffers: true,
+        size: 0,
+        pages: 3,
+        ..NOTHING
+    },
+    Scenario {
+        name: "buffered: lost after a close",
+        before: &[(0, &[OpenWriting])],
+        programs: [
+            &[&[WriteSmall(0), CloseBehind, Sync], &[OpenWriting, WriteSmall(1), Close, Sync]],
+            &[&[Look, ReadPast(0)]],
+        ],
+        buffers: true,
+        pages: 2,
+        failures: 1,
+        ..NOTHING
+    },
+    Scenario {
+        name: "buffered: all leases are lost after a close",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), CloseBehind]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
+        buffers: true,
+        losses: 1,
         ..NOTHING
     },
 ];

@@ -94,6 +94,10 @@ pub struct World {
     pub buffers: bool,
     /// A broken server reduces a lease that a session holds and knows of.
     pub lessens_held: bool,
+    /// A broken mount closes a handle while its bytes stay buffered.
+    pub returns_at_close: bool,
+    /// A broken mount forgets that bytes of a closed handle were lost.
+    pub forgets_closed_loss: bool,
     /// A broken library carries out two recalls of one lease at the same time.
     pub recalls_at_once: bool,
     /// The first error, if any.
@@ -126,6 +130,8 @@ impl World {
             has_lost: false,
             buffers: scenario.buffers,
             lessens_held: false,
+            returns_at_close: false,
+            forgets_closed_loss: false,
             recalls_at_once: false,
             broken: None,
         };

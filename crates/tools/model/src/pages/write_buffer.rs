@@ -20,11 +20,18 @@ pub struct WriteBuffer {
     by: usize,
     from: usize,
     versions: Vec<u8>,
+    /// Its handle is closed, and counts as a writer until the bytes are sent.
+    closed: bool,
 }
 
 impl WriteBuffer {
     pub fn end(&self) -> usize {
         self.from + self.versions.len()
+    }
+
+    /// Whether the handle that this program has open wrote it.
+    fn is_of(&self, program: usize) -> bool {
+        self.by == program && !self.closed
     }
 
     fn pages(&self) -> impl Iterator<Item = (usize, u8)> {
@@ -173,7 +180,7 @@ impl World {
             return None;
         }
         let goes_on =
-            self.clients[who].buffer.as_ref().is_none_or(|run| run.by == by && run.end() == page);
+            self.clients[who].buffer.as_ref().is_none_or(|run| run.is_of(by) && run.end() == page);
         if !goes_on && !self.write_out(who) {
             return None;
         }
@@ -182,6 +189,7 @@ impl World {
             by,
             from: page,
             versions: Vec::new(),
+            closed: false,
         });
         run.versions.push(version);
         Some(version)
@@ -228,11 +236,17 @@ impl World {
                 self.daemon[page] = version;
             }
             self.size = self.size.max(run.end() as u8);
+            self.ends_closed_handle(who, &run);
             return true;
         }
         let client = &mut self.clients[who];
         client.end = None;
-        client.programs[run.by].lost = true;
+        if run.closed {
+            client.closed_loss = !self.forgets_closed_loss;
+            client.must_report = true;
+        } else {
+            client.programs[run.by].lost = true;
+        }
         for program in &mut client.programs {
             // A write that has not returned yet has written nothing.
             if let ProgramState::Written(_, page, version) | ProgramState::Drops(_, page, version) =
@@ -249,7 +263,30 @@ impl World {
             }
         }
         self.lose_buffer(&run);
+        self.ends_closed_handle(who, &run);
         false
+    }
+
+    /// The buffer had the last reference to a closed handle.
+    fn ends_closed_handle(&mut self, who: usize, run: &WriteBuffer) {
+        if run.closed && !self.returns_at_close {
+            self.closes(who);
+        }
+    }
+
+    /// `MountCaches::leave_to_mount`: a program closes its handle, and its buffered bytes stay
+    /// (ADR 0034). False: there are none that may stay.
+    pub fn leaves_to_mount(&mut self, who: usize, at: usize) -> bool {
+        let client = &mut self.clients[who];
+        let lost = client.programs[at].lost;
+        let Some(run) = client.buffer.as_mut().filter(|run| run.is_of(at) && !lost) else {
+            return false;
+        };
+        run.closed = true;
+        if self.returns_at_close {
+            self.closes(who);
+        }
+        true
     }
 
     /// Buffered bytes are lost.
@@ -278,8 +315,18 @@ impl World {
             self.write_out(who);
         }
         self.clients[who].programs[at].lost = false;
-        if self.clients[who].buffer.as_ref().is_some_and(|run| run.by == at) {
+        if self.clients[who].buffer.as_ref().is_some_and(|run| run.is_of(at)) {
             self.fail(format!("client {who} closes a file and gets no error for buffered bytes"));
+        }
+    }
+
+    /// The end of a sync: as of a close, and what was lost after a close is reported.
+    pub fn sync_and_report(&mut self, who: usize, at: usize) {
+        self.flush_and_report(who, at, Variant::Sound);
+        let client = &mut self.clients[who];
+        let reported = std::mem::take(&mut client.closed_loss);
+        if std::mem::take(&mut client.must_report) && !reported {
+            self.fail(format!("client {who} syncs and gets no error for bytes lost after a close"));
         }
     }
 

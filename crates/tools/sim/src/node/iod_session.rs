@@ -105,7 +105,7 @@ impl SessionState {
             StartedRequest::Write(job) => self.write(job, payload).await,
             StartedRequest::Work(work) => {
                 self.pause(50..2000).await;
-                let answer = work.run(&self.core, self.world.now());
+                let answer = work.run(&self.core, &|| self.world.now());
                 // The disk is done; the process may still die before it replies.
                 self.pause(1..200).await;
                 answer

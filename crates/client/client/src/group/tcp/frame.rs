@@ -29,7 +29,7 @@ pub(super) enum FrameKind {
 }
 
 impl FrameKind {
-    fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         match self {
             Self::Give => 1,
             Self::All => 2,
@@ -38,7 +38,7 @@ impl FrameKind {
         }
     }
 
-    fn of_code(code: u8) -> Option<Self> {
+    pub(super) fn of_code(code: u8) -> Option<Self> {
         [Self::Give, Self::All, Self::Joined, Self::Failed]
             .into_iter()
             .find(|kind| kind.code() == code)
@@ -64,15 +64,20 @@ impl Direction {
         body: &[u8],
         deadline: Option<Instant>,
     ) -> io::Result<()> {
+        let mut timed = DeadlineStream { stream, deadline };
+        timed.write_all(&self.next_head(kind, body))?;
+        timed.write_all(body)
+    }
+
+    /// What is sent before the body of the next frame.
+    pub(super) fn next_head(&mut self, kind: FrameKind, body: &[u8]) -> [u8; HEAD_BYTES] {
         let length = body.len() as u64;
         let mac = self.mac(kind, length, body);
         let mut head = [0; HEAD_BYTES];
         head[0] = kind.code();
         head[1..9].copy_from_slice(&length.to_le_bytes());
         head[9..].copy_from_slice(&mac);
-        let mut timed = DeadlineStream { stream, deadline };
-        timed.write_all(&head)?;
-        timed.write_all(body)
+        head
     }
 
     /// Receives a frame of at most `bytes_max`.
@@ -82,9 +87,17 @@ impl Direction {
         bytes_max: usize,
         deadline: Option<Instant>,
     ) -> io::Result<(FrameKind, Vec<u8>)> {
-        let mut timed = DeadlineStream { stream, deadline };
+        self.read_frame(&mut DeadlineStream { stream, deadline }, bytes_max)
+    }
+
+    /// Reads the next frame, of at most `bytes_max`, from the bytes that were received.
+    pub(super) fn read_frame(
+        &mut self,
+        from: &mut impl Read,
+        bytes_max: usize,
+    ) -> io::Result<(FrameKind, Vec<u8>)> {
         let mut head = [0; HEAD_BYTES];
-        timed.read_exact(&mut head)?;
+        from.read_exact(&mut head)?;
         let (kind, length, mac) =
             parse(&head).ok_or_else(|| invalid_data("a frame that is not understood"))?;
         if length > bytes_max as u64 {
@@ -94,7 +107,7 @@ impl Direction {
         }
         // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();
-        if Read::by_ref(&mut timed).take(length).read_to_end(&mut body)? as u64 != length {
+        if from.take(length).read_to_end(&mut body)? as u64 != length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let expected = self.sequence;

@@ -210,7 +210,7 @@ pub(super) fn encode_failure(error: &Error) -> Vec<u8> {
     body
 }
 
-fn decode_failure(body: &[u8]) -> Error {
+pub(super) fn decode_failure(body: &[u8]) -> Error {
     let mut from = Decoder::new(body);
     let status = Status::decode(&mut from).unwrap_or(Status::ConnectionLost);
     let why = from.take(from.remaining()).map(String::from_utf8_lossy).unwrap_or_default();
@@ -243,7 +243,7 @@ pub(super) fn encode_all(all: &[Vec<u8>]) -> Vec<u8> {
     body
 }
 
-fn decode_all(body: &[u8], size: u32) -> Option<Vec<Vec<u8>>> {
+pub(super) fn decode_all(body: &[u8], size: u32) -> Option<Vec<Vec<u8>>> {
     let mut from = Decoder::new(body);
     if from.count(4).ok()? != size as usize {
         return None;

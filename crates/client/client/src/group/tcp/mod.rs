@@ -26,6 +26,7 @@
 //! The bytes of the tasks are not encrypted: anyone who can read the network can read them.
 
 mod frame;
+pub mod fuzzing;
 mod join;
 mod member;
 mod proof;

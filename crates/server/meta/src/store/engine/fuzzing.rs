@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::base::{self, Base, BaseState};
 use super::overlay::Overlay;
-use super::{StoreId, dump, log};
+use super::{StoreId, dump, log, synced};
 use crate::store::{Batch, Change, Fence, MemoryStore, MetaStore, Sequence, StoreError};
 
 const STORE: StoreId = StoreId(7);
@@ -76,4 +76,20 @@ pub fn read_segment(bytes: &[u8]) {
         assert!(begin >= at && record.sequence > after);
         (at, after) = (begin + length, record.sequence);
     }
+}
+
+/// Reads the bytes as the file `synced`. Returns the sequence of its newest slot.
+///
+/// # Panics
+/// When the slot is not the same after encoding it again.
+pub fn read_synced(bytes: &[u8]) -> Option<u64> {
+    let slot = synced::newest(bytes)?;
+    let again = synced::encode(slot.store, slot.synced, slot.turn);
+    assert_eq!(synced::newest(&again), Some(slot));
+    Some(slot.synced.0)
+}
+
+/// The bytes of a slot of the file `synced`.
+pub fn synced_slot(sequence: u64, turn: u64) -> Vec<u8> {
+    synced::encode(STORE, Sequence(sequence), turn).to_vec()
 }

@@ -68,12 +68,7 @@ impl SyncedFile {
         let file = File::options().read(true).write(true).open(&path);
         let mut file = file.map_err(|e| StoreError::disk("open the file 'synced'", e))?;
         file.read_to_end(&mut bytes).map_err(|e| StoreError::disk("read the file 'synced'", e))?;
-        let slots = [
-            bytes.get(..SLOT_BYTES),
-            bytes.get(SLOT_SPACING as usize..SLOT_SPACING as usize + SLOT_BYTES),
-        ];
-        let newest = slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.turn);
-        let Some(Slot { store, synced, turn }) = newest else {
+        let Some(Slot { store, synced, turn }) = newest(&bytes) else {
             return Err(StoreError::damaged(directory, &path, 0, "both of its slots are damaged"));
         };
         Ok((Self(Mutex::new(Inner { file, store, synced, turn })), store, synced))
@@ -100,17 +95,27 @@ impl SyncedFile {
     }
 }
 
-struct Slot {
-    store: StoreId,
-    synced: Sequence,
-    turn: u64,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot {
+    pub(super) store: StoreId,
+    pub(super) synced: Sequence,
+    pub(super) turn: u64,
+}
+
+/// The newest slot of the file; `None` if both are damaged.
+pub(super) fn newest(file: &[u8]) -> Option<Slot> {
+    let slots = [
+        file.get(..SLOT_BYTES),
+        file.get(SLOT_SPACING as usize..SLOT_SPACING as usize + SLOT_BYTES),
+    ];
+    slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.turn)
 }
 
 fn crc(slot: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&slot[..12]), &slot[16..SLOT_BYTES])
 }
 
-fn encode(store: StoreId, synced: Sequence, turn: u64) -> [u8; SLOT_BYTES] {
+pub(super) fn encode(store: StoreId, synced: Sequence, turn: u64) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     slot[..8].copy_from_slice(MAGIC);
     slot[8..12].copy_from_slice(&VERSION.to_le_bytes());
