@@ -100,7 +100,7 @@ pub fn of_file<S: Share>(
     handle: FileHandle,
 ) -> NfsAttributes {
     let export = &file.export;
-    let is_root = export.is_root(file.file);
+    let is_root = state.server.exports.is_known_root(export, file.file);
     let device = SpecData { major: (known.device >> 32) as u32, minor: known.device as u32 };
     let mut all = NfsAttributes {
         file_type: Some(file_type(known.kind)),

@@ -10,7 +10,7 @@ use braid_net::Tokio;
 use braid_types::{FileIndex, Status};
 use bytes::Bytes;
 
-use super::session::Session;
+use super::{direct_access, session::Session};
 use crate::{
     Attributes, DirectAccess, Error, OpenMode, ReadResult, Result, ShareFile, Verifier, WriteResult,
 };
@@ -198,9 +198,8 @@ impl ShareFile for ClusterFile {
         self.run(self.file().copy_range_from(source.file(), from, to, bytes)).await
     }
 
-    /// `None`: no I/O daemon serves another protocol yet.
-    async fn direct_access(&self, _: bool) -> Result<Option<DirectAccess>> {
-        self.run(async { Ok(None) }).await
+    async fn direct_access(&self, write: bool) -> Result<Option<DirectAccess>> {
+        self.run(direct_access::get(self.0.session.client(), self.file(), write)).await
     }
 
     async fn close(self) -> Result<()> {

@@ -21,6 +21,7 @@
 
 mod attributes;
 mod client;
+mod direct_access;
 mod file;
 mod locks;
 mod loss;

@@ -10,6 +10,7 @@ use braid_share::{Attributes, DirectoryChange, FileKind, RenameMode, Share, Shar
 use crate::attributes::{NAME_BYTES_MAX, WantedAttributes};
 use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node};
+use crate::ops::walk;
 use crate::status::nfs_status;
 
 /// Bytes of the target of a symbolic link: PATH_MAX of Linux.
@@ -53,22 +54,17 @@ pub async fn lookup<S: Share>(state: &mut CompoundState<'_, S>, args: LookupArgs
 /// What a name in the current directory is.
 async fn find<S: Share>(state: &CompoundState<'_, S>, name: &[u8]) -> NfsResult<Node> {
     check_name(name)?;
-    let server = state.server;
-    match state.current()? {
-        Node::Pseudo(node) => {
-            let child = server.exports.pseudo(*node).child(name).ok_or(NfsStatus::NoEnt)?;
-            server.exports.enter(&server.share, child, state.caller.address).await
-        }
-        Node::File(dir) => {
-            let client = state.share_client()?;
-            match client.look_up(state.who(), dir.file, name).await {
-                Ok(found) => Ok(Node::File(server.exports.cross(&dir.export, found.file))),
-                Err(error) if error.status() == Status::NotDirectory => {
-                    Err(no_directory(state, dir).await)
-                }
-                Err(error) => Err(failed(error)),
-            }
-        }
+    match walk::child(state, name).await {
+        Err(NfsStatus::NotDir) => Err(not_a_directory(state).await),
+        found => found,
+    }
+}
+
+/// The status of an operation on a directory whose current file handle is none.
+async fn not_a_directory<S: Share>(state: &CompoundState<'_, S>) -> NfsStatus {
+    match state.file(NfsStatus::NotDir) {
+        Ok(file) => no_directory(state, file).await,
+        Err(status) => status,
     }
 }
 
@@ -83,26 +79,10 @@ async fn no_directory<S: Share>(state: &CompoundState<'_, S>, file: &ExportedFil
 
 /// LOOKUPP. RFC 8881 18.14.
 pub async fn lookup_parent<S: Share>(state: &mut CompoundState<'_, S>) -> NfsResult<()> {
-    let server = state.server;
-    let above = match state.current()? {
-        Node::Pseudo(node) => server.exports.pseudo(*node).parent.ok_or(NfsStatus::NoEnt)?,
-        Node::File(dir) if dir.export.is_root(dir.file) => {
-            server.exports.above(&dir.export).ok_or(NfsStatus::NoEnt)?
-        }
-        Node::File(dir) => {
-            let (dir, client) = (dir.clone(), state.share_client()?);
-            let parent = client.parent(state.who(), dir.file).await;
-            let parent = match parent {
-                Err(error) if error.status() == Status::NotDirectory => {
-                    return Err(no_directory(state, &dir).await);
-                }
-                parent => parent.map_err(failed)?,
-            };
-            state.set_current(Node::File(ExportedFile { export: dir.export, file: parent.file }));
-            return Ok(());
-        }
+    let node = match walk::parent(state).await {
+        Err(NfsStatus::NotDir) => return Err(not_a_directory(state).await),
+        found => found?,
     };
-    let node = server.exports.enter(&server.share, above, state.caller.address).await?;
     state.set_current(node);
     Ok(())
 }

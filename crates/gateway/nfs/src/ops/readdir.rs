@@ -128,7 +128,11 @@ async fn list_directory<S: Share>(
     let listing = client.list(who, dir.file, args.cookie, bytes, needs_attributes).await;
     let listing = listing.map_err(|error| nfs_status(error.status()))?;
     for entry in listing.entries {
-        let child = state.server.exports.cross(&dir.export, entry.file);
+        let address = state.caller.address;
+        // A client that may not use a nested export does not see it.
+        let Ok(child) = state.server.exports.cross(dir, &entry.name, entry.file, address) else {
+            continue;
+        };
         let attributes = match entry.attributes {
             Some(known) => encode(state, &child, &known, space.as_ref(), &args.attributes),
             None if needs_attributes => {
