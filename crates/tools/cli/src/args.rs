@@ -62,6 +62,14 @@ const MOUNT_EXAMPLES: &str = "Examples:
   braid mount /mnt
   braid mount /mnt -o ro,mds=10.0.0.1:7700,key=/etc/braid/host.key
   braid umount /mnt";
+const NFS_EXAMPLES: &str = "Examples:
+  braid nfs --listen 10.0.0.5:2049 --export '/=10.0.0.0/24,sec=sys'
+  braid nfs --export '/home=*,sec=sys,ro' --export '/lab=fd00::/8,sec=sys,squash=none'
+  mount -t nfs4 -o vers=4.2 10.0.0.5:/ /mnt       on a client
+
+An export is PATH=ADDRESSES[:ADDRESSES...][,OPTION...] with the options sec=FLAVOUR[:FLAVOUR...],
+ro, squash=root|all|none, anonuid=N, anongid=N, nopnfs. Without --export, those of [[nfs.export]]
+in braid.toml are used; without any, nothing is exported.";
 const FSCK_EXAMPLES: &str = "Examples:
   braid fsck                        check only, change nothing
   braid fsck --mend
@@ -207,6 +215,9 @@ pub enum Command {
     /// Run an I/O daemon, or remove one from the cluster for good
     #[command(after_help = IOD_EXAMPLES)]
     Iod(IodArgs),
+    /// Run an NFS gateway: NFSv4.1 and NFSv4.2 clients mount the exports in braid.toml
+    #[command(after_help = NFS_EXAMPLES)]
+    Nfs(NfsArgs),
     /// Run the agent of this host, which identifies the host's users to the servers
     Agent(AgentArgs),
     /// Create, list and revoke client keys
@@ -379,6 +390,10 @@ pub struct UpArgs {
     /// Do not mount the file system
     #[arg(long)]
     pub no_mount: bool,
+    /// Also run an NFS gateway on this address, and NFS data servers; exports those of
+    /// DIR/braid.toml, or the whole file system to this host only
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:2049")]
+    pub nfs: Option<String>,
 }
 
 /// `braid mount`. Under the name mount.braid it is the helper of mount(8) for `mount -t braid` and
@@ -597,6 +612,17 @@ pub struct IodArgs {
     /// Address for Prometheus metrics, HOST:PORT
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
+}
+
+/// `braid nfs`.
+#[derive(Args, Debug, Clone, Default)]
+pub struct NfsArgs {
+    /// Address to listen on, HOST:PORT [default: 0.0.0.0:2049]
+    #[arg(long, value_delimiter = ',', value_name = "ADDR")]
+    pub listen: Vec<String>,
+    /// A directory to export, instead of those in braid.toml (can be repeated)
+    #[arg(long, value_name = "EXPORT")]
+    pub export: Vec<String>,
 }
 
 /// `braid agent`.

@@ -15,11 +15,16 @@ use crate::{
 
 /// Connects with the identity in the settings.
 pub fn client(settings: &Settings) -> Result<Client, Fault> {
+    Ok(Client::connect(client_config(settings)?)?)
+}
+
+/// How to connect with the identity in the settings.
+pub fn client_config(settings: &Settings) -> Result<Config, Fault> {
     let mut config = Config::new(settings.mds.value.clone(), credential(settings)?);
     config.tls = tls(settings.tls.value);
     config.timeout = settings.timeout.value;
     config.client_name = format!("{} ({})", host(), config.client_name);
-    Ok(Client::connect(config)?)
+    Ok(config)
 }
 
 fn credential(settings: &Settings) -> Result<Credential, Fault> {

@@ -75,6 +75,7 @@ impl Embedded {
             return Err(Fault::usage(what, format!("{why}, and they hold files"))
                 .hint("the same command without --iods"));
         }
+        let nfs_host = args.nfs.as_deref().map(crate::nfs::data_server_host).transpose()?;
         let mut config = MdsConfig::new(dir.join("mds"), listen.clone(), secret.clone());
         config.tls = tls;
         config.prometheus = file.mds.metrics.clone();
@@ -83,7 +84,7 @@ impl Embedded {
         port::record_port(&path, &file.mds.listen, &listen, &address)?;
         (next..next + missing)
             .try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
-        let iods = start_iods(dir, uuid, &address, &secret, tls)?;
+        let iods = start_iods(dir, uuid, &address, &secret, tls, nfs_host.as_deref())?;
         let mut cluster = Self { iods, mds, address: address.join(",") };
         cluster.finish_start(dir, uuid, address, &secret)?;
         Ok(cluster)
@@ -194,7 +195,7 @@ fn iod_dirs(dir: &Path) -> Vec<(usize, PathBuf)> {
     dirs
 }
 
-/// Starts one daemon per `iodN` directory. Their ports may change with each start: clients get them
+/// Starts one daemon per `iodN` directory, with an NFS data server if `nfs_host` is given. Their ports may change with each start: clients get them
 /// from the cluster map.
 fn start_iods(
     dir: &Path,
@@ -202,12 +203,14 @@ fn start_iods(
     mds: &[String],
     secret: &Secret,
     tls: TlsPolicy,
+    nfs_host: Option<&str>,
 ) -> Result<Vec<Iod>, Fault> {
     iod_dirs(dir)
         .into_iter()
         .map(|(_, dir)| {
             let mut config = IodConfig::on_loopback(dir, uuid, mds.to_vec(), secret.clone());
             config.tls = tls;
+            config.nfs_listen = nfs_host.map(|host| format!("{host}:0")).into_iter().collect();
             servers::start_iod(config)
         })
         .collect()

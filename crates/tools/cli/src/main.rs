@@ -10,6 +10,7 @@ mod embedded;
 mod log;
 #[cfg(target_os = "linux")]
 mod mount;
+mod nfs;
 mod output;
 mod servers;
 mod transfer;
@@ -60,6 +61,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
             Some(command) => commands::iod::run(command, &settings()?, out)?,
             None => servers::iod(&args, &settings()?, out)?,
         },
+        Command::Nfs(args) => nfs::run(&args, &settings()?, out)?,
         Command::Agent(args) => servers::agent(&args, &settings()?, out)?,
         Command::Key(command) => commands::key::run(&command, &settings()?, out)?,
         Command::Status => commands::status::status(&settings()?, out)?,
@@ -106,7 +108,7 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
     let daemon = match command {
         Command::Mds(args) => args.command.is_none(),
         Command::Iod(args) => args.command.is_none(),
-        Command::Agent(_) | Command::Mount(_) => true,
+        Command::Agent(_) | Command::Nfs(_) | Command::Mount(_) => true,
         _ => false,
     };
     let level = match (global.verbose, daemon) {

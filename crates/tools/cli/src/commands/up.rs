@@ -14,6 +14,7 @@ use crate::{
     args::{Global, UpArgs},
     connect,
     embedded::{self, Embedded},
+    nfs,
     output::{Exit, Fault, Printer, human_bytes, quoted},
     servers,
 };
@@ -42,12 +43,16 @@ fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     let mut cluster = Embedded::start(args)?;
     #[cfg(target_os = "linux")]
     let mounted = mount(args, out)?;
+    let gateway = args.nfs.as_deref().map(|listen| start_nfs(args, listen)).transpose()?;
     let pid_file = args.dir.join("braid.pid");
     fs::write(&pid_file, std::process::id().to_string())
         .map_err(|e| Fault::failed("writing braid.pid", e))?;
     ready(args, &cluster.address, cluster.iods(), out)?;
+    gateway.iter().for_each(|gateway| gateway.print_next(out));
     let _ = stop.recv();
     out.hint("stopping");
+    // First: its clients' files are closed while the daemons still run.
+    drop(gateway);
     // While the daemons still run: unmounting flushes and closes open files.
     #[cfg(target_os = "linux")]
     drop(mounted);
@@ -56,6 +61,17 @@ fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     drop(cluster);
     let _ = fs::remove_file(pid_file);
     Ok(())
+}
+
+/// Starts the NFS gateway. Without exports in braid.toml, this host gets the whole file system.
+fn start_nfs(args: &UpArgs, listen: &str) -> Result<nfs::Gateway, Fault> {
+    let settings = embedded::settings(&args.dir)?;
+    let mut section = settings.file.nfs.clone();
+    section.listen = vec![listen.to_owned()];
+    if section.exports.is_empty() {
+        section.exports = vec![nfs::own_host_export()];
+    }
+    nfs::Gateway::start(&settings, &section)
 }
 
 /// Where the cluster is mounted by default.
@@ -164,6 +180,7 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     command.args(args.iods.iter().flat_map(|iods| ["--iods".to_owned(), iods.to_string()]));
     command.args(args.port.iter().flat_map(|port| ["--port".to_owned(), port.to_string()]));
     command.args(args.no_mount.then_some("--no-mount"));
+    command.args(args.nfs.iter().map(|listen| format!("--nfs={listen}")));
     command.args(args.mount.iter().flat_map(|point| ["--mount".as_ref(), point.as_os_str()]));
     command.args(std::iter::repeat_n("-v", usize::from(global.verbose.max(1))));
     command.stdin(Stdio::null()).stdout(log.try_clone().map_err(fail)?).stderr(log);

@@ -1,0 +1,304 @@
+//! `braid nfs`: an NFS gateway. It runs until SIGINT or SIGTERM.
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+
+use braid_client::settings::{self, NfsExport, NfsSection};
+use braid_nfs::{
+    Listener, NfsConfig, NfsServer,
+    config::{AddressRange, ExportConfig, Security, Squash},
+};
+use braid_share::cluster::ClusterShare;
+use tokio::sync::watch;
+
+use crate::{
+    args::NfsArgs,
+    config::Settings,
+    connect,
+    output::{Exit, Fault, Printer},
+    servers,
+};
+
+/// Where a gateway listens by default: the port that clients assume.
+const LISTEN_DEFAULT: &str = "0.0.0.0:2049";
+
+/// Runs a gateway.
+pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let stop = servers::stop_signal()?;
+    let mut section = settings.file.nfs.clone();
+    if !args.listen.is_empty() {
+        section.listen.clone_from(&args.listen);
+    }
+    if !args.export.is_empty() {
+        section.exports =
+            args.export.iter().map(|text| parse_export(text)).collect::<Result<_, _>>()?;
+    }
+    let gateway = Gateway::start(settings, &section)?;
+    for address in &gateway.addresses {
+        out.line(format!("NFS gateway listens on {address}"));
+    }
+    gateway.print_next(out);
+    let _ = stop.recv();
+    drop(gateway);
+    Ok(())
+}
+
+/// A running gateway. Dropping it ends its clients' sessions and stops it.
+pub struct Gateway {
+    addresses: Vec<SocketAddr>,
+    exports: Vec<String>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Connects to the cluster and listens.
+    pub fn start(settings: &Settings, section: &NfsSection) -> Result<Self, Fault> {
+        let doing = || "starting the NFS gateway".to_owned();
+        let mut config = connect::client_config(settings)?;
+        config.client_name = format!("{} (NFS gateway)", connect::host());
+        let shared = connect::client(settings)?.gateway_secret()?;
+        config.cluster = Some(shared.cluster);
+        let listen = addresses(section)?;
+        let name = section.name.clone().unwrap_or_else(connect::host);
+        let owner = format!("{name} {}", listen[0]);
+        let mut nfs = NfsConfig::new(owner, shared.secret);
+        if let Some(lease) = &section.lease {
+            nfs.lease = settings::duration(lease)
+                .map_err(|why| Fault::usage("reading nfs.lease", why).hint("60s"))?;
+        }
+        nfs.exports = section.exports.iter().map(export).collect::<Result<_, _>>()?;
+        nfs.check().map_err(|why| Fault::usage("reading the NFS exports", why.to_string()))?;
+        let exports = section.exports.iter().map(|export| export.path.clone()).collect();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_name("nfs")
+            .build()
+            .map_err(|why| Fault::failed(doing(), why))?;
+        let (stop, stopped) = watch::channel(false);
+        let (ready, started) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name("nfs-gateway".into()).spawn(move || {
+            runtime.block_on(async {
+                match begin(config, nfs, &listen).await {
+                    Ok((server, listeners)) => {
+                        let _ = ready.send(Ok(listeners.iter().map(Listener::address).collect()));
+                        serve(server, listeners, stopped).await;
+                    }
+                    Err(fault) => {
+                        let _ = ready.send(Err(fault));
+                    }
+                }
+            });
+        });
+        let thread = thread.map_err(|why| Fault::failed(doing(), why))?;
+        let addresses = started.recv().map_err(|why| Fault::failed(doing(), why))??;
+        Ok(Self { addresses, exports, stop, thread: Some(thread) })
+    }
+
+    /// Prints how a client mounts the exports.
+    pub fn print_next(&self, out: Printer) {
+        let Some(address) = self.addresses.first() else { return };
+        if self.exports.is_empty() {
+            out.hint("nothing is exported; try: braid nfs --help");
+            return;
+        }
+        let host = match address.ip() {
+            ip if ip.is_unspecified() => connect::host(),
+            ip => ip.to_string(),
+        };
+        let path = &self.exports[0];
+        let port = match address.port() {
+            2049 => String::new(),
+            port => format!(",port={port}"),
+        };
+        out.next(format!(
+            "mount -t nfs4 -o vers=4.2{port} {host}:{path} /mnt    (as root of a client)"
+        ));
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+type Server = Arc<NfsServer<ClusterShare>>;
+
+async fn begin(
+    config: braid_client::Config,
+    nfs: NfsConfig,
+    listen: &[SocketAddr],
+) -> Result<(Server, Vec<Listener>), Fault> {
+    let share = ClusterShare::connect(config).await?;
+    let mut listeners = Vec::new();
+    for address in listen {
+        let bound = Listener::bind(*address).await.map_err(|why| {
+            Fault::failed("starting the NFS gateway", why.to_string())
+                .hint("another port with --listen, or stop the process on this port")
+        });
+        listeners.push(bound?);
+    }
+    let server = NfsServer::new(share, nfs);
+    let server = server.map_err(|why| Fault::usage("starting the NFS gateway", why.to_string()))?;
+    Ok((server, listeners))
+}
+
+async fn serve(server: Server, listeners: Vec<Listener>, stopped: watch::Receiver<bool>) {
+    let serving = listeners
+        .into_iter()
+        .map(|listener| tokio::spawn(listener.serve(server.clone(), stopped.clone())))
+        .collect::<Vec<_>>();
+    for task in serving {
+        let _ = task.await;
+    }
+}
+
+/// The addresses to listen on.
+fn addresses(section: &NfsSection) -> Result<Vec<SocketAddr>, Fault> {
+    let texts = match &section.listen[..] {
+        [] => vec![LISTEN_DEFAULT.to_owned()],
+        given => given.to_vec(),
+    };
+    let mut found = Vec::new();
+    for text in texts {
+        let resolved = text.to_socket_addrs().map(|mut all| all.next());
+        match resolved {
+            Ok(Some(address)) => found.push(address),
+            _ => {
+                return Err(Fault::usage(
+                    format!("listening on {text}"),
+                    "it is no address of this host with a port",
+                )
+                .hint(LISTEN_DEFAULT));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The host part of an address, at which the I/O daemons of an embedded cluster serve NFS clients.
+pub fn data_server_host(listen: &str) -> Result<String, Fault> {
+    let wrong = |why: &str| {
+        Fault::usage(format!("reading --nfs {listen}"), why).hint("--nfs 127.0.0.1:2049")
+    };
+    let (host, _) = listen.rsplit_once(':').ok_or_else(|| wrong("it is not HOST:PORT"))?;
+    match host {
+        "0.0.0.0" | "[::]" => {
+            Err(wrong("clients need an address at which they reach the I/O daemons"))
+        }
+        host => Ok(host.to_owned()),
+    }
+}
+
+/// The whole file system, for this host only.
+pub fn own_host_export() -> NfsExport {
+    NfsExport {
+        path: "/".into(),
+        clients: vec!["127.0.0.0/8".into(), "::1".into()],
+        security: vec!["sys".into()],
+        pnfs: true,
+        ..NfsExport::default()
+    }
+}
+
+/// An export of the configuration.
+fn export(from: &NfsExport) -> Result<ExportConfig, Fault> {
+    let wrong = |why: braid_nfs::config::ConfigError| {
+        Fault::usage(format!("reading the export {}", from.path), why.to_string())
+    };
+    let mut export = ExportConfig::new(from.path.clone());
+    export.clients = from
+        .clients
+        .iter()
+        .map(|range| range.parse::<AddressRange>())
+        .collect::<Result<_, _>>()
+        .map_err(wrong)?;
+    export.security = from
+        .security
+        .iter()
+        .map(|flavour| flavour.parse::<Security>())
+        .collect::<Result<_, _>>()
+        .map_err(wrong)?;
+    if let Some(squash) = &from.squash {
+        export.squash = squash.parse::<Squash>().map_err(wrong)?;
+    }
+    export.read_only = from.read_only;
+    export.anonymous_uid = from.anonymous_uid.unwrap_or(export.anonymous_uid);
+    export.anonymous_gid = from.anonymous_gid.unwrap_or(export.anonymous_gid);
+    export.pnfs = from.pnfs;
+    Ok(export)
+}
+
+/// Reads `--export PATH=ADDRESSES[:ADDRESSES...][,OPTION...]`.
+fn parse_export(text: &str) -> Result<NfsExport, Fault> {
+    let wrong = |why: String| {
+        Fault::new(Exit::Usage, format!("reading --export {text}"), why)
+            .hint("--export '/=10.0.0.0/24,sec=sys'")
+    };
+    let (path, rest) =
+        text.split_once('=').ok_or_else(|| wrong("it names no addresses".to_owned()))?;
+    let mut options = rest.split(',');
+    let clients = options.next().unwrap_or_default();
+    let mut export = NfsExport { path: path.to_owned(), pnfs: true, ..NfsExport::default() };
+    // A colon separates addresses, except within an IPv6 address.
+    export.clients = match clients.parse::<AddressRange>() {
+        Ok(_) => vec![clients.to_owned()],
+        Err(_) => clients.split(':').map(str::to_owned).collect(),
+    };
+    for option in options {
+        let number = |value: &str| {
+            value.parse::<u32>().map_err(|_| wrong(format!("{value:?} is no user or group number")))
+        };
+        match option.split_once('=').unwrap_or((option, "")) {
+            ("sec", flavours) => {
+                export.security = flavours.split(':').map(str::to_owned).collect();
+            }
+            ("ro", "") => export.read_only = true,
+            ("nopnfs", "") => export.pnfs = false,
+            ("squash", which) => export.squash = Some(which.to_owned()),
+            ("anonuid", value) => export.anonymous_uid = Some(number(value)?),
+            ("anongid", value) => export.anonymous_gid = Some(number(value)?),
+            _ => return Err(wrong(format!("unknown option {option:?}"))),
+        }
+    }
+    Ok(export)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_is_read_with_its_options() {
+        let read = parse_export("/a=10.0.0.0/8:192.168.1.2,sec=krb5p:sys,ro,squash=none,anonuid=7");
+        let read = export(&read.unwrap()).unwrap();
+        assert_eq!((read.path.as_str(), read.clients.len()), ("/a", 2));
+        assert_eq!(read.security, [Security::Krb5p, Security::Sys]);
+        assert!(read.read_only && read.squash == Squash::None && read.pnfs);
+        assert_eq!(read.anonymous_uid, 7);
+        let six = export(&parse_export("/=fd00::/8,sec=sys,nopnfs").unwrap()).unwrap();
+        assert!(six.clients.len() == 1 && !six.pnfs);
+    }
+
+    #[test]
+    fn a_wrong_export_is_refused_with_what_is_wrong() {
+        for (text, why) in [
+            ("/a", "no addresses"),
+            ("/a=*,sec=sys,rw", "unknown option"),
+            ("/a=*,sec=sys,anonuid=me", "no user"),
+            ("/a=10.0.0.0/99,sec=sys", "no address range"),
+            ("/a=*,sec=none", "unknown security flavour"),
+            ("/a=*,sec=sys,squash=some", "unknown squash mode"),
+        ] {
+            let fault = parse_export(text).and_then(|read| export(&read).map(drop)).unwrap_err();
+            assert!(fault.to_string().contains(why), "{text}: {fault}");
+        }
+    }
+}
