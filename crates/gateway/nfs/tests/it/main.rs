@@ -5,6 +5,7 @@ mod client;
 mod exports;
 mod filehandles;
 mod hostile;
+mod mutations;
 mod rpc;
 mod sequence;
 mod server;
