@@ -8,7 +8,6 @@
 use std::collections::hash_map::RandomState;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp};
 use braid_nfs_wire::nfs4::results::CreateSessionResult;
@@ -17,6 +16,7 @@ use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::backchannel::{BackChannel, CallbackError};
 use crate::config::{ConfigError, NfsConfig, Security};

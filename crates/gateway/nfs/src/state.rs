@@ -10,9 +10,10 @@ pub mod client_state;
 pub mod clients;
 pub mod sessions;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 /// A moment: milliseconds since the gateway started.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -5,6 +5,7 @@ mod client;
 mod exports;
 mod filehandles;
 mod hostile;
+mod leases;
 mod mutations;
 mod rpc;
 mod sequence;
