@@ -1,4 +1,4 @@
-//! Attributes of files and file systems (`fattr4`). RFC 8881 5, RFC 7862 12, RFC 8276 8.2.
+//! Attributes of files and file systems (`fattr4`). RFC 8881 5, RFC 7862 12, RFC 8276 8.
 //!
 //! A `fattr4` is a bitmap of attributes and their values in ascending order. A value has no length
 //! of its own, so that nothing after an unknown attribute can be read.

@@ -11,7 +11,7 @@ use super::types::MESSAGE_LIMITED;
 use super::{NfsStatus, ResOp};
 use crate::xdr::{Encoder, Xdr, xdr_struct};
 
-/// RPC program number of NFS. RFC 8881 17.
+/// RPC program number of NFS. RFC 5662, its end.
 pub const NFS_PROGRAM: u32 = 100_003;
 /// RPC version of NFSv4.
 pub const NFS_VERSION: u32 = 4;

@@ -3,7 +3,7 @@
 use crate::xdr::{xdr_enum, xdr_flags};
 
 xdr_flags! {
-    /// Bits of ACCESS. RFC 8881 18.1.1, RFC 8276 8.5.
+    /// Bits of ACCESS. RFC 8881 18.1.1, RFC 8276 8.
     pub struct AccessBits {
         /// `ACCESS4_READ`: read data or list a directory.
         READ = 0x001,
@@ -72,7 +72,7 @@ xdr_flags! {
         SUPP_MOVED_REFER = 0x0000_0001,
         /// `EXCHGID4_FLAG_SUPP_MOVED_MIGR`.
         SUPP_MOVED_MIGR = 0x0000_0002,
-        /// `EXCHGID4_FLAG_SUPP_FENCE_OPS`: RFC 7862 15.7.
+        /// `EXCHGID4_FLAG_SUPP_FENCE_OPS`. RFC 7862 14.1.
         SUPP_FENCE_OPS = 0x0000_0004,
         /// `EXCHGID4_FLAG_BIND_PRINC_STATEID`.
         BIND_PRINC_STATEID = 0x0000_0100,

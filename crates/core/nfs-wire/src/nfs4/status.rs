@@ -5,7 +5,7 @@ use std::fmt;
 use crate::xdr::{Decoder, Encoder, Xdr, XdrError, xdr_enum};
 
 xdr_enum! {
-    /// `nfsstat4` (RFC 8881 15.1, RFC 7862 11, RFC 8276 8.4.3): `NFS4_OK` or an `NFS4ERR_` code.
+    /// `nfsstat4` (RFC 8881 15.1, RFC 7862 11, RFC 8276 8): `NFS4_OK` or an `NFS4ERR_` code.
     pub enum NfsStatus {
         /// `NFS4_OK`.
         Ok = 0,

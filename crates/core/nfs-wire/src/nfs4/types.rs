@@ -1,4 +1,4 @@
-//! Basic types of the protocol. RFC 8881 3.2 and 3.3, RFC 7862 4.4 and 15.
+//! Basic types of the protocol. RFC 8881 3.2 and 3.3, RFC 7863.
 
 use bytes::Bytes;
 
@@ -167,7 +167,7 @@ xdr_struct! {
         pub mask: u32,
     }
 
-    /// `mode_umask4`. RFC 8275 5.1.
+    /// `mode_umask4`. RFC 8275.
     #[derive(Copy)]
     pub struct ModeUmask {
         /// Mode before the umask.

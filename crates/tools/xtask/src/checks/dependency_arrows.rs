@@ -29,6 +29,7 @@ const TABLE: &[Row] = &[
     row("braid-layout", &["braid-types"]),
     row("braid-wire", &["braid-types", "braid-layout"]),
     row("braid-net", &["braid-wire"]),
+    row("braid-nfs-wire", &[]),
     row("braid-store", &["braid-types"]),
     row("braid-iod", &["braid-net", "braid-layout", "braid-store"]),
     row("braid-meta", &["braid-types", "braid-layout"]),

@@ -61,7 +61,7 @@ xdr_struct! {
 }
 
 xdr_union! {
-    /// `netloc4`. RFC 7862 4.4.
+    /// `netloc4`. RFC 7863.
     pub enum NetLocation {
         /// A name.
         Name(Bytes [MESSAGE_LIMITED]) = 1,

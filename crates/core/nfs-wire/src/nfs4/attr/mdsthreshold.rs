@@ -1,9 +1,9 @@
-//! `mdsthreshold`: where small I/O should go. RFC 8881 5.12.4.
+//! `mdsthreshold`: where small I/O should go. RFC 8881 5.12.
 
 use bytes::Bytes;
 
-use crate::nfs4::Bitmap;
 use crate::nfs4::types::{LayoutType, MESSAGE_LIMITED};
+use crate::nfs4::{BITMAP_BITS, Bitmap};
 use crate::xdr::{Decoder, Encoder, XdrError, xdr_struct};
 
 /// Maximum layout types with thresholds.
@@ -76,6 +76,9 @@ impl ThresholdItem {
                 value => return Err(XdrError::Invalid { what: "threshold", value }),
             };
             *value = Some(from.u64()?);
+        }
+        if self.hint_set.has_unknown() {
+            return Err(XdrError::Invalid { what: "threshold", value: BITMAP_BITS });
         }
         from.finish()?;
         Ok(thresholds)

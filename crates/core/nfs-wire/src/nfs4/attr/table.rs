@@ -15,7 +15,10 @@ use crate::xdr::{Decoder, Encoder, XdrError, xdr_field};
 const LAYOUT_TYPES_MAX: usize = 64;
 
 macro_rules! attributes {
-    ($( $(#[$doc:meta])* $constant:ident $field:ident : $ty:ty $([$max:expr])? = $number:literal, )*) => {
+    ($(
+        $(#[$doc:meta])*
+        $constant:ident $field:ident : $ty:ty $([$max:expr])? = $number:literal,
+    )*) => {
         /// Numbers of attributes. RFC 8881 5.6 and 5.7.
         pub mod attribute {
             use crate::nfs4::Bitmap;
@@ -202,7 +205,7 @@ attributes! {
     SPACE_FREED space_freed: u64 = 78,
     /// How `change` develops.
     CHANGE_ATTR_TYPE change_attr_type: ChangeAttrType = 79,
-    /// Mode of a new object before its umask; write only. RFC 8275 5.
+    /// Mode of a new object before its umask; write only. RFC 8275.
     MODE_UMASK mode_umask: ModeUmask = 81,
     /// Whether extended attributes are supported.
     XATTR_SUPPORT xattr_support: bool = 82,

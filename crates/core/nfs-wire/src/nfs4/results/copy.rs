@@ -7,7 +7,7 @@ use crate::nfs4::types::{NfsTime, StableHow, StateId, Verifier};
 use crate::xdr::xdr_struct;
 
 xdr_struct! {
-    /// `write_response4`. RFC 7862 4.4; also the result of WRITE_SAME.
+    /// `write_response4`. RFC 7862 15.2.2; also the result of WRITE_SAME.
     #[derive(Copy)]
     pub struct WriteResponse {
         /// The copy, if it goes on after the result.

@@ -45,7 +45,7 @@ xdr_struct! {
         pub layouts: Vec<Layout> [LAYOUTS_MAX],
     }
 
-    /// `layout4`. RFC 8881 3.3.18.
+    /// `layout4`. RFC 8881 3.3.
     pub struct Layout {
         /// First byte.
         pub offset: u64,
