@@ -56,7 +56,7 @@ impl GssMechanism for Mechanism {
     fn accept(&self, pending: Option<u8>, token: &[u8]) -> AcceptStep<u8, Context> {
         let token_back = Bytes::from_static(b"token");
         match (pending, token) {
-            (Some(key), _) | (None, [key]) => AcceptStep::Established {
+            (Some(key), _) | (None, &[key]) => AcceptStep::Established {
                 context: Context { key: [key & 3] },
                 token: token_back,
                 lifetime: Duration::from_secs(100),
@@ -73,10 +73,24 @@ impl GssMechanism for Mechanism {
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// A context of the handle `[handle; HANDLE_BYTES]`.
-    Create { handle: u8, again: bool, token: Vec<u8> },
+    Create {
+        handle: u8,
+        again: bool,
+        token: Vec<u8>,
+    },
     /// A call of a client that has this key and handle, perhaps changed.
-    Call { key: u8, handle: u8, service: u8, text: Vec<u8>, change: Option<(u16, u8)>, twice: bool },
-    Destroy { key: u8, handle: u8 },
+    Call {
+        key: u8,
+        handle: u8,
+        service: u8,
+        text: Vec<u8>,
+        change: Option<(u16, u8)>,
+        twice: bool,
+    },
+    Destroy {
+        key: u8,
+        handle: u8,
+    },
     Bytes(Vec<u8>),
     Wait(u8),
 }

@@ -40,6 +40,7 @@ const TABLE: &[Row] = &[
     gateway("braid-nfs"),
     gateway("braid-smb"),
     gateway("braid-http"),
+    row("braid-gss", &["braid-nfs-wire"]),
     row("braid-capi", &["braid-client"]),
     row("braid-mpiio", &["braid-client", "braid-capi"]),
     row("braid-python", &["braid-client", "braid-capi"]),

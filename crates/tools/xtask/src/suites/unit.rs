@@ -40,9 +40,13 @@ const MPI: &[(&str, &str)] = &[
     ("gfortran", "gfortran"),
 ];
 
+/// Programs of the Kerberos server that the tests of `braid-gss` start, and their packages.
+/// Without them these tests are skipped.
+const KERBEROS: &[(&str, &str)] = &[("krb5kdc", "krb5-kdc"), ("kadmin.local", "krb5-admin-server")];
+
 pub fn run(context: &Context) -> Result<SuiteResult> {
     if cfg!(target_os = "linux") {
-        for (program, package) in MPI {
+        for (program, package) in MPI.iter().chain(KERBEROS) {
             if let Err(error) = tools::need(program, package) {
                 println!("     {error:#}");
             }
