@@ -42,8 +42,9 @@ pub trait Share: Clone + Send + Sync + 'static {
 /// call acts for, whose permissions are checked.
 ///
 /// A name is 1 to 255 bytes without `/` and NUL, and not `.` or `..`. Every call that takes a name
-/// fails with `Invalid` for another one, or with `NameTooLong`. A file index that does not exist any
-/// more is a `StaleHandle`. After [`ShareClient::end`] all calls of the session fail.
+/// fails with `Invalid` for another one, or with `NameTooLong`. The index of a file that was
+/// removed is a `StaleHandle`. After [`ShareClient::end`] all calls of the session fail with
+/// `NoSession`.
 pub trait ShareClient: Clone + Send + Sync + 'static {
     /// An open file.
     type File: ShareFile;
@@ -76,7 +77,9 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
         file: FileIndex,
     ) -> impl Future<Output = Result<Attributes>> + Send;
 
-    /// Changes attributes. A size truncates or extends.
+    /// Changes attributes, all or none. A symbolic link itself is changed. A size truncates or
+    /// extends, which needs the right to write; for the user of an open there is
+    /// [`ShareFile::set_len`].
     fn set_attributes(
         &self,
         who: &Identity,
@@ -265,7 +268,9 @@ pub trait ShareFile: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<WriteResult>> + Send;
 
     /// Makes everything durable that was written through this client to this file. If unflushed
-    /// bytes were lost since they were acknowledged, the verifier differs from that of their writes.
+    /// bytes were lost since they were acknowledged, the verifier differs from that of their
+    /// writes. A gateway commits before it closes the last open of a file: a loss of bytes of a
+    /// closed open shows in no later commit.
     fn commit(&self) -> impl Future<Output = Result<Verifier>> + Send;
 
     /// The present attributes, with the true size.

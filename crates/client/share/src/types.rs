@@ -138,7 +138,8 @@ pub struct Lock {
 /// A holder of a conflicting lock.
 pub type LockConflict = LockHolder;
 
-/// Ends a lock wait of another task. Use one for each wait. Cheap to clone; clones end the same wait.
+/// Ends a lock wait of another task. Use one for each wait. Cheap to clone; clones end the same
+/// wait.
 #[derive(Clone, Debug, Default)]
 pub struct LockCancelHandle {
     pub(crate) cancelled: Arc<AtomicBool>,

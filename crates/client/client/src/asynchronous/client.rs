@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use braid_net::{Driver, Tokio};
-use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
+use braid_types::{FileIndex, IodId, KeyId, ObjectId, SessionId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
     iod::{DiskRates, MeasureDisk},
@@ -95,6 +95,13 @@ impl<D: Driver> Client<D> {
     /// when it was silent for too long.
     pub async fn close(self) {
         self.caller.engine().shut_down().await;
+    }
+
+    /// The number of the present session at the metadata server. Sends nothing: it changes when a
+    /// call notices that the server has ended the session, and is `None` before the first call and
+    /// after [`Client::close`].
+    pub fn session_id(&self) -> Option<SessionId> {
+        self.caller.engine().session_id()
     }
 
     pub(super) fn caller(&self) -> &Caller<D> {

@@ -20,7 +20,7 @@ use std::{
 };
 
 use braid_net::{Driver, Endpoint, NetError};
-use braid_types::{Status, limits};
+use braid_types::{SessionId, Status, limits};
 use braid_wire::{
     Call, NodeKind, Wire, decode_outcome,
     message::{
@@ -81,6 +81,11 @@ impl<D: Driver> Engine<D> {
         self.mds_status.set_responsive();
         *lock(&self.mds_connection) = Some(Arc::clone(&link));
         Ok(link)
+    }
+
+    /// The number of the last known session; `None` before the first call. Sends nothing.
+    pub fn session_id(&self) -> Option<SessionId> {
+        lock(&self.session).as_ref().map(|session| session.id)
     }
 
     /// The session for I/O daemons. Calls the metadata server only if there is no session yet.

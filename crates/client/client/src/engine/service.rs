@@ -143,6 +143,9 @@ impl<D: Driver> Engine<D> {
                 .exchange(&link.shared, Some(&Envelope::PLAIN), &CloseSession {}, deadline)
                 .await;
         }
+        // Otherwise the next tick would open another session, as long as a file of this client
+        // exists.
+        *lock(&self.session) = None;
     }
 
     /// One attempt of a call that both kinds of server understand, to the metadata server.

@@ -46,7 +46,7 @@ impl State {
         Ok(WriteResult { bytes: data.len() as u64, durable, verifier: self.verifier() })
     }
 
-    /// Makes the bytes of a file durable. If some were lost, the verifier shows it from the loss on.
+    /// Makes the bytes of a file durable. The verifier is another one since bytes were lost.
     pub(super) fn commit(&mut self, id: u64) -> Outcome<Verifier> {
         let (file, session) = {
             let open = self.opens.get(id)?;

@@ -277,6 +277,6 @@ impl ShareClient for MemoryClient {
     }
 
     async fn sync_directory(&self, dir: FileIndex) -> Result<()> {
-        self.state.call(self.session, Call::SyncDirectory, |state| state.directory(dir).map(drop))
+        self.state.call(self.session, Call::SyncDirectory, |state| state.inode(dir).map(drop))
     }
 }

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A call runs as a whole under the mutex, so that every change is atomic. Only a lock wait gives
-//!    the mutex up, and it waits for a notification.
+//! 1. A call runs as a whole under the mutex, so that every change is atomic. Only a lock wait
+//!    releases the mutex, and it waits for a notification.
 //! 2. Each change takes the next number of one change counter.
 
 mod attributes;

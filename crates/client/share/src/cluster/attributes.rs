@@ -1,0 +1,118 @@
+//! Attributes, permissions and listings.
+
+use braid_types::{FileIndex, Status};
+
+use super::session::{Client, Session};
+use crate::{AttributeChanges, Attributes, Error, Identity, Listing, Result, SetTime};
+
+/// The permission bits that a call can ask for: read, write, execute or search.
+const ACCESS_BITS: [u8; 3] = [4, 2, 1];
+/// Permission to write a file.
+const WRITE: u8 = 2;
+/// Search permission.
+const SEARCH: u8 = 1;
+/// Nanoseconds of a time are below this.
+const NANOS_END: u32 = 1_000_000_000;
+
+impl Session {
+    pub(super) async fn set_attributes(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+    ) -> Result<Attributes> {
+        // The server would take such a message for a violation of the protocol.
+        let is_wrong = |set: &Option<SetTime>| {
+            set.as_ref().and_then(|set| set.time).is_some_and(|time| time.nanos >= NANOS_END)
+        };
+        if is_wrong(&changes.atime) || is_wrong(&changes.mtime) {
+            return Err(Error::new(Status::Invalid, "a time with a billion nanoseconds or more"));
+        }
+        self.run_as(who, async |user: Client| {
+            // The server lets a session that has the file open for writing set the size. Here the
+            // session has many users, and only the one that has it open may: through the open.
+            if changes.bytes.is_some() {
+                user.access(file, WRITE).await?;
+            }
+            user.set_attributes(file, false, changes).await
+        })
+        .await
+    }
+
+    /// The wanted permissions that a user has. One call if these are all; otherwise one more for
+    /// each bit, at the same time.
+    pub(super) async fn access(&self, who: &Identity, file: FileIndex, wanted: u8) -> Result<u8> {
+        self.run_as(who, async |user: Client| {
+            if wanted == 0 {
+                return user.lstat(file).await.map(|_| 0);
+            }
+            if is_allowed(&user, file, wanted).await? {
+                return Ok(wanted);
+            }
+            let bits = ACCESS_BITS.map(|bit| wanted & bit);
+            if bits.contains(&wanted) {
+                return Ok(0);
+            }
+            let asked = tokio::join!(
+                is_allowed(&user, file, bits[0]),
+                is_allowed(&user, file, bits[1]),
+                is_allowed(&user, file, bits[2]),
+            );
+            let allowed = [asked.0?, asked.1?, asked.2?];
+            Ok(bits.into_iter().zip(allowed).map(|(bit, yes)| if yes { bit } else { 0 }).sum())
+        })
+        .await
+    }
+
+    pub(super) async fn list(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        cookie: u64,
+        bytes_max: u32,
+        with_attributes: bool,
+    ) -> Result<Listing> {
+        self.run_as(who, async |user: Client| {
+            let page = user.read_directory(dir, cookie, bytes_max, with_attributes).await?;
+            let mut listing = Listing { entries: page.entries, end: page.end };
+            if with_attributes {
+                self.fill_in(&user, dir, &mut listing).await?;
+            }
+            Ok(listing)
+        })
+        .await
+    }
+
+    /// Asks for the attributes that the listing lacks: those of files that another session writes,
+    /// or that are being truncated. Without search permission there are none.
+    async fn fill_in(&self, user: &Client, dir: FileIndex, listing: &mut Listing) -> Result<()> {
+        let is_complete = listing.entries.iter().all(|entry| entry.attributes.is_some());
+        if is_complete || !is_allowed(user, dir, SEARCH).await? {
+            return Ok(());
+        }
+        for entry in &mut listing.entries {
+            if entry.attributes.is_some() {
+                continue;
+            }
+            match self.client().lstat(entry.file).await {
+                Ok(attributes) => entry.attributes = Some(attributes),
+                // It was removed in the meantime.
+                Err(error) if error.status() == Status::StaleHandle => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a user has all of these permissions.
+async fn is_allowed(user: &Client, file: FileIndex, mask: u8) -> Result<bool> {
+    if mask == 0 {
+        return Ok(false);
+    }
+    match user.access(file, mask).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.status() == Status::PermissionDenied => Ok(false),
+        Err(error) => Err(error),
+    }
+}

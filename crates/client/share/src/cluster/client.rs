@@ -1,0 +1,202 @@
+//! The session of a protocol client.
+
+use std::sync::Arc;
+
+use braid_types::{FileIndex, SessionId};
+
+use super::{
+    ClusterFile,
+    names::check,
+    open,
+    session::{Client, Session},
+};
+use crate::{
+    AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
+    LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, RenameMode, Result, ShareClient,
+    StatFsReply, XattrMode,
+};
+
+/// The session of a protocol client. It ends with the last clone, if [`ShareClient::end`] did not
+/// end it before.
+#[derive(Clone, Debug)]
+pub struct ClusterClient(Arc<Session>);
+
+impl ClusterClient {
+    pub(super) fn new(session: Arc<Session>) -> Self {
+        Self(session)
+    }
+}
+
+impl ShareClient for ClusterClient {
+    type File = ClusterFile;
+
+    fn session(&self) -> SessionId {
+        self.0.id()
+    }
+
+    async fn end(self) {
+        self.0.end().await;
+    }
+
+    async fn look_up(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<Attributes> {
+        check(name)?;
+        self.0.run_as(who, async |user: Client| user.lstat((dir, name)).await).await
+    }
+
+    async fn parent(&self, who: &Identity, dir: FileIndex) -> Result<Attributes> {
+        self.0.run_as(who, async |user: Client| user.lstat((dir, b"..")).await).await
+    }
+
+    async fn attributes(&self, who: &Identity, file: FileIndex) -> Result<Attributes> {
+        self.0.run_as(who, async |user: Client| user.lstat(file).await).await
+    }
+
+    async fn set_attributes(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+    ) -> Result<Attributes> {
+        self.0.set_attributes(who, file, changes).await
+    }
+
+    async fn access(&self, who: &Identity, file: FileIndex, wanted: u8) -> Result<u8> {
+        self.0.access(who, file, wanted).await
+    }
+
+    async fn read_link(&self, who: &Identity, file: FileIndex) -> Result<Vec<u8>> {
+        self.0.run_as(who, async |user: Client| user.read_link(file).await).await
+    }
+
+    async fn list(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        cookie: u64,
+        bytes_max: u32,
+        with_attributes: bool,
+    ) -> Result<Listing> {
+        self.0.list(who, dir, cookie, bytes_max, with_attributes).await
+    }
+
+    async fn make_directory(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+        mode: u32,
+    ) -> Result<(Attributes, DirectoryChange)> {
+        self.0.make_directory(who, dir, name, mode).await
+    }
+
+    async fn make_symlink(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<(Attributes, DirectoryChange)> {
+        self.0.make_symlink(who, dir, name, target).await
+    }
+
+    async fn make_node(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+        kind: FileKind,
+        mode: u32,
+        device: u64,
+    ) -> Result<(Attributes, DirectoryChange)> {
+        self.0.make_node(who, (dir, name), kind, mode, device).await
+    }
+
+    async fn link(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> Result<(Attributes, DirectoryChange)> {
+        self.0.link(who, file, dir, name).await
+    }
+
+    async fn remove(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<DirectoryChange> {
+        self.0.remove(who, dir, name).await
+    }
+
+    async fn rename(
+        &self,
+        who: &Identity,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        mode: RenameMode,
+    ) -> Result<(DirectoryChange, DirectoryChange)> {
+        self.0.rename(who, from, to, mode).await
+    }
+
+    async fn open(
+        &self,
+        who: &Identity,
+        target: OpenTarget,
+        mode: OpenMode,
+    ) -> Result<Opened<ClusterFile>> {
+        open::open(&self.0, who, &target, mode).await
+    }
+
+    async fn xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<Vec<u8>> {
+        self.0.run_as(who, async |user: Client| user.xattr(file, name).await).await
+    }
+
+    async fn set_xattr(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        self.0.run_as(who, async |user: Client| user.set_xattr(file, name, value, mode).await).await
+    }
+
+    async fn xattrs(&self, who: &Identity, file: FileIndex) -> Result<Vec<Vec<u8>>> {
+        self.0.run_as(who, async |user: Client| user.xattrs(file).await).await
+    }
+
+    async fn remove_xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<()> {
+        self.0.run_as(who, async |user: Client| user.remove_xattr(file, name).await).await
+    }
+
+    async fn statfs(&self, who: &Identity, file: FileIndex) -> Result<StatFsReply> {
+        self.0.run_as(who, async |user: Client| user.statfs(file).await).await
+    }
+
+    async fn lock(&self, file: FileIndex, lock: Lock) -> Result<Option<LockConflict>> {
+        self.0.lock(file, lock).await
+    }
+
+    async fn lock_wait(
+        &self,
+        file: FileIndex,
+        lock: Lock,
+        cancel: &LockCancelHandle,
+    ) -> Result<()> {
+        self.0.lock_wait(file, lock, cancel).await
+    }
+
+    async fn cancel_lock(&self, cancel: &LockCancelHandle) -> Result<()> {
+        self.0.cancel_lock(cancel).await
+    }
+
+    async fn test_lock(&self, file: FileIndex, lock: Lock) -> Result<Option<LockConflict>> {
+        self.0.test_lock(file, lock).await
+    }
+
+    async fn unlock(&self, file: FileIndex, lock: Lock) -> Result<()> {
+        self.0.unlock(file, lock).await
+    }
+
+    async fn sync_directory(&self, dir: FileIndex) -> Result<()> {
+        self.0.run(self.0.client().sync_directory(dir)).await
+    }
+}

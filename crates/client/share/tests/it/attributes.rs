@@ -1,0 +1,155 @@
+//! Attributes and extended attributes.
+
+use braid_share::{
+    AttributeChanges, FileIndex, FileKind, SetTime, Share, ShareClient, ShareFile, Status,
+    Timestamp, XattrMode,
+};
+use braid_types::ByteCount;
+
+use crate::support::{change_of, client, create, mkdir, on_both, refused, root, user};
+
+on_both! {
+    attributes_are_changed_together_or_not_at_all,
+    a_size_belongs_to_regular_files_only,
+    a_symbolic_link_itself_is_changed,
+    extended_attributes_are_set_listed_and_removed,
+    extended_attributes_follow_the_rules_of_their_prefix,
+    every_change_of_a_file_raises_its_counter,
+    free_space_is_reported,
+}
+
+async fn attributes_are_changed_together_or_not_at_all<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let file = create(&client, top, "f").await.index();
+    let time = Timestamp { seconds: -5, nanos: 999_999_999 };
+    let changes = AttributeChanges {
+        mode: Some(0o600),
+        uid: Some(1000),
+        gid: Some(100),
+        bytes: Some(ByteCount(1 << 40)),
+        atime: Some(SetTime { time: Some(time) }),
+        mtime: Some(SetTime { time: Some(time) }),
+        ..AttributeChanges::none()
+    };
+    client.set_attributes(&root(), file, changes).await.expect("a change");
+    let now = client.attributes(&root(), file).await.expect("attributes");
+    assert_eq!((now.mode, now.uid, now.gid, now.bytes.0), (0o600, 1000, 100, 1 << 40));
+    assert_eq!((now.atime, now.mtime), (time, time));
+    let refused_part =
+        AttributeChanges { mode: Some(0o640), uid: Some(1001), ..AttributeChanges::none() };
+    let changed = client.set_attributes(&user(1000), file, refused_part).await;
+    assert_eq!(refused(changed), Status::NotPermitted);
+    let nanos = Timestamp { seconds: 0, nanos: 1_000_000_000 };
+    let wrong = AttributeChanges {
+        mode: Some(0o640),
+        atime: Some(SetTime { time: Some(nanos) }),
+        ..AttributeChanges::none()
+    };
+    assert_eq!(refused(client.set_attributes(&root(), file, wrong).await), Status::Invalid);
+    assert_eq!(client.attributes(&root(), file).await.expect("attributes").mode, 0o600);
+}
+
+async fn a_size_belongs_to_regular_files_only<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let dir = mkdir(&client, top, "d", 0o755).await;
+    let fifo = client.make_node(&root(), top, b"fifo", FileKind::Fifo, 0o644, 0).await;
+    let size = |bytes| AttributeChanges { bytes: Some(ByteCount(bytes)), ..Default::default() };
+    let of_dir = client.set_attributes(&root(), dir, size(0)).await;
+    assert_eq!(refused(of_dir), Status::IsDirectory);
+    let fifo = fifo.expect("a fifo").0.file;
+    assert_eq!(refused(client.set_attributes(&root(), fifo, size(0)).await), Status::Invalid);
+    let file = create(&client, top, "f").await.index();
+    let too_large = client.set_attributes(&root(), file, size(1 << 63)).await;
+    assert_eq!(refused(too_large), Status::TooLarge);
+}
+
+async fn a_symbolic_link_itself_is_changed<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    create(&client, top, "f").await;
+    let (link, _) = client.make_symlink(&root(), top, b"l", b"f").await.expect("a link");
+    let owner = AttributeChanges { uid: Some(1000), ..AttributeChanges::none() };
+    client.set_attributes(&root(), link.file, owner).await.expect("a chown");
+    assert_eq!(client.attributes(&root(), link.file).await.expect("attributes").uid, 1000);
+    assert_eq!(client.look_up(&root(), top, b"f").await.expect("the target").uid, 0);
+}
+
+async fn extended_attributes_are_set_listed_and_removed<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let (who, file) = (root(), create(&client, top, "f").await.index());
+    let set = async |name: &[u8], value: &[u8], mode| {
+        client.set_xattr(&root(), file, name, value, mode).await
+    };
+    assert_eq!(refused(client.xattr(&who, file, b"user.a").await), Status::NoAttribute);
+    assert_eq!(refused(set(b"user.a", b"1", XattrMode::Replace).await), Status::NoAttribute);
+    set(b"user.a", b"1", XattrMode::Create).await.expect("a new attribute");
+    assert_eq!(refused(set(b"user.a", b"2", XattrMode::Create).await), Status::Exists);
+    set(b"user.a", b"", XattrMode::Replace).await.expect("an existing attribute");
+    set(b"user.b", &[7; 65_536], XattrMode::Either).await.expect("the largest value");
+    let too_large = set(b"user.c", &[7; 65_537], XattrMode::Either).await;
+    assert_eq!(refused(too_large), Status::LimitExceeded);
+    assert_eq!(client.xattr(&who, file, b"user.a").await.expect("a value"), b"");
+    assert_eq!(client.xattr(&who, file, b"user.b").await.expect("a value"), [7; 65_536]);
+    let names = client.xattrs(&who, file).await.expect("the names");
+    assert_eq!(names, [b"user.a".to_vec(), b"user.b".to_vec()]);
+    client.remove_xattr(&who, file, b"user.a").await.expect("a removal");
+    assert_eq!(refused(client.remove_xattr(&who, file, b"user.a").await), Status::NoAttribute);
+    assert_eq!(client.xattrs(&who, file).await.expect("the names").len(), 1);
+}
+
+async fn extended_attributes_follow_the_rules_of_their_prefix<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let (someone, either) = (user(1000), XattrMode::Either);
+    let file = create(&client, top, "f").await.index();
+    client.set_xattr(&root(), file, b"user.a", b"1", either).await.expect("root");
+    client.set_xattr(&root(), file, b"trusted.a", b"1", either).await.expect("root");
+    client.set_xattr(&root(), file, b"security.a", b"1", either).await.expect("root");
+    client.xattr(&someone, file, b"user.a").await.expect("the file may be read");
+    client.xattr(&someone, file, b"security.a").await.expect("everyone reads it");
+    let hidden = client.xattr(&someone, file, b"trusted.a").await;
+    assert_eq!(refused(hidden), Status::NoAttribute);
+    assert_eq!(client.xattrs(&someone, file).await.expect("the names").len(), 2);
+    for (name, status) in [
+        (&b"user.a"[..], Status::PermissionDenied),
+        (b"trusted.a", Status::NotPermitted),
+        (b"security.a", Status::NotPermitted),
+        (b"unknown.a", Status::Unsupported),
+        (b"", Status::Range),
+    ] {
+        assert_eq!(refused(client.set_xattr(&someone, file, name, b"2", either).await), status);
+    }
+    let (link, _) = client.make_symlink(&root(), top, b"l", b"f").await.expect("a link");
+    let on_link = client.set_xattr(&root(), link.file, b"user.a", b"1", either).await;
+    assert_eq!(refused(on_link), Status::NotPermitted);
+}
+
+async fn every_change_of_a_file_raises_its_counter<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let (who, file) = (root(), create(&client, top, "f").await.index());
+    let mut last = change_of(&client, file).await;
+    for step in 0..5 {
+        match step {
+            0 => {
+                let mode = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
+                client.set_attributes(&who, file, mode).await.map(drop).expect("a chmod");
+            }
+            1 => {
+                let set = client.set_xattr(&who, file, b"user.a", b"1", XattrMode::Either).await;
+                set.expect("an attribute");
+            }
+            2 => client.remove_xattr(&who, file, b"user.a").await.expect("a removal"),
+            3 => client.link(&who, file, top, b"g").await.map(drop).expect("a link"),
+            _ => client.remove(&who, top, b"f").await.map(drop).expect("a removal"),
+        }
+        let change = change_of(&client, file).await;
+        assert!(change > last, "step {step}");
+        last = change;
+    }
+}
+
+async fn free_space_is_reported<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let file = create(&client, top, "f").await;
+    let space = client.statfs(&root(), file.index()).await.expect("the space");
+    assert!(space.total >= space.free && space.free >= space.available);
+    assert!(space.available.0 > 0 && space.files > 0);
+}
