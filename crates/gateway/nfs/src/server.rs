@@ -23,6 +23,7 @@ use crate::config::{ConfigError, NfsConfig, Security};
 use crate::connection::SERVER_REQUEST_BYTES_MAX;
 use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
+use crate::rpc::kerberos::Kerberos;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
 use crate::state::sessions::{Session, SessionTable};
@@ -46,9 +47,6 @@ pub enum StartError {
     /// A mistake in the configuration.
     #[error("NFS configuration: {0}")]
     Config(#[from] ConfigError),
-    /// The system gave no random bytes.
-    #[error("random bytes of the system: {0}")]
-    Random(getrandom::Error),
     /// The address cannot be listened on.
     #[error("listen on {address}: {error}")]
     Listen {
@@ -74,6 +72,7 @@ pub struct NfsServer<S: Share> {
     pub epoch: u32,
     /// `eir_server_scope`: the file system, whose gateways all understand each other's handles.
     pub scope: Bytes,
+    kerberos: Option<Kerberos>,
     /// Hashes requests, to recognise retries.
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
@@ -84,16 +83,29 @@ pub struct NfsServer<S: Share> {
 }
 
 impl<S: Share> NfsServer<S> {
-    /// A server that does not listen yet.
+    /// A server that does not listen yet, without Kerberos.
     ///
     /// # Errors
     /// [`StartError::Config`].
     pub fn new(share: S, config: NfsConfig) -> Result<Arc<Self>, StartError> {
+        Self::with_kerberos(share, config, None)
+    }
+
+    /// A server that does not listen yet. Exports with Kerberos flavours need `kerberos`.
+    ///
+    /// # Errors
+    /// [`StartError::Config`].
+    pub fn with_kerberos(
+        share: S,
+        config: NfsConfig,
+        kerberos: Option<Kerberos>,
+    ) -> Result<Arc<Self>, StartError> {
         let file_system = share.file_system();
         let exports = Exports::new(&config, file_system)?;
-        // Clients would be offered a flavour that `Caller::authenticate` refuses.
-        let kerberos = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
-        if let Some(export) = exports.all().iter().find(kerberos) {
+        // Clients would be offered a flavour that is then refused.
+        let needs = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
+        let unusable = exports.all().iter().find(needs).filter(|_| kerberos.is_none());
+        if let Some(export) = unusable {
             return Err(ConfigError::NoKerberos(export.config().path.clone()).into());
         }
         let handles = HandleKey::new(&config.handle_key, file_system);
@@ -111,6 +123,7 @@ impl<S: Share> NfsServer<S> {
             sessions: Mutex::new(SessionTable::default()),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             start: Instant::now(),
+            kerberos,
             share,
             config,
         }))
@@ -119,6 +132,11 @@ impl<S: Share> NfsServer<S> {
     /// The present moment.
     pub fn now(&self) -> Moment {
         Moment::now(self.start)
+    }
+
+    /// Authenticates with Kerberos, if the server has it.
+    pub(crate) fn kerberos(&self) -> Option<&Kerberos> {
+        self.kerberos.as_ref()
     }
 
     /// Bytes of requests that may run at the same time, on all connections.

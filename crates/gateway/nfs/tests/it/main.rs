@@ -5,6 +5,7 @@ mod client;
 mod exports;
 mod filehandles;
 mod hostile;
+mod kerberos;
 mod leases;
 mod mutations;
 mod rpc;
