@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub use caller::Caller;
 use kerberos::{AuthenticatorOutcome, Kerberos};
 
-use crate::compound::{self, Request};
+use crate::compound::{self, ReplyMemory, Request, Results};
 use crate::connection::Connection;
 use crate::server::NfsServer;
 
@@ -25,16 +25,18 @@ use crate::server::NfsServer;
 const GSS_REPLY_BYTES: usize = 24 + 64 + 80;
 
 /// A message to send.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub struct RpcReply {
     /// The header of the RPC reply.
     pub header: Bytes,
     /// The results of the procedure.
     pub results: Vec<Segment>,
+    /// The memory that the results take, until they are sent.
+    pub(crate) memory: ReplyMemory,
 }
 
 /// What follows a call.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum Answer {
     /// This reply.
     Reply(RpcReply),
@@ -45,12 +47,10 @@ pub enum Answer {
 }
 
 impl RpcReply {
-    fn new(header: &ReplyHeader, results: Vec<Segment>) -> Self {
-        Self { header: header.to_vec().into(), results }
-    }
-
     fn without_results(header: &ReplyHeader) -> Answer {
-        Answer::Reply(Self::new(header, Vec::new()))
+        let header = header.to_vec().into();
+        let memory = ReplyMemory::default();
+        Answer::Reply(Self { header, results: Vec::new(), memory })
     }
 }
 
@@ -123,7 +123,9 @@ async fn authenticate<S: Share>(
         arguments: Decoder::new(call.arguments),
     };
     match compound::run(server, connection, request).await {
-        Ok(results) => Answer::Reply(RpcReply { header, results }),
+        Ok(Results { segments: results, memory }) => {
+            Answer::Reply(RpcReply { header, results, memory })
+        }
         Err(compound::BadArguments) => {
             let status = AcceptStatus::GarbageArguments;
             RpcReply::without_results(&call.header.accepted(OpaqueAuth::none(), status))
@@ -169,9 +171,10 @@ async fn protected<S: Share>(
     };
     let call = match outcome {
         AuthenticatorOutcome::Execute(call) => call,
-        AuthenticatorOutcome::Reply(message) => return send(message),
+        AuthenticatorOutcome::Reply(message) => return send(message, ReplyMemory::default()),
         AuthenticatorOutcome::Drop => return Answer::Nothing,
     };
+    let mut memory = ReplyMemory::default();
     let message = if procedure == PROCEDURE_NULL {
         call.reply(Encoder::new())
     } else {
@@ -185,14 +188,17 @@ async fn protected<S: Share>(
             arguments: Decoder::new(call.arguments().clone()),
         };
         match compound::run(server, connection, request).await {
-            Ok(results) => call.reply(encoder_of(results)),
+            Ok(results) => {
+                memory = results.memory;
+                call.reply(encoder_of(results.segments))
+            }
             Err(compound::BadArguments) => {
                 call.reply_without_results(AcceptStatus::GarbageArguments)
             }
         }
     };
     match message {
-        Ok(message) => send(message),
+        Ok(message) => send(message, memory),
         Err(error) => {
             // RFC 2203 5.3.3.4: there is no reply. The client repeats the call with a new context.
             tracing::debug!(peer = %connection.peer(), %error, "a reply was not protected");
@@ -201,8 +207,8 @@ async fn protected<S: Share>(
     }
 }
 
-fn send(message: Encoder) -> Answer {
-    Answer::Reply(RpcReply { header: Bytes::new(), results: message.into_segments() })
+fn send(message: Encoder, memory: ReplyMemory) -> Answer {
+    Answer::Reply(RpcReply { header: Bytes::new(), results: message.into_segments(), memory })
 }
 
 /// The results as RPCSEC_GSS takes them.

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::backchannel::{BackChannel, CallbackError};
 use crate::config::{ConfigError, NfsConfig, Security};
-use crate::connection::SERVER_REQUEST_BYTES_MAX;
+use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
 use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
 use crate::rpc::kerberos::Kerberos;
@@ -79,6 +79,8 @@ pub struct NfsServer<S: Share> {
     sessions: Mutex<Sessions<S>>,
     /// Bytes of requests that may run at the same time, on all connections.
     request_bytes: Arc<Semaphore>,
+    /// Bytes of results that may wait to be sent, on all connections.
+    reply_bytes: Arc<Semaphore>,
     start: Instant,
 }
 
@@ -122,6 +124,7 @@ impl<S: Share> NfsServer<S> {
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
+            reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
             kerberos,
             share,
@@ -142,6 +145,11 @@ impl<S: Share> NfsServer<S> {
     /// Bytes of requests that may run at the same time, on all connections.
     pub(crate) fn request_bytes(&self) -> &Arc<Semaphore> {
         &self.request_bytes
+    }
+
+    /// Bytes of results that may wait to be sent, on all connections.
+    pub(crate) fn reply_bytes(&self) -> &Arc<Semaphore> {
+        &self.reply_bytes
     }
 
     /// A verifier that differs between two starts of gateways.
