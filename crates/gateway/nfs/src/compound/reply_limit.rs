@@ -52,8 +52,8 @@ pub struct ReplyMemory {
 }
 
 impl ReplyMemory {
-    /// Takes memory for the result of `op` from each of `limits`, whose permits are bytes. The first
-    /// operation waits for it. Further ones hold some already, so they must not wait.
+    /// Takes memory for the result of `op` from each of `limits`, whose permits are bytes. The
+    /// first operation waits for it. Further ones hold some already, so they must not wait.
     ///
     /// # Errors
     /// `DELAY` if a further operation gets none.
