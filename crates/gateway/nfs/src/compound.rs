@@ -41,7 +41,8 @@ use std::sync::Arc;
 use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber, StateId};
 use braid_share::{Identity, Share};
 
-pub use run::{BadArguments, Request, run};
+pub use reply_limit::ReplyMemory;
+pub use run::{BadArguments, Request, Results, run};
 pub use sequence::SlotGuard;
 
 use crate::connection::Connection;

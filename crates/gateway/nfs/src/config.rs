@@ -302,8 +302,8 @@ pub enum ConfigError {
     /// An export without security flavours.
     #[error("export {0}: no security flavour; name sys, krb5, krb5i or krb5p")]
     NoSecurity(String),
-    /// An export for Kerberos, which this version cannot authenticate.
-    #[error("export {0}: this version authenticates with sys only, not with Kerberos")]
+    /// An export for Kerberos at a server without a keytab.
+    #[error("export {0}: its security flavours need Kerberos, which is not configured")]
     NoKerberos(String),
     /// An unknown security flavour.
     #[error("unknown security flavour {0:?}: use sys, krb5, krb5i or krb5p")]

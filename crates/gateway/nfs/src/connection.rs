@@ -12,7 +12,7 @@
 //! Invariants:
 //! 1. At most [`REQUESTS_MAX`] requests of a connection run, with at most [`REQUEST_BYTES_MAX`]
 //!    bytes, and at most [`SERVER_REQUEST_BYTES_MAX`] bytes of all connections. Further ones wait,
-//!    and their connection is not read.
+//!    and their connection is not read. Results of READ and READDIR have limits of the same size.
 //! 2. A peer that begins a record, or does not read its replies, is disconnected after
 //!    [`STALL_MAX`].
 
@@ -22,13 +22,13 @@ mod writer;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use braid_nfs_wire::nfs4::SessionId;
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 pub use serve::serve;
 use writer::Writer;
@@ -43,6 +43,10 @@ pub const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of requests that run at the same time on all connections: with the replies and the
 /// rest of the gateway, this is what it may use besides its state.
 pub const SERVER_REQUEST_BYTES_MAX: usize = 32 << 20;
+/// Most bytes of results that wait to be sent on one connection: 16 READs of 1 MiB.
+pub const REPLY_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of results that wait to be sent on all connections.
+pub const SERVER_REPLY_BYTES_MAX: usize = 32 << 20;
 /// How long a peer may take for the rest of a record that it began, and for reading a reply.
 pub const STALL_MAX: Duration = Duration::from_secs(60);
 /// How long a connection may be without any request. Linux itself disconnects after 6 minutes.
@@ -63,6 +67,8 @@ pub struct Connection {
     /// Callbacks that wait for a reply, by transaction.
     callbacks: Mutex<HashMap<u32, oneshot::Sender<Bytes>>>,
     next_xid: AtomicU32,
+    /// Bytes of results that may wait to be sent.
+    reply_bytes: Arc<Semaphore>,
     closed: AtomicBool,
     mistaken: AtomicBool,
     close: Notify,
@@ -82,6 +88,7 @@ impl Connection {
             sessions: Mutex::default(),
             callbacks: Mutex::default(),
             next_xid: AtomicU32::new(1),
+            reply_bytes: Arc::new(Semaphore::new(REPLY_BYTES_MAX)),
             closed: AtomicBool::new(false),
             mistaken: AtomicBool::new(false),
             close: Notify::new(),
@@ -96,6 +103,11 @@ impl Connection {
     /// The client's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Bytes of results that may wait to be sent.
+    pub(crate) fn reply_bytes(&self) -> &Arc<Semaphore> {
+        &self.reply_bytes
     }
 
     /// Whether the fore channel of a session has this connection.
@@ -145,6 +157,7 @@ impl Connection {
             tracing::debug!(peer = %self.peer, %error, "reply not sent");
             self.close();
         }
+        drop(reply.memory);
     }
 
     /// Sends a call and waits for its reply record. `message` makes the call for a transaction.

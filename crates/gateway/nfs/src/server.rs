@@ -8,7 +8,6 @@
 use std::collections::hash_map::RandomState;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp};
 use braid_nfs_wire::nfs4::results::CreateSessionResult;
@@ -17,13 +16,18 @@ use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::backchannel::{BackChannel, CallbackError};
 use crate::config::{ConfigError, NfsConfig, Security};
-use crate::connection::SERVER_REQUEST_BYTES_MAX;
+use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
 use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
+<<<<<<< HEAD
 use crate::ops::layout::Devices;
+=======
+use crate::rpc::kerberos::Kerberos;
+>>>>>>> w-nfs
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
 use crate::state::sessions::{Session, SessionTable};
@@ -47,9 +51,6 @@ pub enum StartError {
     /// A mistake in the configuration.
     #[error("NFS configuration: {0}")]
     Config(#[from] ConfigError),
-    /// The system gave no random bytes.
-    #[error("random bytes of the system: {0}")]
-    Random(getrandom::Error),
     /// The address cannot be listened on.
     #[error("listen on {address}: {error}")]
     Listen {
@@ -77,26 +78,42 @@ pub struct NfsServer<S: Share> {
     pub epoch: u32,
     /// `eir_server_scope`: the file system, whose gateways all understand each other's handles.
     pub scope: Bytes,
+    kerberos: Option<Kerberos>,
     /// Hashes requests, to recognise retries.
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
     /// Bytes of requests that may run at the same time, on all connections.
     request_bytes: Arc<Semaphore>,
+    /// Bytes of results that may wait to be sent, on all connections.
+    reply_bytes: Arc<Semaphore>,
     start: Instant,
 }
 
 impl<S: Share> NfsServer<S> {
-    /// A server that does not listen yet.
+    /// A server that does not listen yet, without Kerberos.
     ///
     /// # Errors
     /// [`StartError::Config`].
     pub fn new(share: S, config: NfsConfig) -> Result<Arc<Self>, StartError> {
+        Self::with_kerberos(share, config, None)
+    }
+
+    /// A server that does not listen yet. Exports with Kerberos flavours need `kerberos`.
+    ///
+    /// # Errors
+    /// [`StartError::Config`].
+    pub fn with_kerberos(
+        share: S,
+        config: NfsConfig,
+        kerberos: Option<Kerberos>,
+    ) -> Result<Arc<Self>, StartError> {
         let file_system = share.file_system();
         let exports = Exports::new(&config, file_system)?;
-        // Clients would be offered a flavour that `Caller::authenticate` refuses.
-        let kerberos = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
-        if let Some(export) = exports.all().iter().find(kerberos) {
+        // Clients would be offered a flavour that is then refused.
+        let needs = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
+        let unusable = exports.all().iter().find(needs).filter(|_| kerberos.is_none());
+        if let Some(export) = unusable {
             return Err(ConfigError::NoKerberos(export.config().path.clone()).into());
         }
         let handles = HandleKey::new(&config.handle_key, file_system);
@@ -114,7 +131,9 @@ impl<S: Share> NfsServer<S> {
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
+            reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
+            kerberos,
             share,
             config,
         }))
@@ -125,9 +144,19 @@ impl<S: Share> NfsServer<S> {
         Moment::now(self.start)
     }
 
+    /// Authenticates with Kerberos, if the server has it.
+    pub(crate) fn kerberos(&self) -> Option<&Kerberos> {
+        self.kerberos.as_ref()
+    }
+
     /// Bytes of requests that may run at the same time, on all connections.
     pub(crate) fn request_bytes(&self) -> &Arc<Semaphore> {
         &self.request_bytes
+    }
+
+    /// Bytes of results that may wait to be sent, on all connections.
+    pub(crate) fn reply_bytes(&self) -> &Arc<Semaphore> {
+        &self.reply_bytes
     }
 
     /// A verifier that differs between two starts of gateways.

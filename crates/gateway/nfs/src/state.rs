@@ -11,9 +11,10 @@ pub mod clients;
 pub mod opens;
 pub mod sessions;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 /// A moment: milliseconds since the gateway started.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

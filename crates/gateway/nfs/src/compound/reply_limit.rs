@@ -1,6 +1,9 @@
-//! Bytes that results need. RFC 8881 2.10.6.4.
+//! Bytes that results need: in the reply (RFC 8881 2.10.6.4), and in memory.
 
-use braid_nfs_wire::nfs4::OpNumber;
+use std::sync::Arc;
+
+use braid_nfs_wire::nfs4::{ArgOp, NfsResult, NfsStatus, OpNumber};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Number and status of an operation that failed.
 pub const FAILURE_BYTES: usize = 8;
@@ -27,3 +30,57 @@ pub fn longest_result(op: OpNumber) -> Option<usize> {
         _ => return None,
     })
 }
+
+/// Results below this are not counted: the number of requests limits them.
+const COUNTED_BYTES_MIN: usize = 4096;
+
+/// Bytes of memory that the result of `op` needs for long, at most `space`.
+fn result_bytes(op: &ArgOp, space: usize) -> usize {
+    let wanted = match op {
+        ArgOp::Read(args) | ArgOp::ReadPlus(args) => args.count,
+        ArgOp::ReadDir(args) => args.max_count,
+        _ => 0,
+    };
+    (wanted as usize).min(space)
+}
+
+/// Memory for the results of a compound, until the reply is sent. A client that reads no replies
+/// holds at most what its connection may have.
+#[derive(Debug, Default)]
+pub struct ReplyMemory {
+    permits: Vec<OwnedSemaphorePermit>,
+}
+
+impl ReplyMemory {
+    /// Takes memory for the result of `op` from each of `limits`, whose permits are bytes. The
+    /// first operation waits for it. Further ones hold some already, so they must not wait.
+    ///
+    /// # Errors
+    /// `DELAY` if a further operation gets none.
+    pub(super) async fn reserve(
+        &mut self,
+        op: &ArgOp,
+        space: usize,
+        limits: [&Arc<Semaphore>; 2],
+    ) -> NfsResult<()> {
+        let bytes = result_bytes(op, space);
+        if bytes < COUNTED_BYTES_MIN {
+            return Ok(());
+        }
+        let bytes = u32::try_from(bytes).map_err(|_| NfsStatus::TooSmall)?;
+        let waits = self.permits.is_empty();
+        for limit in limits {
+            let limit = Arc::clone(limit);
+            let permit = if waits {
+                limit.acquire_many_owned(bytes).await.ok()
+            } else {
+                limit.try_acquire_many_owned(bytes).ok()
+            };
+            self.permits.push(permit.ok_or(NfsStatus::Delay)?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use braid_nfs_wire::nfs4::{ArgOp, CompoundHeader, CompoundReply, NfsStatus, OpNu
 use braid_nfs_wire::xdr::{Decoder, Encoder, Segment, Xdr};
 use braid_share::Share;
 
-use super::reply_limit::{FAILURE_BYTES, longest_result};
+use super::reply_limit::{FAILURE_BYTES, ReplyMemory, longest_result};
 use super::sequence::{RequestFacts, Started};
 use super::{CompoundState, security, sequence};
 use crate::connection::Connection;
@@ -27,6 +27,21 @@ const SESSIONLESS_REPLY_BYTES: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadArguments;
 
+/// The result of a compound, without the header of the RPC reply.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// The encoded result.
+    pub segments: Vec<Segment>,
+    /// The memory that it takes; to be kept until it is sent.
+    pub memory: ReplyMemory,
+}
+
+impl From<Vec<Segment>> for Results {
+    fn from(segments: Vec<Segment>) -> Self {
+        Self { segments, memory: ReplyMemory::default() }
+    }
+}
+
 /// A request as the RPC layer received it.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -40,7 +55,7 @@ pub struct Request<'a> {
     pub arguments: Decoder,
 }
 
-/// Runs a compound and returns its result, without the header of the RPC reply.
+/// Runs a compound.
 ///
 /// # Errors
 /// [`BadArguments`] if nothing can be executed.
@@ -48,7 +63,7 @@ pub async fn run<S: Share>(
     server: &Arc<NfsServer<S>>,
     connection: &Arc<Connection>,
     mut request: Request<'_>,
-) -> Result<Vec<Segment>, BadArguments> {
+) -> Result<Results, BadArguments> {
     let header = CompoundHeader::decode(&mut request.arguments).map_err(|_| BadArguments)?;
     if header.tag.len() > TAG_BYTES_MAX {
         return Err(BadArguments);
@@ -56,14 +71,14 @@ pub async fn run<S: Share>(
     let mut reply = Reply::begin(&header.tag);
     // RFC 8881 16.2.3: checked before anything else, also before the numbers of operations.
     if !matches!(header.minor_version, 1 | 2) {
-        return Ok(reply.finish_with(NfsStatus::MinorVersMismatch));
+        return Ok(reply.finish_with(NfsStatus::MinorVersMismatch).into());
     }
     // RFC 8881 14.5: the tag is a UTF-8 string.
     if std::str::from_utf8(&header.tag).is_err() {
-        return Ok(reply.finish_with(NfsStatus::Inval));
+        return Ok(reply.finish_with(NfsStatus::Inval).into());
     }
     if header.op_count == 0 {
-        return Ok(reply.finish_with(NfsStatus::Ok));
+        return Ok(reply.finish_with(NfsStatus::Ok).into());
     }
     let mut state = CompoundState::new(
         server,
@@ -76,12 +91,12 @@ pub async fn run<S: Share>(
         Ok(op) => op,
         Err(error) => {
             reply.push(&error.result());
-            return Ok(reply.finish());
+            return Ok(reply.finish().into());
         }
     };
     let ArgOp::Sequence(args) = first else {
         run_without_session(&mut state, first, &mut reply).await;
-        return Ok(reply.finish());
+        return Ok(reply.finish().into());
     };
 
     let rest = request.arguments.clone().rest();
@@ -96,10 +111,10 @@ pub async fn run<S: Share>(
     let (guard, result) = match sequence::start(server, connection, request.caller, &args, &facts) {
         Err(status) => {
             reply.push(&ResOp::failure(OpNumber::Sequence, status));
-            return Ok(reply.finish());
+            return Ok(reply.finish().into());
         }
         Ok(Started::Retry(cached, result)) => {
-            return Ok(repeat(cached, result, reply, &mut request.arguments, &state));
+            return Ok(repeat(cached, result, reply, &mut request.arguments, &state).into());
         }
         Ok(Started::New(guard, result)) => (guard, result),
     };
@@ -113,7 +128,8 @@ pub async fn run<S: Share>(
     reply.too_big = too_big;
     state.slot = Some(guard);
     reply.push(&ResOp::Sequence(Ok(result)));
-    run_operations(&mut state, &mut request.arguments, &mut reply).await;
+    let mut memory = ReplyMemory::default();
+    run_operations(&mut state, &mut request.arguments, &mut reply, &mut memory).await;
 
     let segments = reply.finish();
     // A retry of SEQUENCE alone has no second operation that could report the missing reply.
@@ -125,7 +141,7 @@ pub async fn run<S: Share>(
     if let Some(guard) = state.slot.take() {
         guard.finish(cached);
     }
-    Ok(segments)
+    Ok(Results { segments, memory })
 }
 
 /// RFC 8881 2.10.6.1.3: the answer to a retry.
@@ -182,6 +198,7 @@ async fn run_operations<S: Share>(
     state: &mut CompoundState<'_, S>,
     arguments: &mut Decoder,
     reply: &mut Reply,
+    memory: &mut ReplyMemory,
 ) {
     for index in 1..state.op_count {
         state.op_index = index;
@@ -204,6 +221,11 @@ async fn run_operations<S: Share>(
         // Invariant 1.
         if longest_result(number).is_some_and(|bytes| bytes > state.reply_space) {
             reply.push(&ResOp::failure(number, reply.too_big));
+            return;
+        }
+        let limits = [state.connection.reply_bytes(), state.server.reply_bytes()];
+        if let Err(status) = memory.reserve(&op, state.reply_space, limits).await {
+            reply.push(&ResOp::failure(number, status));
             return;
         }
         let mut result = dispatch(state, op).await;

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Connection, FIRST_REQUEST_MAX, IDLE_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, STALL_MAX};
-use crate::rpc;
+use crate::rpc::{self, Answer};
 use crate::server::NfsServer;
 
 /// Why reading ended.
@@ -87,8 +87,9 @@ async fn run<S: Share>(
 /// Runs one call and sends the reply.
 async fn execute<S: Share>(server: Arc<NfsServer<S>>, connection: Arc<Connection>, call: Call) {
     match rpc::execute(&server, &connection, call.record).await {
-        Some(reply) => connection.send_reply(reply).await,
-        None => connection.close(),
+        Answer::Reply(reply) => connection.send_reply(reply).await,
+        Answer::Nothing => {}
+        Answer::Close => connection.close(),
     }
     drop(call.permits);
 }

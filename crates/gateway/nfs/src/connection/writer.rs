@@ -39,7 +39,9 @@ impl Writer {
         let mut stream = guard.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let length = header.len() + body.iter().map(Segment::len).sum::<usize>();
         let marking = record_header(length);
-        write_all(&mut stream, [&marking[..], header].into_iter().chain(bytes(body)?)).await?;
+        let slices = [&marking[..], header].into_iter().chain(bytes(body)?);
+        // A peer that reads a byte now and then does not hold the reply's memory for longer.
+        timeout(STALL_MAX, write_all(&mut stream, slices)).await??;
         *guard = Some(stream);
         Ok(())
     }
@@ -73,7 +75,7 @@ async fn write_all<'a>(
     let mut left = &mut slices[..];
     while !left.is_empty() {
         let now = left.len().min(SLICES_MAX);
-        let written = timeout(STALL_MAX, stream.write_vectored(&left[..now])).await??;
+        let written = stream.write_vectored(&left[..now]).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

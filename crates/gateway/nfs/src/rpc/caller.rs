@@ -6,7 +6,9 @@ use braid_nfs_wire::rpc::auth::{AUTH_NONE, AUTH_SYS, AuthStatus};
 use braid_nfs_wire::rpc::auth_sys::AuthSys;
 use braid_nfs_wire::rpc::message::CallHeader;
 use braid_share::Identity;
+use bytes::Bytes;
 
+use super::kerberos::{AuthenticatedCall, security_of};
 use crate::config::{ANONYMOUS_ID, Security};
 use crate::state::Principal;
 
@@ -47,6 +49,21 @@ impl Caller {
                 })
             }
             _ => Err(AuthStatus::BadCredential),
+        }
+    }
+
+    /// The caller of a call with RPCSEC_GSS, and the identity of its principal.
+    pub(super) fn with_kerberos(
+        call: &dyn AuthenticatedCall,
+        identity: Identity,
+        address: IpAddr,
+    ) -> Self {
+        let name = Bytes::copy_from_slice(call.principal().as_bytes());
+        Self {
+            address,
+            principal: Principal::Gss { name },
+            security: Some(security_of(call.service())),
+            identity,
         }
     }
 

@@ -54,6 +54,20 @@ pub struct CompoundResult {
 }
 
 impl CompoundResult {
+    /// The results of a compound.
+    pub fn decode(mut from: Decoder) -> Self {
+        let header = CompoundReplyHeader::decode(&mut from).unwrap();
+        let mut results = Vec::new();
+        for _ in 0..header.op_count {
+            results.push(ResOp::decode(&mut from).unwrap());
+        }
+        from.finish().unwrap();
+        if let Some(last) = results.last() {
+            assert_eq!(last.status(), header.status);
+        }
+        Self { status: header.status, tag: header.tag, results }
+    }
+
     /// The last result, which must have succeeded.
     #[track_caller]
     pub fn last(mut self) -> ResOp {
@@ -201,21 +215,12 @@ impl Connection {
 
     /// The result of a compound that was sent.
     pub async fn receive_compound(&mut self, xid: u32) -> CompoundResult {
-        let (body, mut from) = self.receive(xid).await;
+        let (body, from) = self.receive(xid).await;
         let ReplyBody::Accepted { status: AcceptStatus::Success, verifier } = body else {
             panic!("{body:?}")
         };
         assert_eq!(verifier.flavor, AUTH_NONE);
-        let header = CompoundReplyHeader::decode(&mut from).unwrap();
-        let mut results = Vec::new();
-        for _ in 0..header.op_count {
-            results.push(ResOp::decode(&mut from).unwrap());
-        }
-        from.finish().unwrap();
-        if let Some(last) = results.last() {
-            assert_eq!(last.status(), header.status);
-        }
-        CompoundResult { status: header.status, tag: header.tag, results }
+        CompoundResult::decode(from)
     }
 
     /// Sends a compound and waits for its result.

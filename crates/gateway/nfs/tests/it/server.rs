@@ -48,7 +48,10 @@ impl TestServer {
     }
 
     pub async fn with_share(share: MemoryShare, config: NfsConfig) -> Self {
-        let server = NfsServer::new(share.clone(), config).unwrap();
+        Self::over(share.clone(), NfsServer::new(share, config).unwrap()).await
+    }
+
+    pub async fn over(share: MemoryShare, server: Arc<NfsServer<MemoryShare>>) -> Self {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.address();
         let (stop, stopped) = watch::channel(false);

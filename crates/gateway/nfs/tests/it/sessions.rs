@@ -327,7 +327,7 @@ async fn wrong_configurations_do_not_start() {
     assert_eq!(twice, "NFS configuration: /a is exported twice");
     let mut kerberos = export("/a");
     kerberos.security.push(Security::Krb5p);
-    assert!(refused(vec![kerberos]).contains("/a: this version authenticates with sys only"));
+    assert!(refused(vec![kerberos]).contains("/a: its security flavours need Kerberos"));
 }
 
 #[tokio::test]
