@@ -25,6 +25,7 @@ use anyhow::{Context as _, Result};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use mount::PJDFSTEST;
 pub use sim::BINARY as SIM_BINARY;
 
 /// One suite.
