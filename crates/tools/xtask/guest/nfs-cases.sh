@@ -1,5 +1,6 @@
-# Runs one case on an NFS mount inside the guest. Variables: case, address, guest, port, export,
-# options, checkout, pjdfstest, fsx, operations, layouts. Exit status 0: passed.
+# Runs one case in the guest, on an NFS mount or, to compare, on an ext4. Variables: case, subject,
+# address, guest, port, export, options, layouts, checkout, pjdfstest, mount_test, operations.
+# Exit status 0: passed.
 mkdir -p /mnt/nfs
 
 # The kernel's own options: no helper of mount(8) is needed.
@@ -19,7 +20,7 @@ if [ "$layouts" = off ]; then
 else
     chroot /proc/1/root /bin/modprobe -a nfs_layout_nfsv41_files nfs_layout_flexfiles 2>/dev/null
 fi
-if [ "$export" = ext4 ]; then
+if [ "$subject" = ext4 ]; then
     truncate -s 512M /tmp/disk && mkfs.ext4 -q /tmp/disk && mount -i -o loop /tmp/disk /mnt/nfs
 else
     mount_nfs /mnt/nfs
@@ -40,10 +41,10 @@ pjdfstest)
     NO_COLOR=1 RUST_BACKTRACE=0 "$pjdfstest" -c /run/share/pjdfstest.toml -p "$work" -s /dev/shm
     ;;
 fsx)
-    mkdir -p "$work" && "$fsx" fsx "$work" --ops "$operations" || status=1
+    mkdir -p "$work" && "$mount_test" fsx "$work" --ops "$operations" || status=1
     ;;
 programs)
-    mkdir -p "$work" && "$fsx" programs "$work" || status=1
+    mkdir -p "$work" && "$mount_test" programs "$work" || status=1
     ;;
 pnfs)
     # 256 MiB, written and read back through an empty cache, in the kernel's largest requests.
@@ -68,5 +69,5 @@ esac
 cat /proc/self/mountstats >/run/share/mountstats
 rm -rf "$work"
 umount /mnt/nfs || status=1
-dmesg | grep -iE 'nfs|rpc|BUG|WARNING|Oops' | tail -20
+dmesg | grep -E 'BUG:|WARNING:|Oops|nfs: server|NFS: .*error' | tail -20
 exit $status

@@ -1,10 +1,9 @@
-//! `cargo xtask suite NAME …`: a third-party suite, on a mount of BraidFS, in any directory, or on an
-//! NFS server.
+//! `cargo xtask suite NAME …`: a third-party suite, on a mount of BraidFS, in any directory, or on
+//! an NFS server.
 //!
 //! Nothing of these suites is in this repository: xfstests, LTP, pynfs and Connectathon's are read
 //! from a checkout or an installation that the caller names, stress-ng is a program of the
-//! distribution. Results stay in
-//! `target/suite/NAME`; docs/conformance.md explains them.
+//! distribution. Results stay in `target/suite/NAME`; docs/conformance.md explains them.
 
 use crate::context::Context;
 use crate::external_suites::{self, ExternalSuite, Options};
@@ -16,7 +15,7 @@ use std::time::Duration;
 const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY | --second-mount] \
     [--limit SECONDS] [CASES]... or cargo xtask suite stress-ng or cargo xtask suite \
     pynfs|guest-nfs DIR [--server HOST:PORT] [--export PATH] [--namespace NAME] \
-    [--options MOUNT_OPTIONS] [--no-layouts] [--limit SECONDS] [CASES]...";
+    [--options MOUNT_OPTIONS] [--no-layouts] [--local] [--limit SECONDS] [CASES]...";
 
 pub fn run(args: &[String]) -> Result<bool> {
     let Some((name, rest)) = args.split_first() else {
@@ -52,7 +51,7 @@ fn parse(suite: &ExternalSuite, args: &[String]) -> Result<Options> {
                 options.on = Some(rest.next().context("suite: --on needs a directory")?.into())
             }
             "--second-mount" => options.second_mount = true,
-            "--server" | "--export" | "--namespace" | "--options" | "--no-layouts"
+            "--server" | "--export" | "--namespace" | "--options" | "--no-layouts" | "--local"
                 if !suite.is_nfs =>
             {
                 bail!("suite: {arg} is for suites of NFS; try: {USAGE}")
@@ -73,6 +72,7 @@ fn parse(suite: &ExternalSuite, args: &[String]) -> Result<Options> {
                     rest.next().context("suite: --options needs options of mount(8)")?.clone()
             }
             "--no-layouts" => options.no_layouts = true,
+            "--local" => options.is_local = true,
             "--limit" => {
                 let seconds = rest.next().and_then(|text| text.parse().ok());
                 options.limit = Some(Duration::from_secs(
@@ -92,6 +92,10 @@ fn parse(suite: &ExternalSuite, args: &[String]) -> Result<Options> {
     ensure!(
         !suite.is_nfs || (options.on.is_none() && !options.second_mount),
         "suite: --on and --second-mount are for suites on a mount; try: {USAGE}"
+    );
+    ensure!(
+        !options.is_local || options.server.is_none(),
+        "suite: --local runs without a server; try: {USAGE}"
     );
     Ok(options)
 }

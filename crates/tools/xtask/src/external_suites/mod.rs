@@ -45,6 +45,8 @@ pub struct Options {
     pub mount_options: String,
     /// Suites of NFS: whether the kernel's client has no layout driver.
     pub no_layouts: bool,
+    /// The guest's suite: an ext4 of the guest instead of a server, to compare with.
+    pub is_local: bool,
 }
 
 impl Default for Options {
@@ -60,6 +62,7 @@ impl Default for Options {
             namespace: None,
             mount_options: MOUNT_OPTIONS.to_owned(),
             no_layouts: false,
+            is_local: false,
         }
     }
 }

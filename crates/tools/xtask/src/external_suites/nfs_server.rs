@@ -10,14 +10,12 @@ use std::net::{Ipv4Addr, TcpListener};
 /// Port of a gateway that is alone in its network namespace (RFC 8881 2.9.1: 2049).
 const PORT: u16 = 2049;
 
-/// A server and what it exports. The cluster of its own stops when this is dropped.
+/// A running server. The cluster of its own stops when this is dropped.
 pub struct NfsServer {
     /// Its address on this machine, or in the network namespace of the run.
     pub host: String,
     /// Its TCP port.
     pub port: u16,
-    /// The exported path that is tested.
-    pub export: String,
     /// Whether it is a cluster of our own, which must serve pNFS.
     pub is_own: bool,
     _cluster: Option<Cluster>,
@@ -29,15 +27,13 @@ impl NfsServer {
     pub fn start(context: &Context, options: &Options, network: &GuestNetwork) -> Result<Self> {
         if let Some(server) = &options.server {
             let (host, port) = server.clone();
-            let export = options.export.clone();
-            return Ok(Self { host, port, export, is_own: false, _cluster: None });
+            return Ok(Self { host, port, is_own: false, _cluster: None });
         }
         let host = network.host_address().to_owned();
         let port = if network.is_alone() { PORT } else { free_port()? };
         let cluster =
             Cluster::start_with_nfs(context, "nfs", &format!("{host}:{port}"), &network.prefix())?;
-        let export = options.export.clone();
-        Ok(Self { host, port, export, is_own: true, _cluster: Some(cluster) })
+        Ok(Self { host, port, is_own: true, _cluster: Some(cluster) })
     }
 }
 

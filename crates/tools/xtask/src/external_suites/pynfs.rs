@@ -38,7 +38,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let known = KnownFailures::parse(KNOWN).context("nfs/pynfs.txt")?;
     let network = GuestNetwork::loopback(options.namespace.as_deref());
     let server = NfsServer::start(context, options, &network)?;
-    let url = format!("{}:{}{}", server.host, server.port, server.export);
+    let url = format!("{}:{}{}", server.host, server.port, options.export);
     let limit = options.limit.unwrap_or(LIMIT);
     let run = Process::under(&network.prefix(), python).limit(limit).dir(&directory);
     let run = run.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");

@@ -1,4 +1,5 @@
-//! The kernel's NFS client, in a guest, on a server: programs that others wrote run on the mount.
+//! The kernel's NFS client in a guest: programs of third parties and our own run on its mount of a
+//! server.
 //!
 //! ```text
 //!  cthon-basic … cthon-lock   Connectathon's four parts, from a built checkout
@@ -37,13 +38,12 @@ const CASES: [&str; 8] = [
 ];
 /// Cases of Connectathon begin so.
 const CTHON: &str = "cthon-";
-/// The name of `--export` that stands for a local file system in the guest, to compare with.
-pub const LOCAL: &str = "ext4";
 /// An emulated processor needs minutes for the compilations of `cthon-general`.
 const LIMIT: Duration = Duration::from_secs(900);
 /// Operations of fsx.
 const OPERATIONS: &str = "5000";
-const OPERATIONS_FULL: &str = "100000";
+/// Length of the file of the case `pnfs`.
+const PNFS_BYTES: u64 = 256 << 20;
 const MOUNT_TEST: &str = "braid-mount-test";
 /// What `cthon-general` runs in the guest: programs of the host.
 const PROGRAMS: [(&str, &str); 5] =
@@ -69,17 +69,20 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     }
     let tools = Tools::find(context, &cases)?;
     let network = network(options)?;
-    let server = NfsServer::start(context, options, &network)?;
+    let server = match options.is_local {
+        true => None,
+        false => Some(NfsServer::start(context, options, &network)?),
+    };
     let guest = Guest { image: Image::build(context)?, network: &network };
     let mut result = SuiteResult::default();
     for case in cases {
         let share = context.root.join("target/suite/guest-nfs").join(case);
         let started = Instant::now();
         let limit = options.limit.unwrap_or(LIMIT);
-        let variables = variables(options, context.full, &tools, &network, &server, case);
+        let variables = variables(options, &tools, &network, server.as_ref(), case);
         let files: &[(&str, &str)] = &[("pjdfstest.toml", pjdfstest::CONFIG)];
         let output = guest.run(&share, SCRIPT, files, &variables, limit)?;
-        let one = judge(case, &output, &share, &server, options)?;
+        let one = judge(case, &output, &share, server.as_ref(), options)?;
         println!("       {:<7} {case} ({:.0} s)", one.status(), started.elapsed().as_secs_f64());
         result.merge(one);
     }
@@ -91,7 +94,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
 fn network(options: &Options) -> Result<GuestNetwork> {
     match (&options.namespace, &options.server) {
         (Some(name), _) => GuestNetwork::tap(name),
-        (None, None) if options.export != LOCAL => {
+        (None, None) if !options.is_local => {
             GuestNetwork::tap(&format!("braid-guest-{}", std::process::id()))
         }
         (None, _) => Ok(GuestNetwork::User),
@@ -121,26 +124,26 @@ impl Tools {
 
 fn variables(
     options: &Options,
-    full: bool,
     tools: &Tools,
     network: &GuestNetwork,
-    server: &NfsServer,
+    server: Option<&NfsServer>,
     case: &str,
 ) -> Vec<(&'static str, String)> {
     let path = |path: &Path| path.display().to_string();
-    let operations = if full { OPERATIONS_FULL } else { OPERATIONS };
+    let address = server.map_or("", |server| network.seen_by_guest(&server.host));
     vec![
         ("case", case.to_owned()),
-        ("address", network.seen_by_guest(&server.host).to_owned()),
+        ("subject", if options.is_local { "ext4" } else { "nfs" }.to_owned()),
+        ("address", address.to_owned()),
         ("guest", network.guest_address().to_owned()),
-        ("port", server.port.to_string()),
-        ("export", server.export.clone()),
+        ("port", server.map_or(0, |server| server.port).to_string()),
+        ("export", options.export.clone()),
         ("options", options.mount_options.clone()),
         ("layouts", if options.no_layouts { "off" } else { "on" }.to_owned()),
         ("checkout", path(&options.checkout)),
         ("pjdfstest", path(&tools.pjdfstest)),
-        ("fsx", path(&tools.mount_test)),
-        ("operations", operations.to_owned()),
+        ("mount_test", path(&tools.mount_test)),
+        ("operations", OPERATIONS.to_owned()),
     ]
 }
 
@@ -149,7 +152,7 @@ fn judge(
     case: &str,
     output: &GuestOutput,
     share: &Path,
-    server: &NfsServer,
+    server: Option<&NfsServer>,
     options: &Options,
 ) -> Result<SuiteResult> {
     match (case, output.status) {
@@ -157,8 +160,11 @@ fn judge(
         (_, Some(status)) if status != 0 => {
             Ok(SuiteResult::fail(case, format!("exit status {status}\n{}", output.text)))
         }
-        ("pjdfstest", _) => pjdfstest::judge(&output.text, server.export == LOCAL),
+        ("pjdfstest", _) => pjdfstest::judge(&output.text, server.is_none()),
         ("pnfs", _) => {
+            let Some(server) = server else {
+                return Ok(SuiteResult::skip(case, "a local file system has no layouts"));
+            };
             let file = share.join("mountstats");
             let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
             Ok(judge_pnfs(case, &MountStats::parse(&text, "/mnt/nfs")?, server, options))
@@ -183,6 +189,3 @@ fn judge_pnfs(
         Err(why) => SuiteResult::fail(case, format!("{why:#}\n{stats}")),
     }
 }
-
-/// Length of the file of the case `pnfs`.
-const PNFS_BYTES: u64 = 256 << 20;
