@@ -14,15 +14,20 @@ pattern() {
     dd if=/dev/urandom of=/tmp/pattern bs=1M count=64 2>/dev/null
 }
 
-if [ "$layouts" = off ]; then
-    # The client asks for no layouts without a driver for them.
-    echo /bin/false >/proc/sys/kernel/modprobe
-else
-    chroot /proc/1/root /bin/modprobe -a nfs_layout_nfsv41_files nfs_layout_flexfiles 2>/dev/null
-fi
+# Modules and their programs are in the initial file system, outside this root directory.
+load() {
+    chroot /proc/1/root /bin/modprobe -a "$@"
+}
+
 if [ "$subject" = ext4 ]; then
-    truncate -s 512M /tmp/disk && mkfs.ext4 -q /tmp/disk && mount -i -o loop /tmp/disk /mnt/nfs
+    load loop ext4
+    truncate -s 512M /tmp/disk && mkfs.ext4 -q /tmp/disk
+    mount -t ext4 "$(losetup --find --show /tmp/disk)" /mnt/nfs
 else
+    # The client asks for no layouts if it finds no driver for them.
+    [ "$layouts" = on ] || echo /bin/false >/proc/sys/kernel/modprobe
+    [ "$layouts" = off ] || load nfs_layout_nfsv41_files nfs_layout_flexfiles
+    load nfsv4
     mount_nfs /mnt/nfs
 fi || exit 1
 mount | grep ' /mnt/nfs '

@@ -1,4 +1,5 @@
-//! Lists of cases that may fail, each with its reason: `CASE: REASON`, one a line, `#` for comments.
+//! Lists of cases that may fail, each with its reason: `CASE: REASON`, one a line; comments begin
+//! with `#`.
 //!
 //! 1. A listed case that does not pass counts as skipped, with its reason.
 //! 2. A listed case that passes counts as failed: the list must be corrected.
@@ -36,7 +37,7 @@ impl KnownFailures {
     }
 
     /// Listed cases that the suite does not have; their lines are out of date.
-    pub fn unknown<'a>(&'a self, has: impl Fn(&str) -> bool) -> Vec<&'a str> {
+    pub fn unknown(&self, has: impl Fn(&str) -> bool) -> Vec<&str> {
         self.0.keys().map(String::as_str).filter(|case| !has(case)).collect()
     }
 }

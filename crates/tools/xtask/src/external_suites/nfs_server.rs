@@ -59,6 +59,9 @@ mod tests {
     fn an_address_has_a_host_and_a_port() {
         assert_eq!(parse_address("127.0.0.1:2049"), Some(("127.0.0.1".to_owned(), 2049)));
         assert_eq!(parse_address("[::1]:2049"), Some(("::1".to_owned(), 2049)));
-        assert_eq!((parse_address("host"), parse_address(":1"), parse_address("h:0")), (None, None, None));
+        assert_eq!(
+            (parse_address("host"), parse_address(":1"), parse_address("h:0")),
+            (None, None, None)
+        );
     }
 }

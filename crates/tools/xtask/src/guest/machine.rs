@@ -87,8 +87,7 @@ impl Guest<'_> {
 /// Adds a directory of the host as a 9p file system with the tag `tag`.
 fn directory(qemu: Process, tag: &str, path: &Path, flags: &str) -> Process {
     let path = path.display();
-    let backend =
-        format!("local,id={tag},path={path},security_model=none,multidevs=remap{flags}");
+    let backend = format!("local,id={tag},path={path},security_model=none,multidevs=remap{flags}");
     let device = format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}");
     qemu.args(["-fsdev", &backend, "-device", &device])
 }

@@ -105,18 +105,15 @@ impl GuestNetwork {
     pub fn qemu_backend(&self) -> String {
         match self {
             Self::User => "user,id=net".to_owned(),
-            Self::Namespace { .. } => {
-                "tap,id=net,ifname=tap0,script=no,downscript=no".to_owned()
-            }
+            Self::Namespace { .. } => "tap,id=net,ifname=tap0,script=no,downscript=no".to_owned(),
         }
     }
 
     /// The guest's commands that configure its interface.
     pub fn guest_commands(&self) -> String {
         let address = self.guest_address();
-        let mut text = format!(
-            "ip link set lo up\nip addr add {address}/24 dev eth0\nip link set eth0 up\n"
-        );
+        let mut text =
+            format!("ip link set lo up\nip addr add {address}/24 dev eth0\nip link set eth0 up\n");
         if let Self::User = self {
             text += &format!("ip route add default via {HOST_USER}\n");
         }

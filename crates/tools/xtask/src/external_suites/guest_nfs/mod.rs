@@ -5,7 +5,7 @@
 //!  cthon-basic … cthon-lock   Connectathon's four parts, from a built checkout
 //!  pjdfstest                  the crate, each of its cases; nfs/pjdfstest.txt lists exceptions
 //!  fsx, programs              those of braid-mount-test
-//!  pnfs                       256 MiB go to and come from the data servers; by /proc/self/mountstats
+//!  pnfs                       256 MiB to and from the data servers, by /proc/self/mountstats
 //! ```
 //!
 //! Each case boots a guest of its own. Its output and its files stay in

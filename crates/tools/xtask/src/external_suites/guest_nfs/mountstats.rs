@@ -54,7 +54,10 @@ impl MountStats {
                     }
                     _ => anyhow::bail!("mountstats: {line}"),
                 },
-                name if name.bytes().all(|letter| letter.is_ascii_uppercase() || letter == b'_') => {
+                name if name
+                    .bytes()
+                    .all(|letter| letter.is_ascii_uppercase() || letter == b'_') =>
+                {
                     stats.calls.extend(numbers().first().map(|count| (name.to_owned(), *count)));
                 }
                 _ => {}
