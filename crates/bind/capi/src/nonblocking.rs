@@ -187,7 +187,7 @@ pub unsafe extern "C" fn braid_wait(request: *mut braid_request) -> ssize_t {
         check_process(unsafe { value(request, "request") }?)?;
         // SAFETY: as above; `hand_out` made it from a box.
         let request = unsafe { Box::from_raw(request) };
-        // If the call panicked, `wait` continues the panic here, and `border::call` stops it.
+        // If the call panicked, `wait` continues the panic here, and `ffi::call` stops it.
         request.operation.wait()
     })
 }

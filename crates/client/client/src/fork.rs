@@ -19,6 +19,9 @@
 //! 1. The marks along a line of forks rise, so that a child never has its parent's mark.
 //! 2. Nothing here waits for a lock that another thread may have held at the fork, except during
 //!    the very first check.
+//!
+//! No assertion checks these: a child cannot see its parent's mark, and locks do not record who
+//! held them at a fork. The tests below fork for 1.
 
 #[cfg(target_os = "linux")]
 use std::sync::{

@@ -15,6 +15,9 @@
 //!    repeating a byte.
 //! 3. A call spends about the steps it was given (I9). Memory is that of the unfolded requests,
 //!    whatever their length.
+//!
+//! `next_within` asserts that extents ascend (1). To assert 2 would be to unfold all requests a
+//! second time: the tests do it. The steps are counted down in the unfolding (3).
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 

@@ -10,6 +10,9 @@
 //! 1. A header is checked before memory for its frame is allocated (I9).
 //! 2. The buffer never grows past one header and one body of the maximum length.
 //! 3. It never shrinks below its initial size.
+//!
+//! `make_room` asserts 2 and only ever makes the buffer longer (3). `peek_header` refuses a header
+//! that breaks 1.
 
 use braid_types::limits::FRAME_BODY_BYTES_MAX;
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader, WireError};

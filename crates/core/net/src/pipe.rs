@@ -13,6 +13,9 @@
 //!    holds.
 //! 2. No call waits for space in the pipe.
 //! 3. A pipe that failed within an operation is not used again.
+//!
+//! No assertion checks these: the kernel decides when a pipe is full (1), `splice` gets the flag
+//! not to wait (2), and `begin` and `take` refuse a broken pipe (3).
 
 /// Minimum page size. A slot of a pipe holds one fragment of at most a page.
 #[cfg(target_os = "linux")]

@@ -18,6 +18,10 @@
 //!    longer.
 //! 3. While more fences follow, service neither begins nor is extended.
 //! 4. A new connection begins with [`RegisterIod`]: heartbeats do not name the daemon.
+//!
+//! No assertion checks these, since each has one place that could break it: `confirm_fence` alone
+//! raises `fence_applied` (1), `heartbeat_answered` counts from `sent_at` (2) and grants nothing
+//! while fences follow (3), and `failed` resets `joined` (4).
 
 use std::time::Duration;
 

@@ -15,7 +15,8 @@
 //!    slice that only reads holds none.
 //!
 //! The types enforce 1: operations open objects only by a verified capability, which only this
-//! module and the handles of a connection give out.
+//! module and the handles of a connection give out. They also enforce 3: `begin_slice` returns the
+//! guard. When a slice starts is known to its operation alone, so 2 is not asserted.
 
 use std::{
     sync::{

@@ -17,6 +17,9 @@
 //! 3. A slice of a job spends at most
 //!    [`JOB_SLICE_ACCESSES_MAX`](braid_types::limits::JOB_SLICE_ACCESSES_MAX) steps of unfolding,
 //!    and sends at most one data frame (I9).
+//!
+//! No assertion checks these: `begin` has the order of 1 and 2, and each operation passes the limit
+//! of 3 to the unfolding.
 
 use std::time::Duration;
 

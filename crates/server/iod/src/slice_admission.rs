@@ -22,7 +22,9 @@
 //!    other slice and no heartbeat. A slice is counted before it reads the rules, and a fence
 //!    changes the rules before it reads the counts. So at least one of the two sees the other.
 //!
-//! Not asserted: 1 and 4, since a refused slice is counted for a moment after the fence holds.
+//! `begin_fence` names 3 where it obeys it. Not asserted: 1 and 4, since a refused slice is counted
+//! for a moment after the fence holds; 2, since the clock goes on while a slice runs; and 5, since
+//! locks do not record who holds them.
 
 use std::{
     sync::{

@@ -18,6 +18,9 @@
 //! 2. Lock order: `state`, then the locks of the namespace, then that of the leases. What the
 //!    namespace calls back under its locks never takes `state`.
 //! 3. Everything that waits is in a bounded queue, and its wait ends (I8, I9).
+//!
+//! No assertion checks these: the locks do not record their owner (1, 2), and each queue checks its
+//! own limit (3).
 
 use std::{
     collections::BTreeSet,

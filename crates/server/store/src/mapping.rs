@@ -8,6 +8,9 @@
 //!    as zeros.
 //! 3. All mappings of a store together have at most [`MAPPED_BYTES_MAX`] bytes (I9). Each is
 //!    counted from before it is made until it is removed.
+//!
+//! The drop of a charge asserts the count of 3. `MmapRaw` gives no reference to the bytes (1); the
+//! kernel keeps 2.
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
@@ -67,7 +70,8 @@ impl AddressSpaceCharge {
 
 impl Drop for AddressSpaceCharge {
     fn drop(&mut self) {
-        self.budget.fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.budget.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(before >= self.bytes, "3: a mapping is counted until it is removed");
     }
 }
 

@@ -14,6 +14,9 @@
 //!    one batch.
 //! 4. Connections of an ended session are removed: the session's fence refuses what is left of
 //!    them.
+//!
+//! `add` asserts that a connection is listed once (3), and `in_session` removes those of other
+//! sessions (4). Invariants 1 and 2 are rules for callers: the list does not see calls.
 
 use std::sync::{
     Mutex,
@@ -35,6 +38,10 @@ impl AbandonedWrites {
     /// The connection was dropped.
     pub(crate) fn add(&self, session: SessionId, connection: ConnectionId) {
         let mut connections = lock(&self.connections);
+        debug_assert!(
+            !connections.contains(&(session, connection)),
+            "3: a connection is listed once, since it is dropped when it is added"
+        );
         connections.push((session, connection));
         self.has_any.store(true, Ordering::Release);
     }

@@ -8,6 +8,10 @@
 //!    unlocked and no request is in flight. So a close also covers a request whose reply was lost.
 //! 3. A closed owner has a pending unlock until the server has answered it. None of its locks are
 //!    reclaimed.
+//!
+//! `add` refuses grants of other epochs (1). `end` asserts 2 for requests in flight; what the
+//! server did with a lost one is unknown here. `to_reclaim` leaves out owners with a pending unlock
+//! (3).
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -56,6 +60,7 @@ impl LockTable {
     pub(crate) fn end(&self, wanted: &LockRequest, refused: bool) {
         let mut table = lock(&self.0);
         let Some(owned) = table.owners.get_mut(&owner_of(wanted)) else { return };
+        debug_assert!(owned.in_flight > 0, "2: an owner is here while its request is in flight");
         owned.in_flight = owned.in_flight.saturating_sub(1);
         if refused && owned.in_flight == 0 && owned.ranges.is_empty() {
             table.owners.remove(&owner_of(wanted));

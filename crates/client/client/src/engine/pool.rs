@@ -10,8 +10,12 @@
 //! 3. A connection is used only in the session in which it was made.
 //! 4. A connection that failed is dropped, never put back.
 //! 5. `presented` contains the capability handles that the daemon knows on the connection.
-//! 6. A connection dropped while `unsettled` is added to the abandoned writes: see
+//! 6. A connection dropped while `has_unanswered_change` is added to the abandoned writes: see
 //!    `abandoned_writes.rs`.
+//!
+//! Assertions check 3, and 6 where a connection is put back. The semaphore gives 1, and
+//! `next_address` 2. Callers alone know whether a connection failed (4) and what the daemon knows
+//! (5).
 
 use std::{
     collections::HashSet,
@@ -203,7 +207,10 @@ impl<D: Driver> Pool<D> {
         let session = engine.session(deadline).await?;
         let lease = PoolPermit { pool: self, permit };
         match self.take_idle(session.id) {
-            Some(pooled) => Ok((lease, pooled)),
+            Some(pooled) => {
+                debug_assert!(pooled.meta.session == session.id, "3: of another session");
+                Ok((lease, pooled))
+            }
             None => Ok((lease, self.connect(engine, &session, deadline).await?)),
         }
     }
@@ -293,6 +300,7 @@ impl<D: Driver> PoolPermit<'_, D> {
 
     /// Puts a working connection back before the next waiter gets the permit.
     pub(crate) fn put_back(self, pooled: Box<PooledConnection<D>>) {
+        debug_assert!(!pooled.meta.has_unanswered_change, "6: a write in it was not answered");
         let mut idle = lock(&self.pool.idle);
         if self.permit.is_some() || idle.len() < CONNECTIONS_MAX {
             idle.push(pooled);

@@ -7,6 +7,9 @@
 //! 3. At most [`WAITERS_MAX`] tasks wait (I9).
 //! 4. A waiter whose deadline has passed gives up when it wakes up next: by a permit, or by
 //!    [`Semaphore::wake_expired`], which the service thread calls at every tick (I8).
+//!
+//! `release` asserts 1 and wakes a waiter (2); `poll` asserts 3. 4 is not asserted: the clock goes
+//! on while a waiter sleeps.
 
 use std::{
     collections::VecDeque,
@@ -40,6 +43,7 @@ pub(crate) enum WaitRefused {
 
 #[derive(Debug)]
 pub(crate) struct Semaphore {
+    size: usize,
     state: Mutex<WaitQueue>,
 }
 
@@ -57,6 +61,7 @@ pub(crate) struct Permit<'a>(&'a Semaphore);
 impl Semaphore {
     pub(crate) fn new(size: usize) -> Self {
         Self {
+            size,
             state: Mutex::new(WaitQueue { free: size, next_ticket: 0, waiters: VecDeque::new() }),
         }
     }
@@ -79,6 +84,7 @@ impl Semaphore {
     fn release(&self) {
         let mut state = lock(&self.state);
         state.free += 1;
+        debug_assert!(state.free <= self.size, "1: more permits than the semaphore has");
         let next = state.waiters.pop_front();
         drop(state);
         if let Some((_, waker)) = next {
@@ -125,6 +131,7 @@ impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
         state.next_ticket += 1;
         state.waiters.push_back((ticket, context.waker().clone()));
         self.ticket = Some(ticket);
+        debug_assert!(state.waiters.len() <= WAITERS_MAX, "3: bounded");
         Poll::Pending
     }
 }

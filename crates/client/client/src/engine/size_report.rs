@@ -7,6 +7,9 @@
 //! 2. The state becomes unknown for good by any change other than a write with a reply, and by a
 //!    write with an unknown outcome.
 //! 3. Nothing is reported while a write is in flight: it may take effect before or after the call.
+//!
+//! `end` asserts 3 for the count. Nothing makes an unknown state known again (2): only a new handle
+//! has a known one. 1 is checked by the server.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -86,7 +89,10 @@ impl SizeReportState {
     fn end(&self, whole: bool) {
         let mut known = lock(&self.0);
         match known.as_mut().filter(|_| whole) {
-            Some(known) => known.in_flight -= 1,
+            Some(known) => {
+                debug_assert!(known.in_flight > 0, "3: a write that ends is counted");
+                known.in_flight -= 1;
+            }
             None => *known = None,
         }
     }

@@ -6,6 +6,9 @@
 //!    same number, the next call another one.
 //! 3. The number of an abandoned call is never reused. So a late execution of it can never be taken
 //!    for the next call.
+//!
+//! Dropping a slot asserts 1. `take` adds one to the sequence, and the drop stores it, whether the
+//! call was answered or not (2, 3).
 
 use std::{sync::Mutex, time::Duration};
 

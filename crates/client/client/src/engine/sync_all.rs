@@ -12,6 +12,9 @@
 //! 2. A failing daemon does not prevent the flush of another one.
 //! 3. Losses are reported only by a call in which every daemon has answered. A call that fails
 //!    earlier leaves them for the next one.
+//!
+//! `sync_all` asserts 3. What is durable is known to the daemons alone (1), and each daemon's
+//! outcome is an entry of its own (2).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -102,6 +105,7 @@ impl<D: Driver> Engine<D> {
             return Err(error);
         }
         log?;
+        debug_assert!(flushes.left.is_empty(), "3: a daemon has not answered");
         self.unflushed_files
             .end_sync(began)
             .map_or(Ok(()), |server| Err(unsynced_data_lost(&server)))

@@ -17,6 +17,9 @@
 //! 2. A verifier that differs from the one in the table means a loss.
 //! 3. A loss is reported once at the next sync or close of the file, and to each `sync_all` that
 //!    began before another one reported it.
+//!
+//! `record_flush` asserts the order in 1, and `end_sync` that of the counts in 3. Both
+//! `record_write` and `record_flush` compare the verifiers (2).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -77,6 +80,7 @@ impl UnflushedWrites {
         let mut table = lock(&self.table);
         // No entry: another flush has covered these writes and reported their fate.
         let Some(daemon) = table.daemons.get_mut(&iod) else { return };
+        debug_assert!(before.last <= daemon.last, "1: a flush began after the last write");
         let known = daemon.verifier;
         if daemon.last == before.last {
             table.daemons.remove(&iod);
@@ -181,6 +185,10 @@ impl UnflushedFiles {
     /// reported before this call began.
     pub(super) fn end_sync(&self, began: SyncStart) -> Option<String> {
         let mut losses = lock(&self.of_closed_files.losses.0);
+        debug_assert!(
+            began.0 <= losses.reported && losses.reported <= losses.count,
+            "3: a loss is reported that never was"
+        );
         losses.reported = losses.count;
         (losses.count > began.0).then(|| losses.last.clone())
     }

@@ -14,6 +14,9 @@
 //! 2. A reply ends the state.
 //! 3. Calls that change something, and calls without a program's deadline, are never shortened.
 //! 4. The state is one word for each server (I9).
+//!
+//! No assertion checks these. `note_unresponsive` is the only caller that sets the state, after it
+//! compared the time (1); 2 and 3 are rules for callers; 4 is the type.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

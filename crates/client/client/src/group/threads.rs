@@ -11,6 +11,8 @@
 //! 2. No task comes to round r + 1 before it has left r. So the result of r still exists for a task
 //!    that wakes up late.
 //! 3. Once `failed` is set, no round is closed.
+//!
+//! `close` asserts 1 and 3, and `leave` asserts 2.
 
 use std::{
     fmt,
@@ -127,6 +129,8 @@ impl ThreadGroup {
 
 impl RoundState {
     fn close(&mut self) {
+        debug_assert!(self.payloads.iter().all(Option::is_some), "1: a task has not come");
+        debug_assert!(self.failed.is_none(), "3: a round of a failed group is closed");
         self.closed =
             self.payloads.iter_mut().map(|given| given.take().unwrap_or_default()).collect();
         (self.arrived, self.round) = (0, self.round + 1);

@@ -93,6 +93,7 @@ impl LeaseState {
 
     /// Whether something cached before a lease loss is not dropped yet.
     pub fn must_invalidate(&self) -> bool {
+        debug_assert!(self.invalidated <= self.lost, "3: caches are dropped after a lease loss");
         self.invalidated != self.lost
     }
 
@@ -196,6 +197,7 @@ impl LeaseState {
 
     /// A lease, if it is held and valid now.
     pub fn ticket(&self, of: LeaseOf, now: Duration) -> Option<LeaseTicket> {
+        // Invariants 1 and 3.
         if now >= self.valid_until || self.must_invalidate() {
             return None;
         }

@@ -23,6 +23,10 @@
 //! 5. No lock that pages or leases wait for is held while a buffer is sent. The cached attributes
 //!    of the file are removed before another thread can find the file without a buffer.
 //!
+//! `coalesce` asserts 2, and `release_bytes` the count of 4; `count_bytes` refuses more. It is
+//! called only for a use that is alone (1). Invariants 3 and 5 span other files: `write_errors.rs`
+//! and the order of locks.
+//!
 //! [`throughput`]: super::throughput
 
 use std::{
@@ -218,7 +222,8 @@ impl WriteBuffers {
 
     /// Bytes are no longer buffered.
     pub(super) fn release_bytes(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        let before = self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        debug_assert!(before >= bytes, "4: more bytes are released than are buffered");
     }
 }
 
@@ -382,7 +387,7 @@ impl MountCaches {
                             .background
                             .as_ref()
                             .is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
-                        "I2: a write buffer follows a background flush of another handle"
+                        "2: a write buffer follows a background flush of another handle"
                     );
                     let (bytes, by) = (first_bytes(now, until - at), Arc::clone(open));
                     state.buffer = Some(WriteBuffer {

@@ -16,6 +16,10 @@
 //! 6. A listing is served from the cache, and added to it, only while this mount changes no entry
 //!    of the directory: another client may have seen the change already.
 //! 7. For the same reason no name is reported absent while this mount makes something under it.
+//!
+//! Assertions check 4. `under` compares the lease of every addition (1, 2), each `cache_…` compares
+//! the mark (3), and `look_up` checks 5 and 7, as the listing does 6. What the server knows at that
+//! moment cannot be seen here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -330,7 +334,7 @@ impl CachedNames {
             }
             Some(_) => {}
         }
-        debug_assert!(self.names <= FILES_MAX + FILES_MAX / 8 + 1, "I4: too many names are cached");
+        debug_assert!(self.names <= FILES_MAX + FILES_MAX / 8 + 1, "4: too many names are cached");
         true
     }
 
@@ -391,6 +395,10 @@ impl CachedNames {
         });
         self.names -= found.names.len();
         self.listed -= found.listing.len();
+        debug_assert!(
+            !self.directories.is_empty() || self.names == 0,
+            "4: names are counted that no directory has"
+        );
         for file in found.names.values().flatten().map(|(file, _)| file) {
             if self.parents.get(file) == Some(&directory) {
                 self.parents.remove(file);

@@ -20,6 +20,9 @@
 //! 3. The files of a directory are opened in parallel and within one deadline. At a recall it is
 //!    [`OPEN_TIME`], since a recall that takes longer costs the session. Otherwise it is the
 //!    deadline of the program's call (I8).
+//!
+//! `LazyOpenPause` asserts the count of removals in 1; what the server knows cannot be seen here.
+//! `open` removes a file from the list only after it is open (2), and callers set the deadline (3).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -129,7 +132,8 @@ pub(crate) struct LazyOpenPause<'l>(&'l LazyOpens);
 
 impl Drop for LazyOpenPause<'_> {
     fn drop(&mut self) {
-        self.0.removing.fetch_sub(1, Ordering::SeqCst);
+        let before = self.0.removing.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "1: a removal ends once");
     }
 }
 

@@ -13,6 +13,9 @@
 //! 1. Every node covers at least 1 byte; `bytes <= span`, and `span` does not exceed 2^64.
 //! 2. Children of a node ascend and do not overlap. So stream order is file order.
 //! 3. The root lies at `displacement`; a root that repeats does so without end.
+//!
+//! `Builder::add_node` asserts 1, and `ListBuilder::push` refuses a list that breaks 2.
+//! `Builder::root` makes every root (3).
 
 use std::{ops::Range, sync::Arc};
 

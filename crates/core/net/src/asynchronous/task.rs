@@ -5,6 +5,9 @@
 //! 2. Payload is accepted only as far as its call has space for it. A data frame without payload
 //!    ends the connection: it would reset the server's time-out and bring nothing (I8).
 //! 3. When the task ends, every call gets the reason.
+//!
+//! `begin_frame` checks 2, since a server may send anything, and `digest` asserts it. The permits
+//! in each [`Command`] bound 1. The end of the task is one place (3).
 
 use std::{
     collections::HashMap,
@@ -202,6 +205,7 @@ impl Task {
                 let bytes = self.buffer.take(call.reply.payload.len() - *done);
                 call.reply.payload[*done..*done + bytes.len()].copy_from_slice(bytes);
                 *done += bytes.len();
+                debug_assert!(call.reply.payload.len() <= call.room, "2: more than its space");
                 if *done < call.reply.payload.len() {
                     return Ok(());
                 }

@@ -14,6 +14,9 @@
 //! 2. Only servers that move bytes extend it ([`crate::Driver::extend_call_deadline`]).
 //! 3. Without a deadline, each call to a server has its own time-out. Programs that use the library
 //!    directly work like this.
+//!
+//! No assertion checks these: the clock goes on while a thread sleeps. `begin` takes the earlier of
+//! two deadlines (1), and `extend` is the only way to a later one (2).
 
 use std::{
     cell::{Cell, RefCell},

@@ -14,6 +14,9 @@
 //! 3. A frame ends the connection if its call is not in flight, or if its payload exceeds the space
 //!    for it. So does a data frame without payload: it would reset the server's time-out and bring
 //!    nothing (I8).
+//!
+//! `begin` asserts 1, after `may_begin` has checked it. `receive_bytes` lists the caller's buffers
+//! (2), and `begin_frame` refuses what breaks 3, since a server may send anything.
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},

@@ -39,6 +39,9 @@
 //! 2. The limit is never below [`LIMIT_BYTES_MIN`].
 //! 3. Without losses, a link whose rate the limit bounds is filled after a few trials, whatever its
 //!    length.
+//!
+//! `set_limit` asserts 2. `incast` makes no limit for a loopback address (1). A simulated link in
+//! the tests shows 3, which is about rates over time.
 
 use std::time::Duration;
 

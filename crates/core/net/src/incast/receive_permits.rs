@@ -26,6 +26,9 @@
 //!    no call waits longer than that for a server that does not answer.
 //! 3. A dropped permit releases its connections. A dropped wait passes its position to the next
 //!    call.
+//!
+//! `enter_queue` asserts the order in 2, and `release` asserts 3. What else a waiting call holds
+//! cannot be seen here (1).
 
 use std::{
     collections::VecDeque,
@@ -192,6 +195,7 @@ impl ReceivePermits {
     /// Connections have stopped receiving.
     pub(super) fn release(&mut self, id: u64, lanes: usize) {
         if let Some(at) = self.held.iter().position(|held| held.id == id) {
+            debug_assert!(lanes <= self.held[at].lanes, "3: a connection is released once");
             self.held[at].lanes -= lanes;
             if self.held[at].lanes == 0 {
                 self.held.swap_remove(at);
@@ -215,6 +219,10 @@ impl ReceivePermits {
             known.clone_from(waker);
             return;
         }
+        debug_assert!(
+            self.queue.back().is_none_or(|(last, _)| *last < self.next_ticket),
+            "2: calls wait in the order of their requests"
+        );
         *ticket = Some(self.next_ticket);
         self.queue.push_back((self.next_ticket, waker.clone()));
         self.next_ticket += 1;

@@ -13,6 +13,8 @@
 //! 2. Clients leave some connections to servers and administrators, so that an I/O daemon that lost
 //!    its metadata server can reconnect.
 //! 3. No user and no session exceeds its share.
+//!
+//! Assertions check 1 and 3. `check_limits` refuses clients that would break 2.
 
 use std::{
     collections::{BTreeMap, HashMap},

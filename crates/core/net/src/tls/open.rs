@@ -15,6 +15,9 @@
 //! 1. Bytes are returned only after their record's tag was verified. Memory behind the returned
 //!    bytes has no meaning.
 //! 2. After an error no record is opened.
+//!
+//! `open_record` returns bytes only when the library has verified their tag, and the assertions
+//! check that none is overwritten before it is taken (1). `ended` remembers an error (2).
 
 use std::{
     io::{self, ErrorKind, IoSliceMut},
@@ -166,7 +169,7 @@ impl RecordOpener {
         room: &mut [u8],
         recv: &mut impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<(usize, bool)> {
-        assert!(self.plain.is_empty(), "plaintext is taken before more is received");
+        assert!(self.plain.is_empty(), "1: plaintext is taken before more is received");
         let received = self.inbox.refill_into(room, recv)?;
         let opened = self.open_direct(&mut room[..received]);
         self.ended |= opened.is_err();
@@ -205,7 +208,7 @@ impl RecordOpener {
 
     /// Opens the next record. All plaintext before it must have been taken.
     pub(super) fn open(&mut self) -> io::Result<OpenedRecord> {
-        assert!(self.plain.is_empty(), "a record is taken before the next is opened");
+        assert!(self.plain.is_empty(), "1: a record is taken before the next is opened");
         if self.ended {
             return Ok(OpenedRecord::End);
         }

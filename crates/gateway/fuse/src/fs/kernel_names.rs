@@ -9,6 +9,9 @@
 //!    several mounts change and look, a recall then has nothing to wait for.
 //! 3. The notes and the recalls are bounded (I9). Notes that the kernel does not use any more are
 //!    removed. Where there are too many, nothing is cacheable.
+//!
+//! `note` and `take` assert 3, and `note` refuses what would break 2. The caller writes its reply
+//! within `reply_cacheable` (1), which cannot be seen here.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -110,7 +113,7 @@ impl KernelNames {
             }
         }
         found.last = now;
-        debug_assert!(*notes <= NOTES_MAX, "I3: more names are noted than allowed");
+        debug_assert!(*notes <= NOTES_MAX, "3: more names are noted than allowed");
         true
     }
 
@@ -136,6 +139,7 @@ impl KernelNames {
         if state.recalled.len() < RECALLED_MAX {
             state.recalled.insert(directory, now);
         }
+        debug_assert!(state.recalled.len() <= RECALLED_MAX, "3: bounded");
         let Names { names, last } = state.directories.remove(&directory)?;
         state.notes -= names.len() + 1;
         let names =

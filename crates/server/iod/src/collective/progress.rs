@@ -205,6 +205,7 @@ impl CollectiveProgress {
             return NextAction::Failed(failure.clone());
         }
         let number = self.tasks[rank].chunk;
+        debug_assert!(number >= self.base, "1: a chunk is gone that a task has not passed");
         let at = (number - self.base) as usize;
         match self.ring.get(at).map(|slot| &slot.stage) {
             Some(ChunkStage::Ready(chunk)) => NextAction::Chunk(chunk.clone()),

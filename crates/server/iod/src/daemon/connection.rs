@@ -18,6 +18,10 @@
 //!    before the next is received. One thread receives the payloads of a collective write for all
 //!    tasks. While a payload arrives nothing is sent: a peer that is busy sending need not be able
 //!    to receive.
+//!
+//! No assertion checks these: a peer may send anything, so `check_credits` refuses what breaks 2.
+//! The order of the jobs is that of a queue (1), and a write is received by the thread that serves
+//! the connection (3).
 
 use std::{
     collections::VecDeque,

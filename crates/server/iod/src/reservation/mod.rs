@@ -15,6 +15,9 @@
 //!    rise.
 //! 3. While nothing is reserved, a write costs two additions, and the disk is not asked for its
 //!    space.
+//!
+//! `FreeSpace::reserve` asserts 1, and `ReservationTerm::reserved` that no sum exceeds the other
+//! (2). The tests count the queries of free space (3).
 
 mod free_space;
 mod terms;

@@ -5,6 +5,9 @@
 //! 1. Every call ends, with an answer or an error that names the daemon, at most
 //!    [`CONNECT_TIMEOUT`] + [`CALL_TIMEOUT`] after it left the queue (I8).
 //! 2. A queue that is full refuses immediately (I9).
+//!
+//! No assertion checks these: each call gets a deadline from the two constants (1), and the channel
+//! has [`QUEUE_MAX`] places (2).
 
 use std::{
     collections::HashMap,

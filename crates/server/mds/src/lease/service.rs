@@ -318,6 +318,7 @@ impl LeaseService {
             return SuspendOutcome::Full(Box::new(waiting));
         }
         queue.push_back(waiting);
+        debug_assert!(queue.len() <= LEASE_QUEUE_MAX, "3: bounded");
         SuspendOutcome::Waits
     }
 

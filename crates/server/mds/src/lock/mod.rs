@@ -27,7 +27,9 @@
 //! 6. Everything is bounded (I9): ranges of the server, of a session and of a user; waits, and
 //!    those of a user.
 //!
-//! `lock/tests.rs` checks 1, 2 and 4 against a model of single bytes, after every step.
+//! `LockTable::grant` asserts 1 and 6. `lock/tests.rs` checks 1, 2 and 4 against a model of single
+//! bytes, after every step: an assertion would have to search all waits. `grant_waiting` looks for
+//! the waiting call (3), and `ask_only` for `granting` (5), before anything is granted.
 
 mod table;
 #[cfg(test)]

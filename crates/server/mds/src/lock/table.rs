@@ -251,10 +251,12 @@ impl<W> LockTable<W> {
         if !self.has_room(wanted.owner.session, user) {
             return LockResult::Full;
         }
+        debug_assert!(self.conflicting_lock(wanted).is_none(), "1: two owners hold the same byte");
         self.of_session.entry(wanted.owner.session).or_default().user = user;
         self.change(wanted.place, wanted.owner, |ranges| {
             ranges.set(wanted.start, wanted.last, wanted.mode)
         });
+        debug_assert!(self.ranges <= LOCKS_MAX, "6: bounded");
         LockResult::Granted
     }
 

@@ -14,6 +14,10 @@
 //!    denial was recorded.
 //! 3. A denial is on disk before its call is answered, so that a restarted server refuses what it
 //!    excludes.
+//!
+//! No assertion checks these: `check_share` returns the refusal (1), `claim_to_open` recalls the
+//! leases from all clients before the denial is recorded (2), and `answer_after_sync` answers after
+//! the sync (3).
 
 use std::sync::Arc;
 

@@ -13,6 +13,10 @@
 //!    from before: its true size was lost with the daemon, and the file is not opened at all. Its
 //!    names and attributes work as for any file.
 //!
+//! No assertion checks these: `remove_checked` has the order of 1, and marks parts (2) before and
+//! after the removal. `check_lost_parts` refuses the opens of 3, which a client may ask for at any
+//! time.
+//!
 //! Parts that are moved to other daemons (drain, mirrors) need none of this: they leave no part
 //! behind.
 

@@ -17,6 +17,9 @@
 //!    back, so there is at most one range more than sessions (I9).
 //! 3. A range has the number of its newest fence: a daemon that confirmed that number has all of
 //!    it.
+//!
+//! `insert` asserts 2. It puts each range under the newest number (3). Which sessions are live is
+//! known to the table of sessions, which adds a fence where it removes one (1).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

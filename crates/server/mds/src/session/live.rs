@@ -7,6 +7,9 @@
 //!    opens that the store counts, apart from calls in progress. (Not asserted: calls are in
 //!    progress at any time.)
 //! 3. `cached_reply_bytes` is the sum over all slots, of one session and of all.
+//!
+//! `complete` and `Sessions::remove` assert 3, and `insert` that no handle is counted twice (2).
+//! `admit` refuses a sequence that would break 1, since a client may send any.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -209,6 +212,11 @@ impl<W> ClientSession<W> {
         // A retry of an open is then answered by the store, which counted it, and gets a new
         // handle.
         self.recount_opens |= !fits;
+        debug_assert_eq!(
+            self.slots.iter().map(Slot::cached_reply_bytes).sum::<usize>(),
+            self.cached_reply_bytes,
+            "3: the sum over all slots"
+        );
         waiters
     }
 
@@ -343,7 +351,8 @@ impl<W> ClientSession<W> {
 
     fn insert(&mut self, id: u64, open: OpenFile) {
         self.had_write_handle |= open.rights.allow(Rights::WRITE);
-        self.opens.insert(id, open);
+        let before = self.opens.insert(id, open);
+        debug_assert!(before.is_none(), "2: a handle is counted once");
         let none = || braid_meta::OpenFile::none(open.file, self.id);
         // There are fewer handles than the count holds: `SESSION_OPENS_MAX`.
         let _ = self.held.entry(open.file).or_insert_with(none).add(open.mode());

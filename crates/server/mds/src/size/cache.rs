@@ -6,6 +6,8 @@
 //! 2. An entry is removed when a writer opens its file or a truncate ends, since it may be stale.
 //! 3. Removing an entry is always safe: the size mark stands, and callers are answered by asking
 //!    the daemons.
+//!
+//! `replace` and `remove` assert 1. Invariants 2 and 3 are about calls that other files make.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -79,7 +81,8 @@ impl SizeCache {
     /// Removes a file.
     pub(crate) fn remove(&mut self, file: FileIndex) {
         if let Some(heard) = self.files.remove(&file) {
-            self.due.remove(&(heard.since, file));
+            let was_due = self.due.remove(&(heard.since, file));
+            debug_assert!(was_due != heard.recording, "1: due, unless it is being recorded");
         }
     }
 

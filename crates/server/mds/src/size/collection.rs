@@ -14,8 +14,8 @@
 //!
 //! Invariants:
 //! 1. A size is cached, and recorded, only if no writer opened the file since its daemons were
-//!    asked. An open for writing removes the file from `asked` and from the cache before its
-//!    capability leaves the server.
+//!    asked. An open for writing removes the file from `in_flight` and from the cache before
+//!    its capability leaves the server.
 //! 2. The queue has each file once.
 //! 3. What is recorded was on disk when its daemons answered, size and parts alike. So a part that
 //!    is recorded and missing is a loss (I11).
@@ -24,6 +24,11 @@
 //! 5. The mark of a file that a user with a ticket has closed stays until the fence of its session
 //!    holds, since the user may go on using its capability. The holder of a client key is trusted
 //!    when it closes a file: it may do anything as any user anyway.
+//!
+//! `enqueue` and `pop` assert 2. `cache_collected` and `record_flushed` hold the lock from the
+//! check of 1 to the record; `record_flushed` compares the verifiers (3), `next_batch` asks for
+//! registrations (4), and `cache_collected` for unfenced closes (5). Nothing here sees what the
+//! daemons have on disk.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -85,6 +90,7 @@ impl SizeCollector {
         if !self.in_flight.contains(&file) && self.queued.insert(file) {
             self.queue.push_back(file);
         }
+        debug_assert_eq!(self.queue.len(), self.queued.len(), "2: the queue has each file once");
     }
 
     /// A session of a ticket has closed the file and may still write it: its mark stays.
@@ -221,7 +227,8 @@ impl SizeCollector {
 
     fn pop(&mut self) -> Option<FileIndex> {
         let file = self.queue.pop_front()?;
-        self.queued.remove(&file);
+        let was_queued = self.queued.remove(&file);
+        debug_assert!(was_queued, "2: the queue has each file once");
         Some(file)
     }
 }
@@ -285,7 +292,7 @@ impl MdsCore {
     /// Caches what a file's daemons said without a flush.
     fn cache_collected(&self, inode: &Inode, found: Result<CollectedSize, Failure>) {
         let now = self.now();
-        // Locked until the record: no open for writing comes between the check of `asked` and it.
+        // Locked until the record: no open for writing comes between the check of `in_flight` and it.
         let sizes = &mut self.state().sizes;
         let undisturbed = sizes.collector.in_flight.remove(&inode.file);
         let withheld = sizes.collector.has_unfenced_close(inode.file);

@@ -11,6 +11,9 @@
 //!
 //! Invariants: (1) `now` is never empty; (2) bytes past every possible size are zero; (3) the range
 //! of possible sizes is never empty.
+//!
+//! `each` asserts (1). A range of bytes or sizes that breaks (2) or (3) fails the next check of what a
+//! client saw, which is what the model is for.
 
 use std::collections::BTreeSet;
 
@@ -352,6 +355,7 @@ impl FileModel {
         for run in &mut self.runs {
             if start >= from && run.end <= to {
                 change(run);
+                debug_assert!(!run.now.is_empty(), "1: a byte has a value");
             }
             start = run.end;
         }

@@ -14,6 +14,10 @@
 //! 2. Every task calls `all_gather` equally often, whatever the outcome of its part.
 //! 3. All tasks end with success, or all with the same failure: that of the lowest rank, after the
 //!    first slot with a failure that has no fallback.
+//!
+//! No assertion can check these, since a task sees only its own state. `decide` and `evaluate_slot`
+//! get nothing but the gathered bytes (1, 3), and each `step` returns one request to gather, or the
+//! end (2). The tests compare the outcomes of all tasks.
 
 mod decide;
 mod outcome;

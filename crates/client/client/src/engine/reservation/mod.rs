@@ -15,6 +15,9 @@
 //!    sent.
 //! 3. The reservation of a write is released when the write ends, whatever its outcome.
 //! 4. A client without reservations pays no more than one load.
+//!
+//! `account.rs` asserts 1 where an account is sent, and checks 2 in `take`. `UsedReservation`
+//! releases when it is dropped (3), and `has_message` is the one load (4).
 
 mod account;
 

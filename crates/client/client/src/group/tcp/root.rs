@@ -12,6 +12,10 @@
 //! 2. A thread that waits for `lines` holds no lock that the owner of `lines` waits for.
 //! 3. A task that gave up takes part in no round. Each payload says how long its task waits; the
 //!    root replies within that time, or fails the round.
+//!
+//! No assertion checks these. The slot of a task holds one payload, and `put` waits until it is
+//! empty (1); locks do not record who waits (2); `gather` fails the round of a task that gave up
+//! (3).
 
 use std::{
     mem,
