@@ -107,10 +107,10 @@ impl ViewMap {
 
     /// Memory that it uses, in bytes; clones share it.
     pub fn size_bytes(&self) -> usize {
-        let Tree { nodes, items, periodic_patterns: combs } = self.tree();
+        let Tree { nodes, items, periodic_patterns: patterns } = self.tree();
         nodes.capacity() * size_of::<Node>()
             + items.capacity() * size_of::<Item>()
-            + combs.capacity() * size_of::<PeriodicPattern>()
+            + patterns.capacity() * size_of::<PeriodicPattern>()
     }
 
     /// The file offset of a byte of the stream.
