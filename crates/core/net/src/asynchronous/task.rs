@@ -97,7 +97,7 @@ struct IncomingPayload {
 
 struct Call {
     op: u16,
-    room: usize,
+    reply_bytes_max: usize,
     reply: Reply,
     answer: oneshot::Sender<Result<Reply, NetError>>,
     _permits: Permits,
@@ -128,7 +128,7 @@ impl Task {
     }
 
     fn begin(&mut self, command: Command) {
-        let Command { op, body, payload, room, answer, permits, progress } = command;
+        let Command { op, body, payload, reply_bytes_max, answer, permits, progress } = command;
         let request_id = self.next_id;
         self.next_id += 1;
         let (body_bytes, payload_bytes) = (body.len() as u32, payload.len() as u32);
@@ -139,7 +139,14 @@ impl Task {
         self.out.extend_from_slice(&payload);
         self.calls.insert(
             request_id,
-            Call { op, room, reply: Reply::default(), answer, _permits: permits, progress },
+            Call {
+                op,
+                reply_bytes_max,
+                reply: Reply::default(),
+                answer,
+                _permits: permits,
+                progress,
+            },
         );
     }
 
@@ -205,7 +212,10 @@ impl Task {
                 let bytes = self.buffer.take(call.reply.payload.len() - *done);
                 call.reply.payload[*done..*done + bytes.len()].copy_from_slice(bytes);
                 *done += bytes.len();
-                debug_assert!(call.reply.payload.len() <= call.room, "2: more than its space");
+                debug_assert!(
+                    call.reply.payload.len() <= call.reply_bytes_max,
+                    "2: more than its space"
+                );
                 if *done < call.reply.payload.len() {
                     return Ok(());
                 }
@@ -234,7 +244,7 @@ impl Task {
             None => "it answered a call that was not made",
             Some(call) if misplaced || call.op != header.op => "its reply does not fit the call",
             Some(_) if !last && more == 0 => "it sent a data frame without payload",
-            Some(call) if call.reply.payload.len() + more > call.room => {
+            Some(call) if call.reply.payload.len() + more > call.reply_bytes_max => {
                 "it sent more payload than was asked for"
             }
             Some(call) => {
@@ -288,9 +298,9 @@ impl Stream {
     /// `Ok(0)` at the end of the connection.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => {
-                tls.recv(&mut [IoSliceMut::new(into)], |rooms| self.socket.try_read_vectored(rooms))
-            }
+            Some(tls) => tls.recv(&mut [IoSliceMut::new(into)], |buffers| {
+                self.socket.try_read_vectored(buffers)
+            }),
             None => self.socket.try_read(into),
         }
     }

@@ -123,8 +123,8 @@ impl<S: CallService> CallHandler<S> {
 }
 
 impl<S: CallService> Handler for CallHandler<S> {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(connection) = admitted.accept() else { return };
         let session = self.service.connected(connection.peer()).map(Arc::new);
         let credits = connection.credits();
         let stall_timeout = connection.stall_timeout();
