@@ -69,7 +69,7 @@ type Tick = fn(&Arc<Engine<Blocking>>);
 fn service() -> &'static Service {
     static FIRST: OnceLock<Box<Service>> = OnceLock::new();
     let mark = fork::mark();
-    let mut place = &FIRST;
+    let mut cell = &FIRST;
     loop {
         let new = || Service {
             process: mark,
@@ -77,11 +77,11 @@ fn service() -> &'static Service {
             workers: Workers::new(),
             child: OnceLock::new(),
         };
-        let found = place.get_or_init(|| Box::new(new()));
+        let found = cell.get_or_init(|| Box::new(new()));
         if found.process == mark {
             return found;
         }
-        place = &found.child;
+        cell = &found.child;
     }
 }
 

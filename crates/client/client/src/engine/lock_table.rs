@@ -71,7 +71,7 @@ impl LockTable {
     /// this lock.
     pub(crate) fn add(&self, run: ServerEpoch, given: &LockRequest) -> bool {
         let mut table = lock(&self.0);
-        if table.reclaimed.is_some_and(|told| told != run) {
+        if table.reclaimed.is_some_and(|known| known != run) {
             return false;
         }
         let owned = table.owners.entry(owner_of(given)).or_default();
@@ -125,7 +125,7 @@ impl LockTable {
     /// of the old session's locks.
     pub(crate) fn to_reclaim(&self, run: ServerEpoch) -> Vec<LockRequest> {
         let mut table = lock(&self.0);
-        let before: Option<SessionId> = table.reclaimed.map(|told| told.session);
+        let before: Option<SessionId> = table.reclaimed.map(|known| known.session);
         table.reclaimed = Some(run);
         if before.is_some_and(|before| before != run.session) {
             table.owners.values_mut().for_each(|owned| owned.ranges.clear(0, u64::MAX));

@@ -223,7 +223,7 @@ impl<D: Driver> Engine<D> {
     /// to.
     fn deadline(&self) -> Duration {
         let own = self.driver.now().saturating_add(self.config.timeout);
-        self.driver.call_deadline().map_or(own, |bound| bound.until.min(own))
+        self.driver.call_deadline().map_or(own, |limit| limit.until.min(own))
     }
 
     /// A new deadline for a transfer after every server that it waited for has answered. Extends

@@ -93,7 +93,7 @@ impl OpenHandle {
         run: ServerEpoch,
         identity: IdentityNumber,
         named: ReclaimedOpen,
-        told: SizeReportState,
+        size_report: SizeReportState,
     ) -> Self {
         let ReclaimedOpen { open_id, file, rights, deny } = named;
         let (refused, closed) = (OnceLock::new(), AtomicBool::new(false));
@@ -104,7 +104,7 @@ impl OpenHandle {
             modes,
             identity,
             session: run.session,
-            size_report: told,
+            size_report,
             stale_reason: refused,
             closed,
         }
@@ -344,8 +344,12 @@ mod tests {
             .unwrap()
     }
 
-    fn named(told: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
-        told.expect("something to tell").into_iter().map(|(_, named)| named.open_id).collect()
+    fn named(size_report: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
+        size_report
+            .expect("something to tell")
+            .into_iter()
+            .map(|(_, named)| named.open_id)
+            .collect()
     }
 
     #[test]

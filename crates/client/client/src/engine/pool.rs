@@ -50,7 +50,7 @@ const HANDLES_MAX: usize = 4096;
 
 pub(crate) struct Pool<D: Driver> {
     iod: IodId,
-    gate: Semaphore,
+    semaphore: Semaphore,
     idle: Mutex<Vec<Box<PooledConnection<D>>>>,
     addresses: Mutex<Arc<[String]>>,
     next_address: AtomicUsize,
@@ -89,7 +89,7 @@ impl<D: Driver> Pool<D> {
     pub(crate) fn new(iod: IodId) -> Self {
         Self {
             iod,
-            gate: Semaphore::new(CONNECTIONS_MAX),
+            semaphore: Semaphore::new(CONNECTIONS_MAX),
             idle: Mutex::new(Vec::new()),
             addresses: Mutex::new(Arc::new([])),
             next_address: AtomicUsize::new(0),
@@ -167,7 +167,7 @@ impl<D: Driver> Pool<D> {
     }
 
     pub(crate) fn wake_expired(&self) {
-        self.gate.wake_expired();
+        self.semaphore.wake_expired();
     }
 
     /// Waits for a permit, and takes an idle connection or makes one.
@@ -178,7 +178,7 @@ impl<D: Driver> Pool<D> {
     ) -> Result<(PoolPermit<'p, D>, Box<PooledConnection<D>>)> {
         engine.check_process()?;
         let permit = self
-            .gate
+            .semaphore
             .acquire(&engine.driver, deadline)
             .await
             .map_err(|refused| self.crowded(refused))?;
@@ -205,13 +205,13 @@ impl<D: Driver> Pool<D> {
             return Err(self.removed_error(None));
         }
         let session = engine.session(deadline).await?;
-        let lease = PoolPermit { pool: self, permit };
+        let pool_permit = PoolPermit { pool: self, permit };
         match self.take_idle(session.id) {
             Some(pooled) => {
                 debug_assert!(pooled.meta.session == session.id, "3: of another session");
-                Ok((lease, pooled))
+                Ok((pool_permit, pooled))
             }
-            None => Ok((lease, self.connect(engine, &session, deadline).await?)),
+            None => Ok((pool_permit, self.connect(engine, &session, deadline).await?)),
         }
     }
 
@@ -282,8 +282,8 @@ impl<D: Driver> Pool<D> {
 /// a daemon. So clients begin with different addresses of a daemon, and each client with different
 /// ones at different daemons.
 fn first_address(session: SessionId, iod: IodId, connection: usize, addresses: usize) -> usize {
-    let turn = session.0.wrapping_add(u64::from(iod.0)).wrapping_add(connection as u64);
-    (turn % addresses.max(1) as u64) as usize
+    let number = session.0.wrapping_add(u64::from(iod.0)).wrapping_add(connection as u64);
+    (number % addresses.max(1) as u64) as usize
 }
 
 impl<D: Driver> PoolPermit<'_, D> {
@@ -317,9 +317,9 @@ mod tests {
         let count = |of: &dyn Fn(u64) -> usize| (1..=60).filter(|number| of(*number) == 0).count();
         assert_eq!(count(&|client| first_address(SessionId(client), IodId(3), 0, 2)), 30);
         assert_eq!(count(&|daemon| first_address(SessionId(7), IodId(daemon as u32), 0, 2)), 30);
-        let turns: Vec<usize> =
+        let addresses: Vec<usize> =
             (0..4).map(|connection| first_address(SessionId(9), IodId(1), connection, 3)).collect();
-        assert_eq!(turns, [1, 2, 0, 1]);
+        assert_eq!(addresses, [1, 2, 0, 1]);
         assert_eq!(first_address(SessionId(u64::MAX), IodId(u32::MAX), usize::MAX, 1), 0);
     }
 }

@@ -72,7 +72,7 @@ impl Semaphore {
         driver: &'d D,
         deadline: Duration,
     ) -> Acquire<'g, 'd, D> {
-        Acquire { gate: self, driver, deadline, ticket: None }
+        Acquire { semaphore: self, driver, deadline, ticket: None }
     }
 
     /// Wakes all waiters, so that those whose deadline has passed give up.
@@ -102,7 +102,7 @@ impl Drop for Permit<'_> {
 /// A future that waits for a permit.
 #[derive(Debug)]
 pub(crate) struct Acquire<'g, 'd, D> {
-    gate: &'g Semaphore,
+    semaphore: &'g Semaphore,
     driver: &'d D,
     deadline: Duration,
     ticket: Option<u64>,
@@ -112,14 +112,14 @@ impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
     type Output = Result<Permit<'g>, WaitRefused>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let gate = self.gate;
-        let mut state = lock(&gate.state);
+        let semaphore = self.semaphore;
+        let mut state = lock(&semaphore.state);
         if let Some(ticket) = self.ticket.take() {
             state.waiters.retain(|(waiting, _)| *waiting != ticket);
         }
         if state.free > 0 {
             state.free -= 1;
-            return Poll::Ready(Ok(Permit(gate)));
+            return Poll::Ready(Ok(Permit(semaphore)));
         }
         if self.driver.now() >= self.deadline {
             return Poll::Ready(Err(WaitRefused::Late));
@@ -140,7 +140,7 @@ impl<D> Drop for Acquire<'_, '_, D> {
     /// A waiter that was woken but does not take its permit wakes the next one.
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut state = lock(&self.gate.state);
+        let mut state = lock(&self.semaphore.state);
         let before = state.waiters.len();
         state.waiters.retain(|(waiting, _)| *waiting != ticket);
         let was_woken = state.waiters.len() == before;

@@ -21,7 +21,7 @@ const SLOTS_MAX: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    gate: Semaphore,
+    semaphore: Semaphore,
     free: Mutex<Vec<FreeSlot>>,
 }
 
@@ -46,7 +46,7 @@ impl Slots {
         let count = count.clamp(1, SLOTS_MAX);
         // Taken from the end: low numbers are used first, so that the server's table stays small.
         let free = (0..count).rev().map(|number| FreeSlot { number, sequence: 0 }).collect();
-        Self { gate: Semaphore::new(count as usize), free: Mutex::new(free) }
+        Self { semaphore: Semaphore::new(count as usize), free: Mutex::new(free) }
     }
 
     /// Waits for a slot and takes its next sequence number.
@@ -55,7 +55,7 @@ impl Slots {
         driver: &D,
         deadline: Duration,
     ) -> Result<HeldSlot<'_>, WaitRefused> {
-        let permit = self.gate.acquire(driver, deadline).await?;
+        let permit = self.semaphore.acquire(driver, deadline).await?;
         let slot = lock(&self.free).pop();
         // There are as many permits as slots, and a slot is put back before its permit.
         let slot = slot.expect("a permit without a slot");
@@ -69,7 +69,7 @@ impl Slots {
     }
 
     pub(crate) fn wake_expired(&self) {
-        self.gate.wake_expired();
+        self.semaphore.wake_expired();
     }
 }
 

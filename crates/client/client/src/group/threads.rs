@@ -71,9 +71,9 @@ impl ThreadGroup {
             inside: vec![false; size as usize],
             failed: None,
         };
-        let meeting =
+        let barrier =
             Arc::new(ThreadBarrier { size, state: Mutex::new(state), changed: Condvar::new() });
-        (0..size).map(|rank| Self { rank, barrier: Arc::clone(&meeting) }).collect()
+        (0..size).map(|rank| Self { rank, barrier: Arc::clone(&barrier) }).collect()
     }
 
     /// Comes to the current round. Returns its number.

@@ -121,7 +121,7 @@ impl<'f> Planner<'f> {
             Self { map, request, queues: VecDeque::new(), starts: Vec::new(), single: None };
         match planner.only_window()? {
             Some(single) => planner.single = Some(single),
-            None => planner.open_lanes()?,
+            None => planner.open_queues()?,
         }
         Ok(planner)
     }
@@ -143,7 +143,7 @@ impl<'f> Planner<'f> {
         }))
     }
 
-    fn open_lanes(&mut self) -> Result<(), LayoutError> {
+    fn open_queues(&mut self) -> Result<(), LayoutError> {
         if let Some(lists) = daemon_list::by_daemon(self.map, &self.request) {
             let queue =
                 |(target, list)| DaemonQueue { target, windows: QueueWindows::Listed(list) };
