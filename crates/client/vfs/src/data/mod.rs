@@ -432,10 +432,10 @@ impl MountCaches {
         state: &mut DataState,
     ) -> Result<()> {
         let (caches, theirs) = (Arc::clone(self), Arc::clone(data));
-        let bound = CallDeadline::current();
+        let deadline = CallDeadline::current();
         let asks = move || {
             // The deadline of the call that waits for the page.
-            let _bound = CallDeadline::enter(bound);
+            let _deadline = CallDeadline::enter(deadline);
             let asked = caches.leases().ask_data(theirs.file, mode, required);
             if let Err(error) = &asked {
                 lock(&theirs.state).failed = Some(error.clone().into());

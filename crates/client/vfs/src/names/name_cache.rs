@@ -174,18 +174,18 @@ impl NameCache {
             None => Some(LookupResult::Absent(CachingLeases { name: lease, attributes: None })),
             Some((file, FileKind::Directory)) => {
                 let below = cached.valid(file, &is_valid)?;
-                let keep =
+                let leases =
                     CachingLeases { name: lease, attributes: Some(Arc::clone(&below.lease)) };
                 Some(LookupResult::Found(CachedAttributes {
                     attributes: below.own.clone()?,
-                    leases: keep,
+                    leases,
                 }))
             }
             Some((file, _)) => {
-                let keep = CachingLeases { name: lease.clone(), attributes: lease };
+                let leases = CachingLeases { name: lease.clone(), attributes: lease };
                 Some(LookupResult::Found(CachedAttributes {
                     attributes: found.files.get(&file)?.clone(),
-                    leases: keep,
+                    leases,
                 }))
             }
         }
@@ -217,8 +217,9 @@ impl NameCache {
                 (above.files.get(&file)?, &above.lease)
             }
         };
-        let keep = || CachingLeases { name: None, attributes: Some(Arc::clone(lease)) };
-        is_valid(lease).then(|| CachedAttributes { attributes: attributes.clone(), leases: keep() })
+        let leases = || CachingLeases { name: None, attributes: Some(Arc::clone(lease)) };
+        is_valid(lease)
+            .then(|| CachedAttributes { attributes: attributes.clone(), leases: leases() })
     }
 
     /// Whether this mount has changed nothing of a file since.
@@ -255,9 +256,12 @@ impl NameCache {
         if !fresh || !cached.set_name(lease, name, Some((found.file, found.kind))) {
             return CachingLeases::default();
         }
-        let kept =
+        let are_cached =
             cached.marks.is_unchanged(found.file, mark) && cached.set_attributes(lease, found);
-        CachingLeases { name: Some(Arc::clone(lease)), attributes: kept.then(|| Arc::clone(lease)) }
+        CachingLeases {
+            name: Some(Arc::clone(lease)),
+            attributes: are_cached.then(|| Arc::clone(lease)),
+        }
     }
 
     /// Caches the attributes of a file whose name is cached, or of the lease's own directory.
@@ -271,12 +275,12 @@ impl NameCache {
         let mut cached = lock(&self.0);
         let fresh = is_valid(lease) && cached.marks.is_unchanged(found.file, mark);
         let named = cached.parents.get(&found.file) == Some(&lease.directory());
-        let kept = fresh
+        let are_cached = fresh
             && match found.file == lease.directory() {
                 true => cached.set_own(lease, found),
                 false => named && cached.set_attributes(lease, found),
             };
-        CachingLeases { name: None, attributes: kept.then(|| Arc::clone(lease)) }
+        CachingLeases { name: None, attributes: are_cached.then(|| Arc::clone(lease)) }
     }
 
     /// A change of an entry of this directory was given up, and the server may still make it:

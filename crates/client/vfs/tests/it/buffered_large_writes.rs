@@ -135,9 +135,9 @@ fn buffered_large_writes_are_seen_by_all_clients_immediately() {
     for look in 0..5 {
         let name = format!("f{look}");
         let (file, handle) = create(&one, name.as_bytes());
-        for turn in 0..24 {
-            let end = (turn + 1) * PIECE;
-            write(&one, handle, turn * PIECE, &bytes(turn * PIECE, PIECE));
+        for step in 0..24 {
+            let end = (step + 1) * PIECE;
+            write(&one, handle, step * PIECE, &bytes(step * PIECE, PIECE));
             // Some checks find a flush unit that has just become full, most one that has not.
             match look {
                 0 => assert_eq!(size(&two, file), end),

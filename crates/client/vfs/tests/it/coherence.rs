@@ -126,10 +126,10 @@ impl Mount {
         let handle = self.vfs.open_directory(directory).unwrap();
         let (mut listed, mut cookie, mut end) = (Vec::new(), 0, false);
         while !end {
-            let stretch = self.vfs.read_directory(handle, cookie, 2, false).unwrap();
-            cookie = stretch.entries.last().map_or(cookie, |entry| entry.cookie);
-            end = stretch.entries.is_empty();
-            listed.extend(stretch.entries.into_iter().map(|entry| (entry.name, entry.file)));
+            let batch = self.vfs.read_directory(handle, cookie, 2, false).unwrap();
+            cookie = batch.entries.last().map_or(cookie, |entry| entry.cookie);
+            end = batch.entries.is_empty();
+            listed.extend(batch.entries.into_iter().map(|entry| (entry.name, entry.file)));
         }
         self.vfs.release_directory(handle).unwrap();
         listed

@@ -13,15 +13,15 @@ use braid_vfs::{FileIndex, LookupResult, Vfs};
 /// The names that a mount lists, and whether any of them is cacheable.
 fn listed(vfs: &Vfs, directory: FileIndex) -> (Vec<Vec<u8>>, bool) {
     let handle = vfs.open_directory(directory).unwrap();
-    let stretch = vfs.read_directory(handle, 0, 100, true).unwrap();
+    let batch = vfs.read_directory(handle, 0, 100, true).unwrap();
     // As programs that want only names: this listing may be cached.
     let plain = vfs.read_directory(handle, 0, 100, false).unwrap();
     vfs.release_directory(handle).unwrap();
     let names = |entries: &[braid_vfs::DirectoryEntry]| -> Vec<Vec<u8>> {
         entries.iter().map(|entry| entry.name.clone()).collect()
     };
-    assert_eq!(names(&stretch.entries), names(&plain.entries));
-    (names(&plain.entries), stretch.cacheable.iter().any(|kept| kept.name || kept.attributes))
+    assert_eq!(names(&batch.entries), names(&plain.entries));
+    (names(&plain.entries), batch.cacheable.iter().any(|kept| kept.name || kept.attributes))
 }
 
 fn is_there(vfs: &Vfs, directory: FileIndex, name: &[u8]) -> bool {
@@ -77,16 +77,16 @@ fn a_change_made_after_it_was_given_up_is_seen_by_its_own_mount() {
     let removes = |vfs: &Vfs, directory| vfs.unlink(directory, b"f").is_ok();
     let makes = |vfs: &Vfs, directory| vfs.create(USER, directory, b"f", &new_file(0o666)).is_ok();
     // On a machine that stalls at the wrong moment the test shows nothing.
-    assert!((0..10).any(|turn| is_made_late(
+    assert!((0..10).any(|round| is_made_late(
         &cluster,
         &vfs,
-        (&format!("removed{turn}"), false),
+        (&format!("removed{round}"), false),
         removes
     )));
-    assert!((0..10).any(|turn| is_made_late(
+    assert!((0..10).any(|round| is_made_late(
         &cluster,
         &vfs,
-        (&format!("made{turn}"), true),
+        (&format!("made{round}"), true),
         makes
     )));
 }
