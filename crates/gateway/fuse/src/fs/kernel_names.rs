@@ -93,11 +93,11 @@ impl KernelNames {
         if state.notes + 2 > NOTES_MAX {
             state.tidy(now);
         }
-        let has_room = state.notes + 2 <= NOTES_MAX;
+        let has_space = state.notes + 2 <= NOTES_MAX;
         let State { directories, notes, .. } = &mut *state;
         let found = match directories.entry(directory) {
             Entry::Occupied(found) => found.into_mut(),
-            Entry::Vacant(_) if !has_room => return false,
+            Entry::Vacant(_) if !has_space => return false,
             Entry::Vacant(none) => {
                 *notes += 1;
                 none.insert(Names { names: HashMap::new(), last: now })
@@ -106,7 +106,7 @@ impl KernelNames {
         match name.map(|name| (name, found.names.get_mut(name))) {
             None => {}
             Some((_, Some(at))) => *at = now,
-            Some((_, None)) if !has_room => return false,
+            Some((_, None)) if !has_space => return false,
             Some((name, None)) => {
                 *notes += 1;
                 found.names.insert(name.into(), now);
