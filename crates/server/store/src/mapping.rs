@@ -36,10 +36,10 @@ impl Mapping {
     /// space, or the system refuses.
     pub(crate) fn new(file: &File, end: u64, budget: &Arc<AtomicU64>) -> Option<Self> {
         let bytes = end.checked_next_power_of_two()?.max(BYTES_MIN);
-        let room = AddressSpaceCharge::of(budget, bytes)?;
+        let charge = AddressSpaceCharge::of(budget, bytes)?;
         let raw =
             MmapOptions::new().len(usize::try_from(bytes).ok()?).map_raw_read_only(file).ok()?;
-        Some(Self { raw, charge: room })
+        Some(Self { raw, charge })
     }
 
     /// The mapping itself.
