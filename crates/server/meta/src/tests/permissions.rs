@@ -62,7 +62,7 @@ fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
     let root = Identity::root();
     let directory = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     create(&ns, &call(&root), directory, b"f").unwrap();
-    for (mode, told) in [(0o704, false), (0o705, true)] {
+    for (mode, has_inode) in [(0o704, false), (0o705, true)] {
         ns.setattr(
             &call(&root),
             directory,
@@ -70,7 +70,11 @@ fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
         )
         .unwrap();
         let page = ns.readdir(&user(7), directory, 0, 4096, true).unwrap();
-        assert_eq!((page.entries.len(), page.entries[0].inode.is_some()), (1, told), "{mode:o}");
+        assert_eq!(
+            (page.entries.len(), page.entries[0].inode.is_some()),
+            (1, has_inode),
+            "{mode:o}"
+        );
     }
 }
 

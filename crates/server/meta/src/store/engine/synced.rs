@@ -41,7 +41,7 @@ struct Inner {
     file: File,
     store: StoreId,
     synced: Sequence,
-    turn: u64,
+    writes: u64,
 }
 
 impl SyncedFile {
@@ -56,7 +56,7 @@ impl SyncedFile {
         let file = options
             .open(directory.join(NAME))
             .map_err(|e| StoreError::disk("create the file 'synced'", e))?;
-        let new = Self(Mutex::new(Inner { file, store, synced, turn: 0 }));
+        let new = Self(Mutex::new(Inner { file, store, synced, writes: 0 }));
         new.write(synced)?;
         new.write(synced)?;
         new.sync()?;
@@ -75,11 +75,11 @@ impl SyncedFile {
             bytes.get(..SLOT_BYTES),
             bytes.get(SLOT_SPACING as usize..SLOT_SPACING as usize + SLOT_BYTES),
         ];
-        let newest = slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.turn);
-        let Some(Slot { store, synced, turn }) = newest else {
+        let newest = slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.writes);
+        let Some(Slot { store, synced, writes }) = newest else {
             return Err(StoreError::damaged(directory, &path, 0, "both of its slots are damaged"));
         };
-        Ok((Self(Mutex::new(Inner { file, store, synced, turn })), store, synced))
+        Ok((Self(Mutex::new(Inner { file, store, synced, writes })), store, synced))
     }
 
     /// Records that the log is synced up to `synced`.
@@ -87,8 +87,9 @@ impl SyncedFile {
         let mut inner = self.inner();
         debug_assert!(inner.synced <= synced, "2: the synced sequence never falls");
         inner.synced = synced;
-        inner.turn += 1;
-        let (slot, at) = (encode(inner.store, synced, inner.turn), inner.turn % 2 * SLOT_SPACING);
+        inner.writes += 1;
+        let (slot, at) =
+            (encode(inner.store, synced, inner.writes), inner.writes % 2 * SLOT_SPACING);
         let written =
             inner.file.seek(SeekFrom::Start(at)).and_then(|_| inner.file.write_all(&slot));
         written.map_err(|e| StoreError::disk("write the file 'synced'", e))
@@ -106,20 +107,20 @@ impl SyncedFile {
 struct Slot {
     store: StoreId,
     synced: Sequence,
-    turn: u64,
+    writes: u64,
 }
 
 fn crc(slot: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&slot[..12]), &slot[16..SLOT_BYTES])
 }
 
-fn encode(store: StoreId, synced: Sequence, turn: u64) -> [u8; SLOT_BYTES] {
+fn encode(store: StoreId, synced: Sequence, writes: u64) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     slot[..8].copy_from_slice(MAGIC);
     slot[8..12].copy_from_slice(&VERSION.to_le_bytes());
     slot[16..24].copy_from_slice(&store.0.to_le_bytes());
     slot[24..32].copy_from_slice(&synced.0.to_le_bytes());
-    slot[32..40].copy_from_slice(&turn.to_le_bytes());
+    slot[32..40].copy_from_slice(&writes.to_le_bytes());
     let crc = crc(&slot);
     slot[12..16].copy_from_slice(&crc.to_le_bytes());
     slot
@@ -133,6 +134,6 @@ fn decode(slot: &[u8]) -> Option<Slot> {
     whole.then(|| Slot {
         store: StoreId(number(16)),
         synced: Sequence(number(24)),
-        turn: number(32),
+        writes: number(32),
     })
 }
