@@ -389,8 +389,8 @@ impl JoinJob {
             });
             match want {
                 NextAction::Chunk(chunk) => entered.chunk = Some(chunk),
-                NextAction::Make(sweep, memory) => {
-                    entered.making = Some((sweep, ChunkPlan::default(), memory))
+                NextAction::Make(union, memory) => {
+                    entered.making = Some((union, ChunkPlan::default(), memory))
                 }
                 NextAction::Wait => return Err(self.waits(seen, now)),
                 NextAction::Nothing => return Ok(ChunkPosition::Nothing),
@@ -402,13 +402,13 @@ impl JoinJob {
     /// One slice of making a chunk. Returns whether the chunk is made.
     fn make<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         let Some(Joined { collective, making, .. }) = &mut self.joined else { return Ok(true) };
-        let Some((sweep, plan, _)) = making else { return Ok(true) };
+        let Some((union, plan, _)) = making else { return Ok(true) };
         let planned =
-            plan.more(sweep, &collective.capability, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
+            plan.more(union, &collective.capability, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
         if planned == PlanResult::Paused {
             return Ok(false);
         }
-        let Some((sweep, plan, mut memory)) = making.take() else { return Ok(true) };
+        let Some((union, plan, mut memory)) = making.take() else { return Ok(true) };
         let chunk = if planned == PlanResult::Whole {
             fit(&mut memory, plan.bytes as usize);
             collective.fill(core, &plan, &mut memory)?;
@@ -416,7 +416,7 @@ impl JoinJob {
         } else {
             None
         };
-        collective.advance(now, |progress| progress.made(sweep, chunk));
+        collective.advance(now, |progress| progress.made(union, chunk));
         Ok(true)
     }
 
@@ -431,8 +431,8 @@ impl JoinJob {
             collective.progress().withdraw(self.rank);
         }
         self.collectives.fail(&collective, failure, now);
-        let kept = collective.progress().failure().cloned();
-        kept.unwrap_or_else(|| failure.clone())
+        let found = collective.progress().failure().cloned();
+        found.unwrap_or_else(|| failure.clone())
     }
 
     /// The same, as a reply.

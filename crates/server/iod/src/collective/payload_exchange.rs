@@ -101,14 +101,14 @@ impl PayloadExchange {
     }
 
     fn has(&self, rank: usize) -> bool {
-        self.offers[rank].as_ref().is_some_and(|loan| !loan.returned)
+        self.offers[rank].as_ref().is_some_and(|offer| !offer.returned)
     }
 }
 
 impl CollectiveProgress {
     /// A task's thread offers its payload.
-    pub(super) fn offer(&mut self, rank: usize, loan: OfferedPayload) {
-        self.exchange.offers[rank] = Some(loan);
+    pub(super) fn offer(&mut self, rank: usize, offer: OfferedPayload) {
+        self.exchange.offers[rank] = Some(offer);
         self.moves += 1;
     }
 
@@ -140,14 +140,14 @@ impl CollectiveProgress {
     }
 
     /// The thread with the writer returns the payload.
-    pub(super) fn return_offer(&mut self, rank: usize, mut loan: OfferedPayload) {
+    pub(super) fn return_offer(&mut self, rank: usize, mut offer: OfferedPayload) {
         self.exchange.taken = None;
-        if std::mem::replace(&mut loan.counted, loan.had) != loan.had {
+        if std::mem::replace(&mut offer.counted, offer.had) != offer.had {
             self.moves += 1;
         }
         // Not if the task's thread has ended: the payload would keep its connection open.
         if self.tasks[rank].busy {
-            self.exchange.offers[rank] = Some(loan);
+            self.exchange.offers[rank] = Some(offer);
         }
         if self.failed.is_some() {
             self.wake();
@@ -155,9 +155,9 @@ impl CollectiveProgress {
     }
 
     /// The payload is received completely: its thread continues.
-    pub(super) fn complete_offer(&mut self, rank: usize, mut loan: OfferedPayload) {
-        loan.returned = true;
-        self.return_offer(rank, loan);
+    pub(super) fn complete_offer(&mut self, rank: usize, mut offer: OfferedPayload) {
+        offer.returned = true;
+        self.return_offer(rank, offer);
         // A task's last call continues when its bytes are written.
         if !self.tasks[rank].finished {
             self.version += 1;
@@ -230,8 +230,8 @@ impl CollectiveProgress {
     /// A thread has ended, or no longer needs its offer.
     pub(super) fn withdraw(&mut self, rank: usize) {
         self.tasks[rank].busy = false;
-        if let Some(loan) = self.exchange.offers.get_mut(rank) {
-            *loan = None;
+        if let Some(offer) = self.exchange.offers.get_mut(rank) {
+            *offer = None;
         }
     }
 }

@@ -69,8 +69,8 @@ impl JoinJob {
             return Ok(Some(self.written(core, &collective, now)));
         }
         if !std::mem::replace(&mut self.writing.has_offered, true) {
-            let loan = OfferedPayload::new(source.clone(), &self.capability, &self.caller);
-            collective.advance(now, |progress| progress.offer(self.rank, loan));
+            let offer = OfferedPayload::new(source.clone(), &self.capability, &self.caller);
+            collective.advance(now, |progress| progress.offer(self.rank, offer));
         }
         // Before it looks for the writer: a thread that parks the writer after this wakes this
         // thread.
@@ -80,8 +80,8 @@ impl JoinJob {
         } else {
             self.receive_for_all(core, &collective, now)?
         };
-        let lent = collective.progress().offer_state(self.rank)?;
-        match (lent, slice) {
+        let offered = collective.progress().offer_state(self.rank)?;
+        match (offered, slice) {
             // When the writer needs this task's next call, this thread must return for it.
             (OfferState::Received(had), None) => {
                 self.had = had;
@@ -164,11 +164,11 @@ impl JoinJob {
 
     pub(super) fn refuse(&mut self, failure: Failure, now: Duration) {
         self.writing.writer = None;
-        let kept = self.collective().and_then(|collective| {
+        let found = self.collective().and_then(|collective| {
             self.collectives.fail(&collective, &failure, now);
             collective.progress().failure().cloned()
         });
-        self.writing.refused = Some(kept.unwrap_or(failure));
+        self.writing.refused = Some(found.unwrap_or(failure));
     }
 
     /// Ends with a failure, once the thread has its payload back.

@@ -73,9 +73,9 @@ impl Connections {
 }
 
 impl Handler for Connections {
-    fn run(&self, newcomer: AdmittedPeer) {
+    fn run(&self, admitted: AdmittedPeer) {
         let _counted = ConnectionCount::new(&self.daemon);
-        let braid_net::server::Peer { role, credential, id, .. } = newcomer.peer();
+        let braid_net::server::Peer { role, credential, id, .. } = admitted.peer();
         // Before the peer is welcomed: from then on it may abandon this connection over another
         // one.
         let state = self.daemon.core.new_connection(&Peer {
@@ -83,7 +83,7 @@ impl Handler for Connections {
             credential: credential.clone(),
             id: *id,
         });
-        let Some(connection) = newcomer.accept() else { return };
+        let Some(connection) = admitted.accept() else { return };
         let peer = connection.peer().clone();
         tracing::debug!(
             address = peer.address,

@@ -158,12 +158,12 @@ impl WriteJob {
             WriteReplyForm::Plain => {
                 Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier }))
             }
-            WriteReplyForm::WithReservation(room) => {
-                let (room, objects) = (room.clone(), self.written_objects(core));
+            WriteReplyForm::WithReservation(reservation) => {
+                let (reservation, objects) = (reservation.clone(), self.written_objects(core));
                 Answer::from_outcome(outcome.map(|()| WriteWithReservationReply {
                     bytes,
                     verifier,
-                    reservation: room,
+                    reservation,
                     objects,
                 }))
             }

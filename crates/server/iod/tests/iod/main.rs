@@ -13,6 +13,6 @@ mod harness;
 mod management;
 mod measure;
 mod model;
-mod room;
+mod reservations;
 mod slices;
 mod sockets;
