@@ -302,7 +302,7 @@ impl Cluster {
         now: Duration,
     ) {
         debug_assert!(
-            self.iods.get(&record.id).is_none_or(|known| known.directory == record.directory),
+            self.iods.get(&record.id).is_none_or(|known| known.directory == record.uuid),
             "1: an id belongs to one directory"
         );
         let mut iod = Iod::recorded(record, space, now);
@@ -553,8 +553,8 @@ mod tests {
     const UUID: ClusterUuid = ClusterUuid(*b"0123456789abcdef");
 
     fn space(available: u64) -> Space {
-        let room = ByteCount(available);
-        Space { device: 1, total: ByteCount(1000), free: room, available: room, files_free: 10 }
+        let bytes = ByteCount(available);
+        Space { device: 1, total: ByteCount(1000), free: bytes, available: bytes, files_free: 10 }
     }
 
     fn call(id: u32, directory: u8) -> RegisterIod {

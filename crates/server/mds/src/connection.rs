@@ -184,9 +184,9 @@ impl Connection {
     }
 
     /// Binds the connection to a session; once.
-    pub(crate) fn bind(&self, pulse: Arc<SessionActivity>) -> Result<(), Failure> {
-        let again = self.session.get().is_some_and(|bound| bound.session == pulse.session);
-        if self.session.set(pulse).is_ok() || again { Ok(()) } else { Err(already_bound()) }
+    pub(crate) fn bind(&self, activity: Arc<SessionActivity>) -> Result<(), Failure> {
+        let again = self.session.get().is_some_and(|bound| bound.session == activity.session);
+        if self.session.set(activity).is_ok() || again { Ok(()) } else { Err(already_bound()) }
     }
 
     pub(crate) fn check_unbound(&self) -> Result<(), Failure> {
@@ -195,23 +195,23 @@ impl Connection {
 
     /// The session, which must be live. Notes that it was active `now`.
     pub(crate) fn session(&self, now: Duration) -> Result<SessionId, Failure> {
-        let pulse = self
+        let activity = self
             .session
             .get()
             .ok_or_else(|| Failure::new(Status::NoSession, "open a session first"))?;
-        if pulse.ended.load(Ordering::Acquire) {
+        if activity.ended.load(Ordering::Acquire) {
             return Err(Failure::new(
                 Status::NoSession,
-                format!("session {} has ended", pulse.session),
+                format!("session {} has ended", activity.session),
             ));
         }
-        pulse.note_activity(now);
-        Ok(pulse.session)
+        activity.note_activity(now);
+        Ok(activity.session)
     }
 
     /// The session that it belongs to, live or not.
     pub(crate) fn session_id(&self) -> Option<SessionId> {
-        self.session.get().map(|pulse| pulse.session)
+        self.session.get().map(|activity| activity.session)
     }
 
     pub(crate) fn check_role(&self, wanted: &[Role]) -> Result<(), Failure> {

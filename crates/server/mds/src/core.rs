@@ -164,7 +164,7 @@ impl MdsCore {
     }
 
     /// The next number of the round robin of placement.
-    pub(crate) fn next_turn(&self) -> u64 {
+    pub(crate) fn next_round_robin(&self) -> u64 {
         self.round_robin.fetch_add(1, Ordering::Relaxed)
     }
 

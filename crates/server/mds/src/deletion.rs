@@ -194,8 +194,8 @@ impl MdsCore {
                 let is_down = |iod: &IodId| !failed.contains(iod) || !cluster.is_reachable(*iod);
                 let held_up =
                     waits.iter().filter(|wait| objects::daemons(&wait.layout).iter().all(is_down));
-                let room = BLOCKED_FILES_MAX.saturating_sub(deleter.blocked.len());
-                deleter.blocked.extend(held_up.take(room).map(|wait| wait.file));
+                let space = BLOCKED_FILES_MAX.saturating_sub(deleter.blocked.len());
+                deleter.blocked.extend(held_up.take(space).map(|wait| wait.file));
             }
             core.delete_page(Some(last));
         });

@@ -85,7 +85,7 @@ pub(crate) struct Mode {
 pub(crate) struct LockRequestOf {
     /// The owner of the session, whose limit it counts against.
     pub(crate) user: User,
-    pub(crate) place: LockTarget,
+    pub(crate) target: LockTarget,
     pub(crate) owner: Owner,
     pub(crate) start: u64,
     pub(crate) last: u64,
@@ -132,8 +132,8 @@ pub(crate) struct WaitingCall<W> {
 impl LockRequestOf {
     pub(crate) fn of((session, user): (SessionId, User), lock: &LockRequest) -> Self {
         let LockRequest { file, space, owner, pid, start, last, exclusive } = *lock;
-        let (place, owner) = (LockTarget { file, space }, Owner { session, owner });
-        Self { user, place, owner, start, last, mode: Mode { exclusive, pid } }
+        let (target, owner) = (LockTarget { file, space }, Owner { session, owner });
+        Self { user, target, owner, start, last, mode: Mode { exclusive, pid } }
     }
 
     /// Whether a lock of another owner on the same bytes conflicts.

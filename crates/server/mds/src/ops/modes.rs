@@ -177,12 +177,11 @@ impl MdsCore {
             inode
         };
         let now = convert::attributes(&inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
+        let (size_is_known, Attributes { bytes, bytes_used, mtime, change, .. }) =
             (!known.uncacheable, known);
         let change = change.max(now.change);
-        let shared = self.is_uncacheable(call, &inode, settled);
-        let attributes =
-            Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
+        let uncacheable = self.is_uncacheable(call, &inode, size_is_known);
+        let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable, ..now };
         self.with_capability(session, &inode, attributes, to.rights, to.open_id)
     }
 }

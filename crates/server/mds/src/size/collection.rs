@@ -136,10 +136,10 @@ impl SizeCollector {
     pub(crate) fn note_sole_writer(
         &mut self,
         file: FileIndex,
-        maker: SoleWriter,
+        writer: SoleWriter,
         since: CreateStart,
     ) {
-        self.sole_writers.insert(file, maker, since);
+        self.sole_writers.insert(file, writer, since);
     }
 
     /// The sole writer of the file.
@@ -378,24 +378,24 @@ impl MdsCore {
     fn record_flushed(&self, inode: &Arc<Inode>, found: Result<CollectedSize, Failure>) {
         let mut state = self.state();
         let sizes = &mut state.sizes;
-        let told = sizes.collector.cache.is_reported(inode.file);
-        let Some(heard) = sizes.collector.cache.take_recording(inode.file) else { return };
+        let reported = sizes.collector.cache.is_reported(inode.file);
+        let Some(cached) = sizes.collector.cache.take_recording(inode.file) else { return };
         match found {
             // A daemon was removed in the meantime. What was cached before is the whole file (I11).
-            Ok(found) if found.is_part_lost => self.record(sizes, inode, heard),
-            Ok(found) if !told && found.lost_object_since(&heard) => {
+            Ok(found) if found.is_part_lost => self.record(sizes, inode, cached),
+            Ok(found) if !reported && found.lost_object_since(&cached) => {
                 // Lost by the disk, or deleted by hand. Reads of it fail (I11).
                 tracing::error!(
                     file = %inode.file,
                     "an object that a daemon had is gone; try: braid fsck"
                 );
-                self.record(sizes, inode, heard);
+                self.record(sizes, inode, cached);
             }
-            Ok(mut found) if found.verifiers == heard.verifiers => {
+            Ok(mut found) if found.verifiers == cached.verifiers => {
                 let change = found.fetch.change;
-                if found.fetch == (ObjectSummary { change, ..heard.fetch.clone() }) {
+                if found.fetch == (ObjectSummary { change, ..cached.fetch.clone() }) {
                     // The change number that was returned to callers is the one to record.
-                    found.fetch.change = heard.fetch.change;
+                    found.fetch.change = cached.fetch.change;
                 }
                 self.record(sizes, inode, found);
             }
@@ -410,7 +410,7 @@ impl MdsCore {
                 // down.
                 tracing::debug!(file = %inode.file, %failure, "not flushed yet");
                 let now = self.now();
-                sizes.collector.cache.insert_retry(inode.file, heard, told, now);
+                sizes.collector.cache.insert_retry(inode.file, cached, reported, now);
             }
             Err(failure) => sizes.collector.retry_later(inode.file, &failure),
         }

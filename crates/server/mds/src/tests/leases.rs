@@ -258,7 +258,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
     let s = scene();
     let before = s.world.core.now();
     let mut waits = s.one.begin(1, create("a/new"));
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     while s.world.core.now() - before < Duration::from_millis(RECALL_MS + LEASE_EXPIRES_MS + 5000) {
         s.world.pass(250);
         match waits.take::<CreateReply>() {
@@ -266,7 +266,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
             Some(Ok(_)) => break,
             Some(Err(failure)) => {
                 assert_eq!(failure.status, Status::TryAgain);
-                told.push(failure.to_string());
+                outcomes.push(failure.to_string());
                 waits = s.one.begin(1, create("a/new"));
             }
         }
@@ -277,7 +277,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
         "its leases may have been valid until then: {took:?}"
     );
     assert!(took < Duration::from_millis(LEASE_EXPIRES_MS + RECALL_MS), "{took:?}");
-    assert!(told[0].contains("does not return its lease"), "{told:?}");
+    assert!(outcomes[0].contains("does not return its lease"), "{outcomes:?}");
     let ended = s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err();
     assert_eq!(ended.status, Status::NoSession);
 }
@@ -392,14 +392,14 @@ fn attributes_are_uncacheable_during_writes_and_until_the_size_is_known() {
     assert!(!writer.stat("f").unwrap().uncacheable);
     writer.close(&opened);
     world.pass(250);
-    let heard = other.stat("f").unwrap();
-    assert!(!heard.uncacheable && heard.bytes == ByteCount(100));
+    let known = other.stat("f").unwrap();
+    assert!(!known.uncacheable && known.bytes == ByteCount(100));
     world.settle();
     assert_eq!(
         other.stat("f").unwrap().clone(),
         braid_wire::message::types::Attributes {
             bytes_used: other.stat("f").unwrap().bytes_used,
-            ..heard
+            ..known
         },
         "the recorded attributes are those that were returned before"
     );
@@ -595,8 +595,8 @@ fn a_live_holder_with_buffered_writes_gets_the_longer_recall_time() {
         world.pass(1000);
         writer.client.call_as(Envelope::PLAIN, Renew {}).unwrap();
         reader.client.call_as(Envelope::PLAIN, Renew {}).unwrap();
-        if let Some(told) = asked.take::<LeaseGrant>() {
-            assert_eq!(told.unwrap_err().status, Status::TryAgain);
+        if let Some(outcomes) = asked.take::<LeaseGrant>() {
+            assert_eq!(outcomes.unwrap_err().status, Status::TryAgain);
             asked = reader.data(file, LeaseMode::Read);
         }
     }

@@ -199,9 +199,9 @@ fn a_record_of_an_open_for_reading_gives_no_right_to_write() {
     let reading = Create { exclusive: false, rights: Some(Rights::READ), ..create("d/file") };
     let writing = create("d/file");
     let envelope = user.next();
-    let room = fill(&world, &user);
+    let open_id = fill(&world, &user);
     assert_eq!(user.call_as(envelope.clone(), reading).unwrap_err().status, Status::TooManyOpen);
-    world.core.state().sessions.live.get_mut(user.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(user.session).unwrap().close(open_id);
     assert_eq!(user.call_as(envelope, writing).unwrap_err().status, Status::Malformed);
 }
 
@@ -243,12 +243,12 @@ fn a_retry_of_an_undone_open_is_counted() {
         deny: Deny::NONE,
     };
     let envelope = Envelope { slot: 1, ..client.next() };
-    let room = fill(&world, &client);
+    let open_id = fill(&world, &client);
     assert_eq!(
         client.call_as(envelope.clone(), open.clone()).unwrap_err().status,
         Status::TooManyOpen
     );
-    world.core.state().sessions.live.get_mut(client.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(client.session).unwrap().close(open_id);
     let file = client.call_as(envelope, open).unwrap().attributes.file;
     assert_eq!(world.core.namespace.writers(file), [client.session]);
 }

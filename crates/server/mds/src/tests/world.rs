@@ -43,7 +43,7 @@ pub struct ManualClock(AtomicU64, /* the next question for the time panics */ pu
 
 impl ManualClock {
     /// A number that no other call gets.
-    pub fn turn(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
@@ -489,7 +489,7 @@ impl World {
     }
 
     /// The report of a file, as its client makes it from the answers of the daemons.
-    pub fn told(&self, opened: &OpenReply) -> SizeReport {
+    pub fn size_report(&self, opened: &OpenReply) -> SizeReport {
         let state = self.iods.state();
         let mut daemons = BTreeMap::<IodId, DaemonReport>::new();
         for (iod, id) in state.objects.keys().filter(|(_, id)| id.file == opened.attributes.file) {
@@ -547,8 +547,8 @@ pub fn register(id: u32, directory: u8) -> RegisterIod {
 }
 
 pub fn space() -> Space {
-    let room = ByteCount(1 << 39);
-    Space { device: 1, total: ByteCount(1 << 40), free: room, available: room, files_free: 1000 }
+    let bytes = ByteCount(1 << 39);
+    Space { device: 1, total: ByteCount(1 << 40), free: bytes, available: bytes, files_free: 1000 }
 }
 
 /// A reply that may not have come yet.
