@@ -39,7 +39,7 @@ pub enum Change {
         /// The writing handle.
         by: Handle,
         /// The ranges.
-        stretches: Vec<(u64, u64)>,
+        ranges: Vec<(u64, u64)>,
         /// The value.
         value: u8,
     },
@@ -149,8 +149,8 @@ impl FileModel {
 
     fn apply(&mut self, change: &Change) {
         match change {
-            Change::Write { by, stretches, value } => {
-                for (from, to) in stretches {
+            Change::Write { by, ranges, value } => {
+                for (from, to) in ranges {
                     self.each(*from, *to, |run| run.set(*value, Some(*by)));
                     self.grow(*to, Some(*by), true);
                 }
@@ -183,8 +183,8 @@ impl FileModel {
     pub fn may_have_happened(&mut self, change: &Change) {
         self.dirty.insert(NO_HANDLE);
         match change {
-            Change::Write { stretches, value, .. } => {
-                for (from, to) in stretches {
+            Change::Write { ranges, value, .. } => {
+                for (from, to) in ranges {
                     self.each(*from, *to, |run| run.may_be(*value));
                     self.grow(*to, None, false);
                 }
@@ -359,10 +359,11 @@ impl FileModel {
             }
             start = run.end;
         }
-        self.runs.dedup_by(|next, kept| {
-            let same = (&next.now, &next.older, next.last) == (&kept.now, &kept.older, kept.last);
+        self.runs.dedup_by(|next, cached| {
+            let same =
+                (&next.now, &next.older, next.last) == (&cached.now, &cached.older, cached.last);
             if same {
-                kept.end = next.end;
+                cached.end = next.end;
             }
             same
         });
@@ -401,7 +402,7 @@ mod tests {
     use super::*;
 
     fn write(by: Handle, from: u64, to: u64, value: u8) -> Change {
-        Change::Write { by, stretches: vec![(from, to)], value }
+        Change::Write { by, ranges: vec![(from, to)], value }
     }
 
     #[test]
