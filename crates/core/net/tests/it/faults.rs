@@ -441,7 +441,7 @@ fn many_threads_on_one_connection_get_their_own_answers_out_of_order() {
 /// Answers "now" immediately, and "never" only when the connection ends.
 #[derive(Default)]
 struct Stubborn {
-    kept: Mutex<Vec<Responder>>,
+    responders: Mutex<Vec<Responder>>,
 }
 
 impl CallService for Stubborn {
@@ -451,11 +451,14 @@ impl CallService for Stubborn {
     }
     fn handle(&self, _: &Arc<()>, _: u16, body: &[u8], responder: Responder) {
         match body {
-            b"never" => self.kept.lock().unwrap().push(responder),
+            b"never" => self.responders.lock().unwrap().push(responder),
             b"forget" => drop(responder),
-            b"late" => {
-                self.kept.lock().unwrap().drain(..).for_each(|kept| kept.send(b"late".to_vec()))
-            }
+            b"late" => self
+                .responders
+                .lock()
+                .unwrap()
+                .drain(..)
+                .for_each(|responders| responders.send(b"late".to_vec())),
             _ => responder.send(body.to_vec()),
         }
     }
@@ -588,8 +591,8 @@ fn stop_ends_waiting_connections_and_calls() {
 struct Flood(Mutex<mpsc::Sender<Result<(), SendError>>>);
 
 impl Handler for Flood {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(connection) = admitted.accept() else { return };
         let payload = vec![0; 256 * 1024];
         let header = frame(FrameFlags::DATA, 1, payload.len() as u32);
         let sent = loop {

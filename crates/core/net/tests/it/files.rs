@@ -26,8 +26,8 @@ struct FromFile {
 }
 
 impl Handler for FromFile {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(mut connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(mut connection) = admitted.accept() else { return };
         while let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) {
             let payload_bytes = self.length as u32;
             let data = FrameHeader {

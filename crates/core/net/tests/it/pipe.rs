@@ -23,8 +23,8 @@ const PREFIX: &[u8] = b"sixteen bytes at";
 struct Frames;
 
 impl Handler for Frames {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(mut connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(mut connection) = admitted.accept() else { return };
         while let Ok(Some(header)) = connection.next_header(None) {
             let cuts = connection.body().unwrap().to_vec();
             if send_frames(&connection, header.request_id, &cuts).is_err() {
