@@ -49,7 +49,7 @@ fn with_space(reservation: u64) -> (Fake, Client<Fake>, File<Fake>) {
 }
 
 /// What the daemons have reserved: granted less released, in the order of their ids.
-fn kept(fake: &Fake) -> Vec<u64> {
+fn reserved(fake: &Fake) -> Vec<u64> {
     let cluster = fake.cluster();
     let of = |iod| {
         cluster
@@ -88,10 +88,10 @@ fn space_is_reserved_without_a_call_used_by_the_write_and_then_released() {
     let mut read = vec![0; data.len()];
     assert_eq!(block_on(file.read_at(&mut read, 0)).unwrap(), data.len());
     assert!(read == data);
-    let before = kept(&fake);
+    let before = reserved(&fake);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
     let reported: Vec<u64> =
-        before.iter().zip(kept(&fake)).map(|(before, after)| before - after).collect();
+        before.iter().zip(reserved(&fake)).map(|(before, after)| before - after).collect();
     assert_eq!(
         reported,
         used.iter().map(|(_, _, uses)| *uses).collect::<Vec<_>>(),
@@ -160,12 +160,12 @@ fn a_write_that_fails_for_good_releases_its_reservation() {
     let (fake, _client, file) = with_space(16 * MIB);
     let mut held = Reservation::default();
     assert!(file.reserve_space(0, 1000, &mut held));
-    let before = kept(&fake);
+    let before = reserved(&fake);
     fake.fault(iod::WriteWithReservation::OP, Fault::Refused(Status::DiskError));
     let error = block_on(file.write_reserved(&mut held, &[7; 1000], 0)).unwrap_err();
     assert_eq!(error.status(), Status::DiskError);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
-    assert!(kept(&fake)[0] < before[0], "part of it may be written");
+    assert!(reserved(&fake)[0] < before[0], "part of it may be written");
 }
 
 #[test]
@@ -226,15 +226,15 @@ fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
     }
     fake.cluster().now += Duration::from_secs(5);
     block_on(engine.tick()).unwrap();
-    assert!(kept(&fake).iter().all(|kept| *kept > 0), "what is held stays");
+    assert!(reserved(&fake).iter().all(|reserved| *reserved > 0), "what is held stays");
     drop(held);
     block_on(engine.tick()).unwrap();
-    assert_eq!(kept(&fake), [0, 0, 0]);
+    assert_eq!(reserved(&fake), [0, 0, 0]);
     assert!(!file.reserve_space(0, 1000, &mut Reservation::default()), "and is not used any more");
     write();
-    assert!(kept(&fake)[0] > 0);
+    assert!(reserved(&fake)[0] > 0);
     block_on(engine.shut_down());
-    assert_eq!(kept(&fake), [0, 0, 0]);
+    assert_eq!(reserved(&fake), [0, 0, 0]);
 }
 
 #[test]

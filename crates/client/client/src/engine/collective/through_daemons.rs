@@ -225,14 +225,14 @@ impl<D: Driver> OpenFile<D> {
             }
             self.batch(grant, calls, deadline).await.map_err(RetryAction::into_error)?.0
         };
-        let mut gravest: Option<RetryAction> = None;
+        let mut worst: Option<RetryAction> = None;
         for (at, outcome) in outcomes.into_iter().enumerate() {
             match outcome {
                 Ok(answer) => accept(job, at.checked_sub(skipped), answer)?,
-                Err(remedy) => gravest = Some(remedy.more_severe(gravest)),
+                Err(action) => worst = Some(action.more_severe(worst)),
             }
         }
-        gravest.map_or(Ok(()), |remedy| Err(remedy.into_error()))
+        worst.map_or(Ok(()), |action| Err(action.into_error()))
     }
 }
 

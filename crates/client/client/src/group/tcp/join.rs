@@ -130,8 +130,8 @@ impl<'s> JoinPhase<'s> {
             _ if size as usize != ours => {
                 format!("task {rank} is of a group of {size} tasks, and this one has {ours}")
             }
-            Some(place @ None) if rank > 0 => {
-                *place = Some(Joined { stream, keys });
+            Some(slot @ None) if rank > 0 => {
+                *slot = Some(Joined { stream, keys });
                 return;
             }
             Some(_) => format!("there is another task {rank}"),

@@ -116,7 +116,7 @@ pub struct Cluster {
     pub reserved_bytes_used: Vec<(IodId, u64, u64)>,
     /// Locks that the metadata server has granted, and those that were reclaimed.
     pub locks: Vec<LockRequest>,
-    pub locks_told: Vec<LockRequest>,
+    pub locks_reported: Vec<LockRequest>,
     /// After this number of sleeps, the clock stops.
     pub sleeps: Option<u32>,
     /// The deadline of a program's call, and the server for which it waited without success.
@@ -200,7 +200,7 @@ impl Fake {
             reservation_bytes_max: 0,
             reserved_bytes_used: Vec::new(),
             locks: Vec::new(),
-            locks_told: Vec::new(),
+            locks_reported: Vec::new(),
             sleeps: None,
             bound: None,
             blamed: None,
