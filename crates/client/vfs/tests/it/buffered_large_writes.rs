@@ -20,15 +20,15 @@ fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
 fn mount_of(cluster: &Cluster, config: Config, slow: SlowRates) -> Vfs {
     let vfs = cluster
         .serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
-    let (mut tries, mut in_turn) = (0, 0);
+    let (mut tries, mut consecutive) = (0, 0);
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("try{tries}").as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
-        in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
+        consecutive = if cluster.written().0 == before { consecutive + 1 } else { 0 };
         vfs.release(handle, None).unwrap();
-        in_turn == 8
+        consecutive == 8
     });
     vfs
 }

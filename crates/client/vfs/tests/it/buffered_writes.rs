@@ -36,17 +36,17 @@ fn gathering_mount(cluster: &Cluster) -> Vfs {
 }
 
 fn gathering(cluster: &Cluster, vfs: Vfs) -> Vfs {
-    let (mut tries, mut in_turn) = (0, 0);
+    let (mut tries, mut consecutive) = (0, 0);
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("try{tries}").as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
-        in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
+        consecutive = if cluster.written().0 == before { consecutive + 1 } else { 0 };
         // Now, and not later while a test counts calls.
         vfs.sync(handle).unwrap();
         vfs.release(handle, None).unwrap();
-        in_turn == 8
+        consecutive == 8
     });
     vfs
 }
@@ -111,8 +111,8 @@ fn an_append_with_cached_attributes_asks_no_daemon_for_the_end() {
         let LookupResult::Found(found) = vfs.look_up(ROOT, &name(number)).unwrap() else {
             panic!("it is there")
         };
-        let kept = vfs.reply_cacheable(&found.leases, |kept| kept.attributes);
-        kept.then_some(found.attributes.file)
+        let cacheable = vfs.reply_cacheable(&found.leases, |cacheable| cacheable.attributes);
+        cacheable.then_some(found.attributes.file)
     };
     let files: Vec<FileIndex> = (0..FILES)
         .map(|number| {

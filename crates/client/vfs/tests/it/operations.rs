@@ -79,7 +79,7 @@ fn known(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
     let (file, handle) = create(vfs, name);
     vfs.release(handle, None).unwrap();
     support::wait_for(|| {
-        vfs.reply_cacheable(&found(vfs, name).unwrap().leases, |kept| kept.attributes)
+        vfs.reply_cacheable(&found(vfs, name).unwrap().leases, |cacheable| cacheable.attributes)
     });
     (file, vfs.open(file, Access::READ).unwrap().handle)
 }
@@ -93,7 +93,7 @@ fn an_open_file_that_is_replaced_has_one_link_less() {
     vfs.rename((ROOT, b"new"), (ROOT, b"g"), RenameMode::Replace).unwrap();
     let replaced = vfs.attributes(file, Some(handle)).unwrap();
     assert_eq!(replaced.attributes.links, 0);
-    assert!(!vfs.reply_cacheable(&replaced.leases, |kept| kept.attributes));
+    assert!(!vfs.reply_cacheable(&replaced.leases, |cacheable| cacheable.attributes));
 }
 
 #[test]

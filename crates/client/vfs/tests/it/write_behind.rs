@@ -15,17 +15,17 @@ static TRIES: AtomicU64 = AtomicU64::new(0);
 /// A mount with reservations at all daemons.
 fn mount_with(cluster: &Cluster, config: Config, options: Options) -> Vfs {
     let vfs = cluster.serving_mount_with(config, options);
-    let mut in_turn = 0;
+    let mut consecutive = 0;
     wait_for(|| {
         // Other mounts of the same cluster try, too.
         let name = format!("try{}", TRIES.fetch_add(1, Ordering::Relaxed));
         let (_, handle) = create(&vfs, name.as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
-        in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
+        consecutive = if cluster.written().0 == before { consecutive + 1 } else { 0 };
         vfs.sync(handle).unwrap();
         vfs.release(handle, None).unwrap();
-        in_turn == 8
+        consecutive == 8
     });
     vfs
 }
