@@ -102,10 +102,10 @@ fn names_change_only_with_write_and_search_permission() {
 #[test]
 fn in_a_sticky_directory_only_owners_remove_and_rename() {
     let (_, ns) = memory();
-    let (owner, maker, other) = (user(7), user(5), user(6));
+    let (owner, creator, other) = (user(7), user(5), user(6));
     let dir = directory(&ns, 7, 0o1777);
     for name in [b"a", b"b", b"c"] {
-        create(&ns, &call(&maker), dir, name).unwrap();
+        create(&ns, &call(&creator), dir, name).unwrap();
     }
     create(&ns, &call(&other), dir, b"mine").unwrap();
     assert_eq!(status(ns.unlink(&call(&other), dir, b"a")), Status::NotPermitted);
@@ -118,7 +118,7 @@ fn in_a_sticky_directory_only_owners_remove_and_rename() {
         Status::NotPermitted,
         "over a file of another user"
     );
-    ns.unlink(&call(&maker), dir, b"a").unwrap();
+    ns.unlink(&call(&creator), dir, b"a").unwrap();
     ns.unlink(&call(&owner), dir, b"b").unwrap();
     ns.unlink(&call(&Identity::root()), dir, b"c").unwrap();
 }
