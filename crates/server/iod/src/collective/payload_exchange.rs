@@ -28,7 +28,7 @@ pub(super) struct PayloadExchange {
     put_until: Vec<u64>,
     /// Chunks that were begun, and of them those that are written.
     made: u64,
-    landed: u64,
+    written_until: u64,
 }
 
 /// The payload of one call, which its thread has offered.
@@ -76,9 +76,9 @@ pub(super) enum OfferState {
 impl PayloadExchange {
     pub(super) fn new(writer: Writer) -> Self {
         let tasks = writer.tasks();
-        let loans = std::iter::repeat_with(|| None).take(tasks).collect();
+        let offers = std::iter::repeat_with(|| None).take(tasks).collect();
         Self {
-            offers: loans,
+            offers,
             put_until: vec![0; tasks],
             writer: Some(Box::new(writer)),
             ..Self::default()
@@ -87,7 +87,7 @@ impl PayloadExchange {
 
     /// Whether received bytes may be unwritten.
     pub(super) fn is_filling(&self) -> bool {
-        self.landed < self.made
+        self.written_until < self.made
     }
 
     /// The task whose bytes the writer needs next.
@@ -182,7 +182,7 @@ impl CollectiveProgress {
 
     /// The chunk is written.
     pub(super) fn chunk_written(&mut self) {
-        self.exchange.landed = self.exchange.made;
+        self.exchange.written_until = self.exchange.made;
         self.moves += 1;
         if self
             .exchange
@@ -208,7 +208,7 @@ impl CollectiveProgress {
                 Ok(OfferState::Received(*had))
             }
             Some(OfferedPayload { returned: true, had, .. })
-                if self.exchange.landed >= self.exchange.put_until[rank] =>
+                if self.exchange.written_until >= self.exchange.put_until[rank] =>
             {
                 Ok(OfferState::Received(*had))
             }

@@ -62,7 +62,7 @@ impl JoinJob {
     ) -> Result<Option<Answer>, SliceEnd> {
         self.join(core, now)?;
         let Some(collective) = self.collective() else { return Ok(None) };
-        if !self.is_in_turn() {
+        if !self.is_in_order() {
             return Err(mismatch(self.rank, source.left()).into());
         }
         if self.bytes == 0 {
@@ -75,7 +75,7 @@ impl JoinJob {
         // Before it looks for the writer: a thread that parks the writer after this wakes this
         // thread.
         let seen = collective.seen();
-        let slice = if self.has_landed(&collective) {
+        let slice = if self.is_written(&collective) {
             None
         } else {
             self.receive_for_all(core, &collective, now)?
@@ -104,7 +104,7 @@ impl JoinJob {
 
     /// Whether all bytes of the task are written and its thread does not have the writer: only the
     /// reply is missing.
-    fn has_landed(&self, collective: &Collective) -> bool {
+    fn is_written(&self, collective: &Collective) -> bool {
         if self.writing.writer.is_some() {
             return false;
         }
