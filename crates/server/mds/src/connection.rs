@@ -185,12 +185,12 @@ impl Connection {
 
     /// Binds the connection to a session; once.
     pub(crate) fn bind(&self, activity: Arc<SessionActivity>) -> Result<(), Failure> {
-        let again = self.session.get().is_some_and(|bound| bound.session == activity.session);
-        if self.session.set(activity).is_ok() || again { Ok(()) } else { Err(already_bound()) }
+        let again = self.session.get().is_some_and(|known| known.session == activity.session);
+        if self.session.set(activity).is_ok() || again { Ok(()) } else { Err(already_in_session()) }
     }
 
     pub(crate) fn check_unbound(&self) -> Result<(), Failure> {
-        if self.session.get().is_none() { Ok(()) } else { Err(already_bound()) }
+        if self.session.get().is_none() { Ok(()) } else { Err(already_in_session()) }
     }
 
     /// The session, which must be live. Notes that it was active `now`.
@@ -263,7 +263,7 @@ impl Connection {
     }
 }
 
-fn already_bound() -> Failure {
+fn already_in_session() -> Failure {
     Failure::new(Status::Invalid, "the connection already belongs to a session")
 }
 

@@ -460,7 +460,7 @@ impl Model {
 
     /// Takes over the outcomes that the table reported to waits. Each must be correct.
     /// Returns the waits that were ended as deadlocks.
-    fn hear(&mut self, answered: Vec<(u64, WaitOutcome)>) -> Vec<(u64, LockRequestOf, bool)> {
+    fn apply(&mut self, answered: Vec<(u64, WaitOutcome)>) -> Vec<(u64, LockRequestOf, bool)> {
         let mut ended = Vec::new();
         for (ticket, outcome) in answered {
             let at = self.waits.iter().position(|(known, ..)| *known == ticket).expect("a wait");
@@ -563,7 +563,7 @@ impl Model {
             Step::Wait { file, who, bytes, exclusive } => {
                 let want = wanted(file, who, bytes, exclusive);
                 let blocked = self.blockers_of(&want);
-                let circle = blocked
+                let cycle = blocked
                     .iter()
                     .any(|other| *other == who || self.waits_for(*other).contains(&who));
                 match table.wait(want, ticket) {
@@ -572,10 +572,10 @@ impl Model {
                         self.set(&want, Some(exclusive));
                     }
                     LockResult::Waiting => {
-                        assert!(!blocked.is_empty() && !circle);
+                        assert!(!blocked.is_empty() && !cycle);
                         self.waits.push((ticket, want, true));
                     }
-                    LockResult::Deadlock => assert!(circle),
+                    LockResult::Deadlock => assert!(cycle),
                     other => panic!("{other:?}"),
                 }
             }
@@ -629,7 +629,7 @@ proptest! {
         for (ticket, step) in steps.iter().enumerate() {
             model.step(&mut table, ticket as u64 + 1, step);
             let answered = table.take_answered();
-            let ended = model.hear(answered);
+            let ended = model.apply(answered);
             model.forget(&table, ended);
             model.check(&table);
         }

@@ -272,15 +272,15 @@ fn a_listing_with_a_sequence_is_answered_and_not_kept() {
     let mut world = World::new(1);
     let client = world.client();
     client.create("f");
-    let kept = |world: &World| world.core.state().sessions.live.cached_reply_bytes();
-    let before = kept(&world);
+    let cached_bytes = |world: &World| world.core.state().sessions.live.cached_reply_bytes();
+    let before = cached_bytes(&world);
     assert!(before > 0, "the answer of the create is kept");
     for slot in 1..crate::session::SESSION_SLOTS {
         let (dir, bytes_max) = (FileIndex::ROOT, 4096);
         let read = ReadDirectory { dir, cookie: 0, bytes_max, with_attributes: true };
         client.begin(slot, read).take::<ReadDirectoryReply>().unwrap().unwrap();
     }
-    assert_eq!(kept(&world), before);
+    assert_eq!(cached_bytes(&world), before);
 }
 
 #[test]

@@ -212,8 +212,8 @@ fn a_time_that_was_set_stays_when_the_writer_reports() {
 fn a_sole_writer_is_forgotten_with_its_session_and_its_file() {
     let mut world = World::new(2);
     let client = world.client();
-    let (kept, gone) = (client.create("f"), client.create("g"));
-    world.write(&kept, 9000).unwrap();
+    let (named, gone) = (client.create("f"), client.create("g"));
+    world.write(&named, 9000).unwrap();
     client.call(braid_wire::message::mds::Unlink { at: at("g") }).unwrap();
     close_with_report(&client, &gone, world.size_report(&gone));
     assert_eq!(world.makers(), 1);

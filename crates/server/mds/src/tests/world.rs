@@ -301,7 +301,7 @@ pub struct World {
     pub core: Arc<MdsCore>,
     daemons: Vec<Client>,
     /// Daemons that have not registered since the server started.
-    away: u32,
+    unreachable: u32,
     connections: u64,
     /// How often the server's host lost power.
     boot: u128,
@@ -320,7 +320,7 @@ impl World {
             clock,
             core,
             daemons: Vec::new(),
-            away: 0,
+            unreachable: 0,
             connections: 0,
             boot: 0,
         };
@@ -407,7 +407,7 @@ impl World {
     /// As [`World::power_loss`], and this daemon does not register.
     pub fn power_loss_without(&mut self, out: u32) {
         self.restart_on(self.store.lose_power(0));
-        let all = std::mem::take(&mut self.away);
+        let all = std::mem::take(&mut self.unreachable);
         self.daemons = (1..=all).filter(|id| *id != out).map(|id| self.daemon(id)).collect();
     }
 
@@ -415,12 +415,13 @@ impl World {
         self.iods.drop_held();
         self.store = Arc::new(store);
         self.core = open(&self.store, &self.iods, &self.clock, self.boot);
-        self.away = std::mem::take(&mut self.daemons).len() as u32;
+        self.unreachable = std::mem::take(&mut self.daemons).len() as u32;
     }
 
     /// The daemons register with the server.
     pub fn register_all(&mut self) {
-        self.daemons = (1..=std::mem::take(&mut self.away)).map(|id| self.daemon(id)).collect();
+        self.daemons =
+            (1..=std::mem::take(&mut self.unreachable)).map(|id| self.daemon(id)).collect();
     }
 
     /// A daemon restarts: it has forgotten every fence, and registers.
