@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Every exported function runs in `border::call`. No panic crosses into C, and every failure
+//! 1. Every exported function runs in `ffi::call`. No panic crosses into C, and every failure
 //!    sets errno and the thread's message.
 //! 2. Arguments from C are checked before use, as far as possible: NULL, alignment, lengths,
 //!    descriptors. `unsafe` occurs in the FFI boundary and in the one line of each function that

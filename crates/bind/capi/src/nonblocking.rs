@@ -51,10 +51,10 @@ pub unsafe extern "C" fn braid_pread_start(
         let (open, at) = (readable(file)?, position(at, "position")?);
         // SAFETY: the promise of C's caller, see `pointers`, until the request is waited for; also
         // below.
-        let lent = BorrowedMemory(unsafe { memory(buffer.cast(), bytes, "buffer") }?);
+        let borrowed = BorrowedMemory(unsafe { memory(buffer.cast(), bytes, "buffer") }?);
         let file = open.file();
         start(&open, move || {
-            let BorrowedMemory(buffer) = { lent };
+            let BorrowedMemory(buffer) = { borrowed };
             Ok(file.read_vectored_at(&mut [IoSliceMut::new(buffer)], at)? as ssize_t)
         })
     })
@@ -124,10 +124,10 @@ pub unsafe extern "C" fn braid_read_list_start(
     call(|| {
         let open = readable(file)?;
         // SAFETY: as above.
-        let lent = BorrowedMemory(unsafe { array(pieces, count, "pieces") }?.to_vec());
+        let borrowed = BorrowedMemory(unsafe { array(pieces, count, "pieces") }?.to_vec());
         let file = Arc::clone(&open);
         start(&open, move || {
-            let BorrowedMemory(pieces) = { lent };
+            let BorrowedMemory(pieces) = { borrowed };
             // SAFETY: as above.
             unsafe { list::read(&file, &pieces) }
         })
@@ -144,10 +144,10 @@ pub unsafe extern "C" fn braid_write_list_start(
     call(|| {
         let open = writable(file)?;
         // SAFETY: as above.
-        let lent = BorrowedMemory(unsafe { array(pieces, count, "pieces") }?.to_vec());
+        let borrowed = BorrowedMemory(unsafe { array(pieces, count, "pieces") }?.to_vec());
         let file = Arc::clone(&open);
         start(&open, move || {
-            let BorrowedMemory(pieces) = { lent };
+            let BorrowedMemory(pieces) = { borrowed };
             // SAFETY: as above.
             unsafe { list::write(&file, &pieces) }
         })
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn braid_wait(request: *mut braid_request) -> ssize_t {
         check_process(unsafe { value(request, "request") }?)?;
         // SAFETY: as above; `hand_out` made it from a box.
         let request = unsafe { Box::from_raw(request) };
-        // If the call panicked, `wait` continues the panic here, and `border::call` stops it.
+        // If the call panicked, `wait` continues the panic here, and `ffi::call` stops it.
         request.operation.wait()
     })
 }

@@ -19,6 +19,9 @@
 //! 1. The marks along a line of forks rise, so that a child never has its parent's mark.
 //! 2. Nothing here waits for a lock that another thread may have held at the fork, except during
 //!    the very first check.
+//!
+//! No assertion checks these: a child cannot see its parent's mark, and locks do not record who
+//! held them at a fork. The tests below fork for 1.
 
 #[cfg(target_os = "linux")]
 use std::sync::{
@@ -99,10 +102,10 @@ pub(crate) mod tests {
     /// How long a test may run in a child before the kernel ends it.
     const CHILD_SECONDS: u32 = 60;
 
-    /// Runs `judge` in a real child of this process. Returns whether it returned true in time.
+    /// Runs `check` in a real child of this process. Returns whether it returned true in time.
     #[allow(unsafe_code)]
-    pub(crate) fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child calls `judge`, whose locks are free or its own, and ends without
+    pub(crate) fn holds_in_child(check: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child calls `check`, whose locks are free or its own, and ends without
         // unwinding into the test harness.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -111,7 +114,7 @@ pub(crate) mod tests {
             unsafe {
                 libc::alarm(CHILD_SECONDS);
                 let holds =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).unwrap_or(false);
                 libc::_exit(if holds { 0 } else { 1 })
             }
         }

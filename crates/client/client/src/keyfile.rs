@@ -12,6 +12,9 @@
 //! 1. The file has mode 0600 or stricter. Otherwise it is refused: others may have read the key.
 //! 2. A line that is not understood is refused (I10).
 //! 3. The file is written completely or not at all.
+//!
+//! These are checks, not assertions, since anyone may write the file: `check_mode` (1) and `parse`
+//! (2). The hard link makes a complete file visible (3).
 
 use std::{
     fs::{self, OpenOptions},

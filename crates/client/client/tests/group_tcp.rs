@@ -252,14 +252,14 @@ fn a_rank_in_use_or_a_different_size_is_refused() {
     assert!(other_size.to_string().contains("this one has 3"), "{other_size}");
     // Of two that claim to be task 1, one is refused immediately; the other waits for the last
     // task.
-    let (tell, told) = std::sync::mpsc::channel();
-    for tell in [tell.clone(), tell] {
-        thread::spawn(move || tell.send(join(address, 1, 3)).unwrap());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    for sender in [sender.clone(), sender] {
+        thread::spawn(move || sender.send(join(address, 1, 3)).unwrap());
     }
-    let refused = told.recv().unwrap().unwrap_err();
+    let refused = receiver.recv().unwrap().unwrap_err();
     assert!(refused.to_string().contains("another task 1"), "{refused}");
     let last = thread::spawn(move || join(address, 2, 3));
-    let joined = told.recv().unwrap();
+    let joined = receiver.recv().unwrap();
     let tasks = [root.join().unwrap(), joined, last.join().unwrap()].map(Result::unwrap);
     assert!(come(&tasks, LONG).iter().all(Result::is_ok));
     for (rank, size) in [(2, 2), (0, 0), (5, 1)] {

@@ -23,6 +23,10 @@
 //! 4. Bytes are written, or given out to be cached, under a data lease: [`data`].
 //! 5. No lock of this crate is held while a server is asked, except locks of one file: for its
 //!    appends, its write buffer, the drop of its pages, and its lazy open.
+//!
+//! No assertion here checks these: 1 is a rule for the gateway, 2 follows from the types, 3 and 4
+//! are checked where a reply is cached (`names/`) and a use begins (`data/`), and locks do not
+//! record their owners (5).
 #![forbid(unsafe_code)]
 
 // The tests' support is shared with other crates, which name this one.

@@ -151,23 +151,23 @@ impl MountCaches {
         };
         let taken: Vec<_> = directories.into_iter().map(taken).collect();
         self.wait_for_replies();
-        if let Some(keeper) = self.invalidator.get() {
-            keeper.drop_names(&taken);
+        if let Some(invalidator) = self.invalidator.get() {
+            invalidator.drop_names(&taken);
         }
     }
 
     /// Drops attributes of a file that were given out under the lease of another directory.
     pub(crate) fn drop_attributes(&self, file: FileIndex) {
-        if let Some(keeper) = self.invalidator.get() {
+        if let Some(invalidator) = self.invalidator.get() {
             self.wait_for_replies();
-            keeper.drop_attributes(file);
+            invalidator.drop_attributes(file);
         }
     }
 
     /// Drops pages that the gateway caches.
     pub(crate) fn drop_pages(&self, file: FileIndex, offset: u64, bytes: u64) {
-        if let Some(keeper) = self.invalidator.get() {
-            keeper.drop_data(file, offset, bytes);
+        if let Some(invalidator) = self.invalidator.get() {
+            invalidator.drop_data(file, offset, bytes);
         }
     }
 
@@ -187,9 +187,9 @@ impl LeaseHolder for MountCaches {
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode {
         let Some(data) = self.data.get(file) else { return LeaseMode::None };
         self.drain(&data);
-        let kept = data.mode_after_recall(keep);
-        self.data.forget(data, |_| kept != LeaseMode::None);
-        kept
+        let kept_mode = data.mode_after_recall(keep);
+        self.data.forget(data, |_| kept_mode != LeaseMode::None);
+        kept_mode
     }
 
     fn lost_all(&self) {
@@ -200,15 +200,15 @@ impl LeaseHolder for MountCaches {
 }
 
 impl Vfs {
-    /// From now on this mount takes leases, and `keeper` drops what it caches when they are
+    /// From now on this mount takes leases, and `invalidator` drops what it caches when they are
     /// recalled. Without this call nothing is cacheable.
     ///
     /// # Errors
     /// It was called before; there are too many threads.
-    pub fn serve(&self, keeper: Arc<dyn CacheInvalidator>) -> Result<()> {
+    pub fn serve(&self, invalidator: Arc<dyn CacheInvalidator>) -> Result<()> {
         let caches = Arc::downgrade(&self.caches);
         self.caches.leases.serve(caches as Weak<dyn LeaseHolder>)?;
-        let _ = self.caches.invalidator.set(keeper);
+        let _ = self.caches.invalidator.set(invalidator);
         Ok(())
     }
 

@@ -46,10 +46,10 @@ fn in_vain<T>(
 }
 
 /// A file of the mount that its writer has closed.
-fn made(maker: &Vfs, name: &[u8]) -> FileIndex {
-    let (file, handle) = create(maker, name);
-    maker.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
-    maker.release(handle, None).unwrap();
+fn made(creator: &Vfs, name: &[u8]) -> FileIndex {
+    let (file, handle) = create(creator, name);
+    creator.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
+    creator.release(handle, None).unwrap();
     file
 }
 
@@ -66,9 +66,9 @@ fn page(vfs: &Vfs, handle: FileHandle) -> braid_vfs::Result<Vec<u8>> {
 }
 
 /// These files, cached on a mount and opened lazily there.
-fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHandle)> {
+fn open_lazily(creator: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHandle)> {
     let names: Vec<Vec<u8>> = (0..count).map(|at| format!("late{at}").into_bytes()).collect();
-    let files: Vec<FileIndex> = names.iter().map(|name| made(maker, name)).collect();
+    let files: Vec<FileIndex> = names.iter().map(|name| made(creator, name)).collect();
     let open = |(file, name): (&FileIndex, &Vec<u8>)| {
         let mut handle = None;
         // Once the close has arrived and the size is recorded, its attributes are cached.
@@ -78,7 +78,7 @@ fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHan
                 panic!("it is there")
             };
             match opened.may_cache_pages
-                && reader.reply_cacheable(&found.leases, |kept| kept.attributes)
+                && reader.reply_cacheable(&found.leases, |cacheable| cacheable.attributes)
             {
                 true => handle = Some(opened.handle),
                 false => reader.release(opened.handle, None).unwrap(),
@@ -127,7 +127,7 @@ fn a_lookup_without_a_metadata_server_ends_within_one_deadline() {
 fn unlink_and_rename_with_lazy_opens_end_within_one_deadline() {
     let mut cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount_of(config(&cluster)));
-    let late = open_late(&one, &two, 5);
+    let late = open_lazily(&one, &two, 5);
     cluster.stop_mds();
     let (time, error) = in_vain(&two, || two.unlink(ROOT, b"late0"));
     assert!(time < LATE, "{time:?}");
@@ -194,7 +194,7 @@ fn lazy_opens_over_a_slow_link_are_sent_within_a_recall() {
     let relay = Relay::to(cluster.config().mds[0].clone());
     let far = Config { mds: vec![relay.address.clone()], ..cluster.config() };
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount_of(far));
-    let late = open_late(&one, &two, FILES);
+    let late = open_lazily(&one, &two, FILES);
     let before = cluster.calls();
     relay.delay_ms.store(ONE_WAY_MS, Ordering::Relaxed);
     one.unlink(ROOT, b"late0").unwrap();
@@ -238,8 +238,8 @@ fn a_client_that_is_cut_off_drops_all_caches_during_a_recall() {
     let other = cluster.mount();
     let make = |name: &[u8]| other.make_directory(support::USER, ROOT, name, 0o755, 0);
     // It has this directory's names, too, whose lease is not recalled.
-    let kept = make(b"kept").unwrap().attributes.file;
-    for directory in [kept, ROOT] {
+    let cacheable = make(b"kept").unwrap().attributes.file;
+    for directory in [cacheable, ROOT] {
         wait_for(|| client.leases().ask_names(directory).unwrap().is_some());
     }
     thread::scope(|scope| {

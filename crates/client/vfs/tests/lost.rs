@@ -82,17 +82,17 @@ fn lease_loss_drops_all_pages_while_calls_wait_for_daemons() {
         vfs.release(handle, None).unwrap();
         (file, vfs.open(file, Access::READ).unwrap().handle)
     };
-    let kept: Vec<_> = (0..FILES + HOT).map(made).collect();
+    let cacheable: Vec<_> = (0..FILES + HOT).map(made).collect();
     let unread = made(FILES + HOT);
     let (gathers, writes) = (create(&vfs, b"gathers").1, create(&vfs, b"writes").1);
     write(&vfs, gathers, 0, b"x");
     vfs.flush(gathers, None).unwrap();
-    kept.iter().for_each(|one| read_page(&vfs, &kernel, *one).unwrap());
-    let files: Vec<FileIndex> = kept.iter().map(|(file, _)| *file).collect();
+    cacheable.iter().for_each(|one| read_page(&vfs, &kernel, *one).unwrap());
+    let files: Vec<FileIndex> = cacheable.iter().map(|(file, _)| *file).collect();
     cluster.stop_metadata_server(&[]);
     cluster.stop_daemons();
     assert_eq!(kernel.has(&files), FILES + HOT);
-    kernel.hot.lock().unwrap().extend(kept[FILES..].iter().copied());
+    kernel.hot.lock().unwrap().extend(cacheable[FILES..].iter().copied());
     // A page that is being read, a write, and a buffer that is being sent: each waits for the
     // daemon, and nothing waits for them.
     let (one, two, three, pages) =

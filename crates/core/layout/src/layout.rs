@@ -21,8 +21,8 @@ pub struct Layout {
 impl Layout {
     /// A layout of version 1 with one component, one part on each daemon, in this order.
     pub fn one(distribution: Distribution, iods: impl IntoIterator<Item = IodId>) -> Self {
-        let place = |iod| PartPlacement { generation: ObjectGeneration(1), iods: vec![iod] };
-        let parts = iods.into_iter().map(place).collect();
+        let placement = |iod| PartPlacement { generation: ObjectGeneration(1), iods: vec![iod] };
+        let parts = iods.into_iter().map(placement).collect();
         let component = Component {
             start: FileOffset::ZERO,
             end: FileOffset::MAX,

@@ -251,12 +251,12 @@ impl LayoutMap {
 impl ComponentMap {
     /// Location of a byte of the component; `start <= offset < end`.
     pub(crate) fn locate(&self, offset: u64) -> Location {
-        let place = self.mapping.locate(offset - self.start);
-        let part = self.base + (place.column + self.first_part) % self.parts;
+        let location = self.mapping.locate(offset - self.start);
+        let part = self.base + (location.column + self.first_part) % self.parts;
         Location {
             part: PartIndex(part),
-            object_offset: ObjectOffset(place.object_offset),
-            contiguous: place.contiguous.min(self.end - offset),
+            object_offset: ObjectOffset(location.object_offset),
+            contiguous: location.contiguous.min(self.end - offset),
         }
     }
 

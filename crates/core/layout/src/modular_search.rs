@@ -26,12 +26,12 @@ pub(crate) fn first_multiple_in(step: u64, modulus: u64, low: u64, high: u64) ->
     }
     // No multiple of `step` is in [low, high]. So neither bound is one, and both lie between the
     // same two.
-    let turns = first_multiple_in(modulus % step, step, step - high % step, step - low % step)?;
+    let wraps = first_multiple_in(modulus % step, step, step - high % step, step - low % step)?;
     // The result is below `modulus`; the product may not be.
-    match turns.checked_mul(modulus).and_then(|all| all.checked_add(low)) {
+    match wraps.checked_mul(modulus).and_then(|all| all.checked_add(low)) {
         Some(target) => Some(target.div_ceil(step)),
         None => Some(
-            (u128::from(turns) * u128::from(modulus) + u128::from(low)).div_ceil(u128::from(step))
+            (u128::from(wraps) * u128::from(modulus) + u128::from(low)).div_ceil(u128::from(step))
                 as u64,
         ),
     }

@@ -15,6 +15,9 @@
 //!    repeating a byte.
 //! 3. A call spends about the steps it was given (I9). Memory is that of the unfolded requests,
 //!    whatever their length.
+//!
+//! `next_within` asserts that extents ascend (1). To assert 2 would be to unfold all requests a
+//! second time: the tests do it. The steps are counted down in the unfolding (3).
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -145,8 +148,8 @@ impl RequestUnion {
     /// again.
     pub fn find_next_accesses(&mut self, steps: &mut usize) -> bool {
         while let Some(request) = self.unknown.last().copied() {
-            let lane = &mut self.requests[request as usize];
-            match lane.unfold.next_within(steps) {
+            let cursor = &mut self.requests[request as usize];
+            match cursor.unfold.next_within(steps) {
                 Unfolded::Paused => return false,
                 Unfolded::Access(access) => {
                     self.unknown.pop();
@@ -154,7 +157,7 @@ impl RequestUnion {
                 }
                 Unfolded::End => {
                     self.unknown.pop();
-                    lane.access = None;
+                    cursor.access = None;
                 }
             }
         }
@@ -181,9 +184,9 @@ impl RequestUnion {
     fn put_back(&mut self, request: u32, mut access: Access) {
         access.bytes = access.bytes.min(self.end.saturating_sub(access.file_offset.0));
         let at_end = access.file_offset.0 >= self.end;
-        let lane = &mut self.requests[request as usize];
-        lane.access = (access.bytes > 0).then_some(access);
-        if lane.access.is_some() {
+        let cursor = &mut self.requests[request as usize];
+        cursor.access = (access.bytes > 0).then_some(access);
+        if cursor.access.is_some() {
             self.next.push(Reverse((access.file_offset.0, request)));
         } else if !at_end {
             self.unknown.push(request);

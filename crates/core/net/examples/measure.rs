@@ -55,8 +55,8 @@ impl CallService for Echo {
 /// payload there.
 struct Bytes(File);
 impl Handler for Bytes {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(mut connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(mut connection) = admitted.accept() else { return };
         let mut window = vec![0; WINDOW_BYTES as usize];
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().expect("a body").to_vec();

@@ -276,16 +276,16 @@ mod tests {
 
     #[test]
     fn an_unreachable_server_error_has_the_time_unless_it_failed_immediately() {
-        let told = |waited| {
+        let waited_error = |waited| {
             let (server, why) = ("I/O daemon 3 at h:1".to_owned(), "connection refused".to_owned());
             NetError::Unreachable { server, waited, why }.to_string()
         };
         assert_eq!(
-            told(Duration::from_micros(14)),
+            waited_error(Duration::from_micros(14)),
             "I/O daemon 3 at h:1 was not reached: connection refused"
         );
         assert_eq!(
-            told(Duration::from_millis(2949)),
+            waited_error(Duration::from_millis(2949)),
             "I/O daemon 3 at h:1 was not reached in 2.9 s: connection refused"
         );
     }

@@ -10,6 +10,9 @@
 //! 1. A header is checked before memory for its frame is allocated (I9).
 //! 2. The buffer never grows past one header and one body of the maximum length.
 //! 3. It never shrinks below its initial size.
+//!
+//! `make_space` asserts 2 and only ever makes the buffer longer (3). `peek_header` refuses a header
+//! that breaks 1.
 
 use braid_types::limits::FRAME_BODY_BYTES_MAX;
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader, WireError};
@@ -65,7 +68,7 @@ impl FrameBuffer {
     /// buffer's limit.
     pub fn header(&mut self) -> Result<Option<FrameHeader>, WireError> {
         let Some(header) = self.peek_header()? else {
-            self.make_room(FRAME_HEADER_BYTES);
+            self.make_space(FRAME_HEADER_BYTES);
             return Ok(None);
         };
         self.start += FRAME_HEADER_BYTES;
@@ -79,12 +82,12 @@ impl FrameBuffer {
     /// As [`FrameBuffer::header`].
     pub fn frame(&mut self) -> Result<Option<(FrameHeader, &[u8])>, WireError> {
         let Some(header) = self.peek_header()? else {
-            self.make_room(FRAME_HEADER_BYTES);
+            self.make_space(FRAME_HEADER_BYTES);
             return Ok(None);
         };
         let frame_bytes = FRAME_HEADER_BYTES + header.body_bytes as usize;
         if self.len() < frame_bytes {
-            self.make_room(frame_bytes);
+            self.make_space(frame_bytes);
             return Ok(None);
         }
         let body = self.start + FRAME_HEADER_BYTES..self.start + frame_bytes;
@@ -94,7 +97,7 @@ impl FrameBuffer {
 
     /// Makes space for the next `n` bytes to be contiguous; `n` is at most the body limit.
     pub fn reserve(&mut self, n: usize) {
-        self.make_room(n);
+        self.make_space(n);
     }
 
     /// Takes at most `n` bytes that have arrived.
@@ -116,7 +119,7 @@ impl FrameBuffer {
 
     /// Moves the remaining bytes to the front, and grows the buffer if `want` bytes from `start` do
     /// not fit.
-    fn make_room(&mut self, want: usize) {
+    fn make_space(&mut self, want: usize) {
         if self.start + want <= self.bytes.len() {
             return;
         }

@@ -11,6 +11,10 @@
 //! 3. Until then, a body is at most [`HANDSHAKE_BODY_BYTES_MAX`] (I9).
 //! 4. A refusal is a final frame with a reason that a person can act on. It does not reveal which
 //!    keys exist.
+//!
+//! These are checks of what a peer sends, not assertions: `check_versions` and `decide_tls` (1),
+//! the order of the methods (2), the size of the frame buffer (3), and one text for every wrong key
+//! (4).
 
 use braid_types::{ClusterUuid, ConnectionId, Failure, Status};
 use braid_wire::{

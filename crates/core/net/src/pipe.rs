@@ -13,6 +13,9 @@
 //!    holds.
 //! 2. No call waits for space in the pipe.
 //! 3. A pipe that failed within an operation is not used again.
+//!
+//! No assertion checks these: the kernel decides when a pipe is full (1), `splice` gets the flag
+//! not to wait (2), and `begin` and `take` refuse a broken pipe (3).
 
 /// Minimum page size. A slot of a pipe holds one fragment of at most a page.
 #[cfg(target_os = "linux")]
@@ -46,7 +49,7 @@ mod linux {
     pub struct Pipe {
         from: OwnedFd,
         into: OwnedFd,
-        places: usize,
+        fragments_max: usize,
         prefix_bytes: usize,
         payload_bytes: usize,
         /// Its content is unknown.
@@ -60,14 +63,14 @@ mod linux {
         /// No descriptor is left, or the system allows no pipe of this size.
         pub fn new() -> io::Result<Self> {
             let (from, into) = pipe_with(PipeFlags::CLOEXEC)?;
-            let places = fcntl_setpipe_size(&into, PIPE_BYTES)? / PAGE_BYTES;
-            Ok(Self { from, into, places, prefix_bytes: 0, payload_bytes: 0, broken: false })
+            let fragments_max = fcntl_setpipe_size(&into, PIPE_BYTES)? / PAGE_BYTES;
+            Ok(Self { from, into, fragments_max, prefix_bytes: 0, payload_bytes: 0, broken: false })
         }
 
         /// Payload bytes that fit with certainty: a socket's fragments begin and end anywhere in a
         /// page, and at least half of them are whole pages.
         pub fn usual_bytes_max(&self) -> usize {
-            self.places / 2 * PAGE_BYTES
+            self.fragments_max / 2 * PAGE_BYTES
         }
 
         /// Puts `prefix` into an empty pipe, before the payload.
@@ -130,11 +133,11 @@ mod linux {
             done
         }
 
-        fn read_exact(&self, mut room: &mut [u8]) -> io::Result<()> {
-            while !room.is_empty() {
-                match rustix::io::read(&self.from, &mut *room) {
+        fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
+            while !buffer.is_empty() {
+                match rustix::io::read(&self.from, &mut *buffer) {
                     Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                    Ok(bytes) => room = &mut room[bytes..],
+                    Ok(bytes) => buffer = &mut buffer[bytes..],
                     Err(Errno::INTR) => {}
                     Err(error) => return Err(error.into()),
                 }

@@ -32,8 +32,8 @@ impl Authorizer for Key {
 struct Nothing;
 
 impl Handler for Nothing {
-    fn run(&self, newcomer: AdmittedPeer) {
-        drop(newcomer.accept());
+    fn run(&self, admitted: AdmittedPeer) {
+        drop(admitted.accept());
     }
 }
 

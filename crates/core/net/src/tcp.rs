@@ -147,14 +147,14 @@ impl ReceiveWindow {
     fn must_keep_buffer(&mut self, socket: &TcpStream, buffer: u32) -> bool {
         let shrinks = !self.is_new && (self.buffer == SYSTEM_MANAGED || buffer < self.buffer);
         let seen = if shrinks { sys::seen(socket) } else { None };
-        let kept = seen.is_some_and(|seen| {
+        let is_known = seen.is_some_and(|seen| {
             let until = *self.shrink_after.get_or_insert(seen.received + u64::from(seen.offered));
             seen.received.saturating_sub(sys::unread(socket)) < until
         });
-        if !kept {
+        if !is_known {
             self.shrink_after = None;
         }
-        kept
+        is_known
     }
 
     /// Call after the connection has received. Adds the measurements to `received`.

@@ -105,7 +105,7 @@ impl Transport {
     pub(crate) fn recv(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         match self.tls.get() {
             None => self.recv_raw(pieces, wait),
-            Some(tls) => tls.recv(pieces, |rooms| self.recv_raw(rooms, wait)),
+            Some(tls) => tls.recv(pieces, |buffers| self.recv_raw(buffers, wait)),
         }
     }
 
@@ -192,14 +192,14 @@ impl Transport {
             match operation() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock && wait != Wait::No => {
-                    self.wait_for_room(wait)?
+                    self.wait_for_space(wait)?
                 }
                 done => return done,
             }
         }
     }
 
-    fn wait_for_room(&self, wait: Wait) -> io::Result<()> {
+    fn wait_for_space(&self, wait: Wait) -> io::Result<()> {
         let left = match wait {
             Wait::Until(deadline) => {
                 deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE)
@@ -464,7 +464,7 @@ mod sys {
         bytes: usize,
     ) -> io::Result<usize> {
         match splice(socket, None, pipe, None, bytes, SpliceFlags::NONBLOCK) {
-            Err(Errno::AGAIN) if !has_room(pipe)? => Err(io::ErrorKind::StorageFull.into()),
+            Err(Errno::AGAIN) if !has_space(pipe)? => Err(io::ErrorKind::StorageFull.into()),
             done => Ok(done?),
         }
     }
@@ -480,7 +480,7 @@ mod sys {
         Ok(splice(pipe, None, socket, None, bytes, flags)?)
     }
 
-    fn has_room(pipe: &OwnedFd) -> io::Result<bool> {
+    fn has_space(pipe: &OwnedFd) -> io::Result<bool> {
         let mut polled = [PollFd::new(pipe, PollFlags::OUT)];
         poll(&mut polled, Some(&timespec(Duration::ZERO)))?;
         Ok(polled[0].revents().contains(PollFlags::OUT))

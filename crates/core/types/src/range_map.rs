@@ -4,6 +4,8 @@
 //! 1. Ranges do not overlap.
 //! 2. Adjacent ranges have different values; equal ones are merged.
 //! 3. A range does not end before it begins.
+//!
+//! `set` asserts 1 and 2, and `clear` asserts 3.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +37,10 @@ impl<T: Copy + PartialEq> RangeMap<T> {
     /// When `last` is below `start`.
     pub fn set(&mut self, start: u64, last: u64, value: T) {
         self.clear(start, last);
+        debug_assert!(
+            self.overlapping(start, last).next().is_none(),
+            "invariant 1: ranges do not overlap"
+        );
         let (mut from, mut to) = (start, last);
         if let Some(before) = start.checked_sub(1)
             && let Some((first, _, same)) = self.at(before)

@@ -11,6 +11,8 @@
 //! 2. `body bytes` and `payload bytes` are within their limits before memory is allocated for them
 //!    (I9).
 //! 3. Unknown flags and reserved bits are refused (I10).
+//!
+//! These are checks of what a peer sends, not assertions: `from_bytes` refuses what breaks them.
 
 use braid_types::limits::{FRAME_BODY_BYTES_MAX, REPLY_DATA_BYTES_MAX, WINDOW_BYTES};
 

@@ -23,11 +23,8 @@ use crate::config::{ConfigError, NfsConfig, Security};
 use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
 use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
-<<<<<<< HEAD
 use crate::ops::layout::Devices;
-=======
 use crate::rpc::kerberos::Kerberos;
->>>>>>> w-nfs
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
 use crate::state::sessions::{Session, SessionTable};

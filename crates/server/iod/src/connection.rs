@@ -58,7 +58,7 @@ pub(crate) struct User {
 /// client then gets [`Status::UnknownHandle`] and presents the capability again.
 #[derive(Debug)]
 pub struct ConnectionState {
-    standing: PeerRights,
+    rights: PeerRights,
     /// The user whose ticket started the session.
     user: Option<User>,
     caller: Arc<ConnectionEntry>,
@@ -80,24 +80,24 @@ impl ConnectionState {
     pub(crate) fn new(peer: &Peer, callers: &ConnectionTable) -> Self {
         // Only the server key proves a metadata server: a client key that claims the role has no
         // rights.
-        let standing = match (peer.role, &peer.credential) {
+        let rights = match (peer.role, &peer.credential) {
             (Role::Client, Credential::Session { session, .. }) => PeerRights::Client(*session),
             (Role::Mds, Credential::Server) => PeerRights::Mds,
             (Role::Admin, Credential::Server) => PeerRights::Admin,
             _ => PeerRights::Nobody,
         };
-        let session = if let PeerRights::Client(session) = standing { Some(session) } else { None };
+        let session = if let PeerRights::Client(session) = rights { Some(session) } else { None };
         let caller = callers.add(peer.id, session);
         let user = match peer.credential {
             Credential::Session { key, user, .. } => user.map(|uid| User { key, uid }),
             _ => None,
         };
         let (handles, memberships) = (HashMap::new(), Arc::default());
-        Self { standing, user, caller, handles, memory_bytes: 0, uses: 0, memberships }
+        Self { rights, user, caller, handles, memory_bytes: 0, uses: 0, memberships }
     }
 
     pub(crate) fn rights(&self) -> PeerRights {
-        self.standing
+        self.rights
     }
 
     /// The user whose ticket started its session; `None` for the holder of a key.
@@ -112,7 +112,7 @@ impl ConnectionState {
 
     /// The same, for data calls.
     pub(crate) fn data_caller(&self) -> Result<&Arc<ConnectionEntry>, Failure> {
-        match self.standing {
+        match self.rights {
             PeerRights::Client(_) | PeerRights::Mds => Ok(&self.caller),
             PeerRights::Admin | PeerRights::Nobody => Err(Status::WrongRole.into()),
         }

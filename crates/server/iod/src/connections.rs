@@ -12,6 +12,9 @@
 //!    of it is left that could run. An id that is not in the table is one of an ended connection.
 //! 2. Reads and writes never touch the table: only the begin, end or abandonment of a connection
 //!    does. It is as long as there are connections and unfinished works, both bounded (I9).
+//!
+//! The drop of an entry asserts that nothing of it runs (1), and `end_slice` the count. Who uses
+//! the table is a matter of its callers (2).
 
 use std::{
     collections::HashMap,

@@ -9,6 +9,8 @@
 //! 1. A caller gets the outcome of a flush that began after its ticket. So this flush covers every
 //!    write that was acknowledged before the ticket was taken.
 //! 2. Of the callers that wait at one moment, only one does the work (I9).
+//!
+//! `run` asserts 1. The lock of the last outcome lets one caller work at a time (2).
 
 use std::sync::{
     Mutex,

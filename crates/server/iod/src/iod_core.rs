@@ -12,6 +12,9 @@
 //! 1. Objects are opened only by a verified capability ([`IodCore::open`]), or by the metadata
 //!    server's own requests (I4).
 //! 2. A part that is recorded as existing and is absent is an error, never zeros (I11).
+//!
+//! No assertion checks these: the type of the argument gives 1, and `open` returns an error where 2
+//! would be broken, since a disk may lose an object.
 
 use std::{
     sync::{

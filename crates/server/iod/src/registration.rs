@@ -18,6 +18,10 @@
 //!    longer.
 //! 3. While more fences follow, service neither begins nor is extended.
 //! 4. A new connection begins with [`RegisterIod`]: heartbeats do not name the daemon.
+//!
+//! No assertion checks these, since each has one place that could break it: `confirm_fence` alone
+//! raises `fence_applied` (1), `heartbeat_answered` counts from `sent_at` (2) and grants nothing
+//! while fences follow (3), and `failed` resets `joined` (4).
 
 use std::time::Duration;
 
@@ -311,17 +315,17 @@ mod tests {
 
     #[test]
     fn service_stops_at_a_time_after_the_last_answered_message() {
-        let gate = SliceAdmission::not_serving(ConnectionTable::default());
+        let admission = SliceAdmission::not_serving(ConnectionTable::default());
         let caller = |session| {
             ConnectionTable::default().add(ConnectionId::default(), Some(SessionId(session)))
         };
-        let serves = |now| gate.begin_slice(&caller(1), MdsEpoch(1), now).is_ok();
+        let serves = |now| admission.begin_slice(&caller(1), MdsEpoch(1), now).is_ok();
         let mut registration = new();
         let _ = registration.next(at(500), vitals);
         let orders = registration
             .registered(RegisterIodReply { id: IodId(1), state: answer(0, &[]) })
             .unwrap();
-        gate.serve_until(orders.serve_until);
+        admission.serve_until(orders.serve_until);
         assert!(serves(at(500 + HEARTBEAT_STOP_MS - 1)));
         assert!(!serves(at(500 + HEARTBEAT_STOP_MS)));
 
@@ -330,14 +334,14 @@ mod tests {
         let orders = registration
             .registered(RegisterIodReply { id: IodId(1), state: answer(1, &[8]) })
             .unwrap();
-        gate.fence_ranges(
+        admission.fence_ranges(
             orders.fenced.iter().map(|range| (range.first, range.last)),
             orders.epoch_min,
         );
-        gate.serve_until(orders.serve_until);
+        admission.serve_until(orders.serve_until);
         assert!(serves(at(60_001)), "serves again after a good answer");
         assert!(
-            gate.begin_slice(&caller(8), MdsEpoch(1), at(60_001)).is_err(),
+            admission.begin_slice(&caller(8), MdsEpoch(1), at(60_001)).is_err(),
             "and its fences hold by then"
         );
     }

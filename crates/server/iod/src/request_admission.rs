@@ -15,7 +15,8 @@
 //!    slice that only reads holds none.
 //!
 //! The types enforce 1: operations open objects only by a verified capability, which only this
-//! module and the handles of a connection give out.
+//! module and the handles of a connection give out. They also enforce 3: `begin_slice` returns the
+//! guard. When a slice starts is known to its operation alone, so 2 is not asserted.
 
 use std::{
     sync::{
@@ -44,7 +45,7 @@ pub(crate) struct RequestAdmission {
     server_key: Secret,
     /// 0 until the metadata server has assigned one.
     iod: AtomicU32,
-    gate: SliceAdmission,
+    slices: SliceAdmission,
     callers: ConnectionTable,
 }
 
@@ -53,8 +54,8 @@ impl RequestAdmission {
     /// assigned yet.
     pub(crate) fn new(server_key: Secret, iod: IodId) -> Self {
         let callers = ConnectionTable::default();
-        let gate = SliceAdmission::not_serving(callers.clone());
-        Self { server_key, iod: AtomicU32::new(iod.0), gate, callers }
+        let slices = SliceAdmission::not_serving(callers.clone());
+        Self { server_key, iod: AtomicU32::new(iod.0), slices, callers }
     }
 
     /// The daemon's id; 0 until the metadata server has assigned one.
@@ -123,7 +124,7 @@ impl RequestAdmission {
             ));
         }
         capability.check_rights(wanted)?;
-        self.gate.check_epoch(capability.epoch)?;
+        self.slices.check_epoch(capability.epoch)?;
         Ok(capability)
     }
 
@@ -133,7 +134,7 @@ impl RequestAdmission {
     /// [`Status::BadCapability`], [`Status::StaleEpoch`].
     pub(crate) fn mds_capability(&self, signed: &[u8]) -> Result<VerifiedCapability, Failure> {
         let capability = VerifiedCapability::verify(signed, &self.server_key, self.iod())?;
-        self.gate.check_epoch(capability.epoch)?;
+        self.slices.check_epoch(capability.epoch)?;
         Ok(capability)
     }
 
@@ -163,7 +164,7 @@ impl RequestAdmission {
         caller: &ConnectionEntry,
         now: Duration,
     ) -> Result<(), Failure> {
-        self.gate.check(caller, capability.epoch, now)
+        self.slices.check(caller, capability.epoch, now)
     }
 
     /// Checks a slice that changes objects. While the guard lives, fences of the slice's session
@@ -177,7 +178,7 @@ impl RequestAdmission {
         caller: &Arc<ConnectionEntry>,
         now: Duration,
     ) -> Result<AdmissionGuard<'_>, Failure> {
-        self.gate.begin_slice(caller, capability.epoch, now)
+        self.slices.begin_slice(caller, capability.epoch, now)
     }
 
     /// The same for one slice of several callers, each with its capability.
@@ -189,7 +190,7 @@ impl RequestAdmission {
         of: &[(Arc<VerifiedCapability>, Arc<ConnectionEntry>)],
         now: Duration,
     ) -> Result<AdmissionGuard<'_>, Failure> {
-        self.gate.begin_shared_slice(
+        self.slices.begin_shared_slice(
             of.iter().map(|(capability, caller)| (caller, capability.epoch)),
             now,
         )
@@ -204,20 +205,20 @@ impl RequestAdmission {
         connection: &ConnectionState,
         now: Duration,
     ) -> Result<(), Failure> {
-        self.gate.check_without_capability(connection.caller(), now)
+        self.slices.check_without_capability(connection.caller(), now)
     }
 
     /// Refuses these sessions and older epochs from now on. Returns when none of their slices runs
     /// (I4).
     pub(crate) fn fence(&self, fence: &Fence) {
-        self.gate.fence(&fence.sessions, fence.epoch_min);
+        self.slices.fence(&fence.sessions, fence.epoch_min);
     }
 
     /// As [`RequestAdmission::fence`] for ranges of sessions, without waiting; whether the fence
     /// holds already.
     pub(crate) fn try_fence_ranges(&self, ranges: &[SessionRange], epoch_min: MdsEpoch) -> bool {
         let ranges = ranges.iter().map(|range| (range.first, range.last));
-        self.gate.try_fence_ranges(ranges, epoch_min)
+        self.slices.try_fence_ranges(ranges, epoch_min)
     }
 
     /// Ends all requests of these connections of a session. Returns when none of their slices runs.
@@ -232,18 +233,18 @@ impl RequestAdmission {
     ) -> Result<(), Failure> {
         let callers = self.callers.find(connections, session)?;
         tracing::debug!(%session, asked = connections.len(), found = callers.len(), "abandoned");
-        self.gate.abandon(&callers);
+        self.slices.abandon(&callers);
         Ok(())
     }
 
     /// Admits clients until this moment; `None` stops immediately.
     pub(crate) fn serve_until(&self, until: Option<Duration>) {
-        self.gate.serve_until(until);
+        self.slices.serve_until(until);
     }
 
     /// Whether clients are admitted at `now`.
     pub(crate) fn serves(&self, now: Duration) -> bool {
-        self.gate.serves(now)
+        self.slices.serves(now)
     }
 }
 

@@ -17,6 +17,9 @@
 //! 3. A slice of a job spends at most
 //!    [`JOB_SLICE_ACCESSES_MAX`](braid_types::limits::JOB_SLICE_ACCESSES_MAX) steps of unfolding,
 //!    and sends at most one data frame (I9).
+//!
+//! No assertion checks these: `begin` has the order of 1 and 2, and each operation passes the limit
+//! of 3 to the unfolding.
 
 use std::time::Duration;
 
@@ -234,7 +237,7 @@ fn common<S: ObjectStore>(
 
 /// Clients and the metadata server make data calls, the metadata server manages objects, and an
 /// administrator makes the calls of fsck.
-fn check_role(standing: PeerRights, request: &IodRequest) -> Result<(), Failure> {
+fn check_role(rights: PeerRights, request: &IodRequest) -> Result<(), Failure> {
     use IodRequest as R;
     let allowed = match request {
         R::Read(_)
@@ -245,7 +248,7 @@ fn check_role(standing: PeerRights, request: &IodRequest) -> Result<(), Failure>
         | R::Release(_)
         | R::Seek(_)
         | R::CopyRange(_) => {
-            matches!(standing, PeerRights::Client(_) | PeerRights::Mds)
+            matches!(rights, PeerRights::Client(_) | PeerRights::Mds)
         }
         R::Abandon(_)
         | R::WriteWithReservation(_)
@@ -254,14 +257,14 @@ fn check_role(standing: PeerRights, request: &IodRequest) -> Result<(), Failure>
         | R::JoinRead(_)
         | R::JoinWrite(_)
         | R::MeasureDisk(_) => {
-            matches!(standing, PeerRights::Client(_))
+            matches!(rights, PeerRights::Client(_))
         }
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) => {
-            matches!(standing, PeerRights::Mds | PeerRights::Admin)
+            matches!(rights, PeerRights::Mds | PeerRights::Admin)
         }
         // It changes nothing visible, and a client may have closed the file that it wants durable.
-        R::FlushAll(_) => standing != PeerRights::Nobody,
-        _ => standing == PeerRights::Mds,
+        R::FlushAll(_) => rights != PeerRights::Nobody,
+        _ => rights == PeerRights::Mds,
     };
     if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }
 }

@@ -22,7 +22,9 @@
 //!    other slice and no heartbeat. A slice is counted before it reads the rules, and a fence
 //!    changes the rules before it reads the counts. So at least one of the two sees the other.
 //!
-//! Not asserted: 1 and 4, since a refused slice is counted for a moment after the fence holds.
+//! `begin_fence` names 3 where it obeys it. Not asserted: 1 and 4, since a refused slice is counted
+//! for a moment after the fence holds; 2, since the clock goes on while a slice runs; and 5, since
+//! locks do not record who holds them.
 
 use std::{
     sync::{
@@ -68,7 +70,7 @@ struct AdmissionRules {
 #[must_use = "a guard that is dropped protects nothing"]
 #[derive(Debug)]
 pub struct AdmissionGuard<'a> {
-    gate: &'a SliceAdmission,
+    admission: &'a SliceAdmission,
     inside: SliceOwner,
 }
 
@@ -91,10 +93,10 @@ impl SliceOwner {
 impl Drop for AdmissionGuard<'_> {
     fn drop(&mut self) {
         self.inside.callers().iter().for_each(|caller| caller.end_slice());
-        if self.gate.waiting.load(SeqCst) > 0 {
+        if self.admission.waiting.load(SeqCst) > 0 {
             // A waiting thread has read the counts under this lock, or reads them after it.
-            drop(self.gate.draining());
-            self.gate.slice_ended.notify_all();
+            drop(self.admission.draining());
+            self.admission.slice_ended.notify_all();
         }
     }
 }
@@ -126,7 +128,7 @@ impl SliceAdmission {
         now: Duration,
     ) -> Result<AdmissionGuard<'_>, Failure> {
         caller.begin_slice();
-        let pass = AdmissionGuard { gate: self, inside: SliceOwner::One(caller.clone()) };
+        let pass = AdmissionGuard { admission: self, inside: SliceOwner::One(caller.clone()) };
         self.check(caller, epoch, now).map(|()| pass)
     }
 
@@ -141,7 +143,7 @@ impl SliceAdmission {
     ) -> Result<AdmissionGuard<'_>, Failure> {
         let all: Vec<_> = callers.clone().map(|(caller, _)| caller.clone()).collect();
         all.iter().for_each(|caller| caller.begin_slice());
-        let pass = AdmissionGuard { gate: self, inside: SliceOwner::All(all) };
+        let pass = AdmissionGuard { admission: self, inside: SliceOwner::All(all) };
         for (caller, epoch) in callers {
             self.check(caller, epoch, now)?;
         }
@@ -340,9 +342,9 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
 
     fn open() -> SliceAdmission {
-        let gate = SliceAdmission::not_serving(ConnectionTable::default());
-        gate.serve_until(Some(NOW + Duration::from_secs(1)));
-        gate
+        let admission = SliceAdmission::not_serving(ConnectionTable::default());
+        admission.serve_until(Some(NOW + Duration::from_secs(1)));
+        admission
     }
 
     fn caller(session: Option<u64>) -> Arc<ConnectionEntry> {
@@ -350,76 +352,82 @@ mod tests {
     }
 
     /// A connection in the table of the admission check.
-    fn connected(gate: &SliceAdmission, id: u8, session: u64) -> Arc<ConnectionEntry> {
-        gate.callers.add(ConnectionId([id; 16]), Some(SessionId(session)))
+    fn connected(admission: &SliceAdmission, id: u8, session: u64) -> Arc<ConnectionEntry> {
+        admission.callers.add(ConnectionId([id; 16]), Some(SessionId(session)))
     }
 
-    fn refusal(gate: &SliceAdmission, session: u64, epoch: u64, now: Duration) -> Option<Status> {
-        gate.begin_slice(&caller(Some(session)), MdsEpoch(epoch), now)
+    fn refusal(
+        admission: &SliceAdmission,
+        session: u64,
+        epoch: u64,
+        now: Duration,
+    ) -> Option<Status> {
+        admission
+            .begin_slice(&caller(Some(session)), MdsEpoch(epoch), now)
             .err()
             .map(|failure| failure.status)
     }
 
     #[test]
     fn clients_are_refused_before_the_first_and_after_the_last_heartbeat() {
-        let gate = SliceAdmission::not_serving(ConnectionTable::default());
-        assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
-        gate.serve_until(Some(NOW));
-        assert_eq!(refusal(&gate, 1, 1, NOW - Duration::from_nanos(1)), None);
-        assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
+        let admission = SliceAdmission::not_serving(ConnectionTable::default());
+        assert_eq!(refusal(&admission, 1, 1, NOW), Some(Status::NotServing));
+        admission.serve_until(Some(NOW));
+        assert_eq!(refusal(&admission, 1, 1, NOW - Duration::from_nanos(1)), None);
+        assert_eq!(refusal(&admission, 1, 1, NOW), Some(Status::NotServing));
     }
 
     #[test]
     fn only_fenced_sessions_and_old_epochs_are_refused() {
-        let gate = open();
-        gate.fence(&[SessionId(7)], MdsEpoch(2));
-        assert_eq!(refusal(&gate, 7, 2, NOW), Some(Status::Fenced));
-        assert_eq!(refusal(&gate, 8, 1, NOW), Some(Status::StaleEpoch));
-        assert_eq!(refusal(&gate, 8, 2, NOW), None);
-        assert!(gate.begin_slice(&caller(None), MdsEpoch(2), NOW).is_ok());
+        let admission = open();
+        admission.fence(&[SessionId(7)], MdsEpoch(2));
+        assert_eq!(refusal(&admission, 7, 2, NOW), Some(Status::Fenced));
+        assert_eq!(refusal(&admission, 8, 1, NOW), Some(Status::StaleEpoch));
+        assert_eq!(refusal(&admission, 8, 2, NOW), None);
+        assert!(admission.begin_slice(&caller(None), MdsEpoch(2), NOW).is_ok());
     }
 
     #[test]
     fn the_least_epoch_never_falls() {
-        let gate = open();
-        gate.fence(&[], MdsEpoch(9));
-        gate.fence(&[], MdsEpoch(1));
-        assert_eq!(refusal(&gate, 1, 8, NOW), Some(Status::StaleEpoch));
+        let admission = open();
+        admission.fence(&[], MdsEpoch(9));
+        admission.fence(&[], MdsEpoch(1));
+        assert_eq!(refusal(&admission, 1, 8, NOW), Some(Status::StaleEpoch));
     }
 
     #[test]
     fn the_table_of_fences_is_bounded_and_forgets_no_fence() {
-        let gate = open();
+        let admission = open();
         let newest = 2 * FENCED_RANGES_MAX as u64 + 2;
         let sessions: Vec<_> = (1..=newest / 2).map(|at| SessionId(2 * at)).collect();
-        gate.fence(&sessions, MdsEpoch(1));
-        assert!(gate.rules.read().unwrap().fenced.len() <= FENCED_RANGES_MAX);
+        admission.fence(&sessions, MdsEpoch(1));
+        assert!(admission.rules.read().unwrap().fenced.len() <= FENCED_RANGES_MAX);
         for session in [2, 4, newest - 2, newest] {
-            assert_eq!(refusal(&gate, session, 1, NOW), Some(Status::Fenced), "{session}");
+            assert_eq!(refusal(&admission, session, 1, NOW), Some(Status::Fenced), "{session}");
         }
         for session in [newest - 1, newest + 1] {
-            assert_eq!(refusal(&gate, session, 1, NOW), None, "{session}");
+            assert_eq!(refusal(&admission, session, 1, NOW), None, "{session}");
         }
     }
 
     #[test]
     fn sessions_in_a_row_are_fenced_as_one_range() {
-        let gate = open();
+        let admission = open();
         let row = |first, last| std::iter::once((SessionId(first), SessionId(last)));
-        gate.fence_ranges(row(3, 5), MdsEpoch(1));
-        gate.fence_ranges(row(6, 1_000_000), MdsEpoch(1));
-        assert_eq!(gate.rules.read().unwrap().fenced.len(), 1);
-        let refused =
-            [2, 3, 1_000_000, 1_000_001].map(|session| refusal(&gate, session, 1, NOW).is_some());
+        admission.fence_ranges(row(3, 5), MdsEpoch(1));
+        admission.fence_ranges(row(6, 1_000_000), MdsEpoch(1));
+        assert_eq!(admission.rules.read().unwrap().fenced.len(), 1);
+        let refused = [2, 3, 1_000_000, 1_000_001]
+            .map(|session| refusal(&admission, session, 1, NOW).is_some());
         assert_eq!(refused, [false, true, true, false]);
     }
 
     #[test]
     fn a_call_without_a_capability_is_refused_to_fenced_and_abandoned_callers() {
-        let gate = open();
-        gate.fence(&[SessionId(7)], MdsEpoch(1));
+        let admission = open();
+        admission.fence(&[SessionId(7)], MdsEpoch(1));
         let refused = |caller: &ConnectionEntry, now| {
-            gate.check_without_capability(caller, now).err().map(|failure| failure.status)
+            admission.check_without_capability(caller, now).err().map(|failure| failure.status)
         };
         assert_eq!(refused(&caller(Some(7)), NOW), Some(Status::Fenced));
         assert_eq!(refused(&caller(Some(8)), NOW), None);
@@ -433,21 +441,21 @@ mod tests {
             "the metadata server, an administrator"
         );
         let given_up = caller(Some(8));
-        gate.abandon(std::slice::from_ref(&given_up));
+        admission.abandon(std::slice::from_ref(&given_up));
         assert_eq!(refused(&given_up, NOW), Some(Status::Cancelled));
     }
 
     #[test]
     fn a_fence_waits_for_the_slice_that_is_inside() {
-        let gate = open();
+        let admission = open();
         let (started, has_started) = std::sync::mpsc::channel();
         let (fenced, is_fenced) = std::sync::mpsc::channel();
-        let writer = connected(&gate, 1, 7);
-        let pass = gate.begin_slice(&writer, MdsEpoch(1), NOW).unwrap();
+        let writer = connected(&admission, 1, 7);
+        let pass = admission.begin_slice(&writer, MdsEpoch(1), NOW).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 started.send(()).unwrap();
-                gate.fence(&[SessionId(7)], MdsEpoch(1));
+                admission.fence(&[SessionId(7)], MdsEpoch(1));
                 fenced.send(()).unwrap();
             });
             has_started.recv().unwrap();
@@ -455,20 +463,20 @@ mod tests {
             drop(pass);
             is_fenced.recv().unwrap();
         });
-        assert_eq!(refusal(&gate, 7, 1, NOW), Some(Status::Fenced));
+        assert_eq!(refusal(&admission, 7, 1, NOW), Some(Status::Fenced));
     }
 
     #[test]
     fn abandoning_a_connection_waits_for_its_slice_and_lets_no_other_in() {
-        let gate = open();
-        let (given_up, other) = (connected(&gate, 1, 7), connected(&gate, 2, 7));
+        let admission = open();
+        let (given_up, other) = (connected(&admission, 1, 7), connected(&admission, 2, 7));
         let (started, has_started) = std::sync::mpsc::channel();
         let (abandoned, is_abandoned) = std::sync::mpsc::channel();
-        let pass = gate.begin_slice(&given_up, MdsEpoch(1), NOW).unwrap();
+        let pass = admission.begin_slice(&given_up, MdsEpoch(1), NOW).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 started.send(()).unwrap();
-                gate.abandon(std::slice::from_ref(&given_up));
+                admission.abandon(std::slice::from_ref(&given_up));
                 abandoned.send(()).unwrap();
             });
             has_started.recv().unwrap();
@@ -476,59 +484,60 @@ mod tests {
             drop(pass);
             is_abandoned.recv().unwrap();
         });
-        let refused = gate.begin_slice(&given_up, MdsEpoch(1), NOW).unwrap_err();
+        let refused = admission.begin_slice(&given_up, MdsEpoch(1), NOW).unwrap_err();
         assert_eq!(refused.status, Status::Cancelled);
         assert!(
-            gate.begin_slice(&other, MdsEpoch(1), NOW).is_ok(),
+            admission.begin_slice(&other, MdsEpoch(1), NOW).is_ok(),
             "the session's other connections continue"
         );
     }
 
     #[test]
     fn a_slice_that_is_stuck_holds_up_its_own_fence_and_nothing_else() {
-        let gate = open();
-        gate.fence(&[], MdsEpoch(1));
-        let (stuck, reader) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
-        let pass = gate.begin_slice(&stuck, MdsEpoch(1), NOW).unwrap();
+        let admission = open();
+        admission.fence(&[], MdsEpoch(1));
+        let (stuck, reader) = (connected(&admission, 1, 7), connected(&admission, 2, 8));
+        let pass = admission.begin_slice(&stuck, MdsEpoch(1), NOW).unwrap();
         let row = |first, last| std::iter::once((SessionId(first), SessionId(last)));
         // Heartbeats, with and without fences of others, all on this thread: it would wait for
         // itself.
-        gate.serve_until(Some(NOW + Duration::from_secs(9)));
-        assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(1)));
-        gate.fence(&[SessionId(9)], MdsEpoch(1));
+        admission.serve_until(Some(NOW + Duration::from_secs(9)));
+        assert!(admission.try_fence_ranges(std::iter::empty(), MdsEpoch(1)));
+        admission.fence(&[SessionId(9)], MdsEpoch(1));
         assert!(
-            gate.begin_slice(&reader, MdsEpoch(1), NOW).is_ok(),
+            admission.begin_slice(&reader, MdsEpoch(1), NOW).is_ok(),
             "reads and writes of others continue"
         );
         // Its own fence refuses it immediately, and holds when the slice has ended.
-        assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
-        assert_eq!(gate.check(&stuck, MdsEpoch(1), NOW).unwrap_err().status, Status::Fenced);
-        assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)), "asked again while it runs");
-        assert!(gate.begin_slice(&reader, MdsEpoch(1), NOW).is_ok());
+        assert!(!admission.try_fence_ranges(row(6, 7), MdsEpoch(1)));
+        assert_eq!(admission.check(&stuck, MdsEpoch(1), NOW).unwrap_err().status, Status::Fenced);
+        assert!(!admission.try_fence_ranges(row(6, 7), MdsEpoch(1)), "asked again while it runs");
+        assert!(admission.begin_slice(&reader, MdsEpoch(1), NOW).is_ok());
         drop(pass);
-        assert!(gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
+        assert!(admission.try_fence_ranges(row(6, 7), MdsEpoch(1)));
     }
 
     #[test]
     fn a_new_epoch_waits_for_the_slices_of_all_before_it() {
-        let gate = open();
-        let (one, two) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
+        let admission = open();
+        let (one, two) = (connected(&admission, 1, 7), connected(&admission, 2, 8));
         let passes = [
-            gate.begin_slice(&one, MdsEpoch(1), NOW).unwrap(),
-            gate.begin_slice(&two, MdsEpoch(1), NOW).unwrap(),
+            admission.begin_slice(&one, MdsEpoch(1), NOW).unwrap(),
+            admission.begin_slice(&two, MdsEpoch(1), NOW).unwrap(),
         ];
         for pass in passes {
-            assert!(!gate.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
+            assert!(!admission.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
             drop(pass);
         }
-        assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
+        assert!(admission.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
         let together = [(&one, MdsEpoch(2)), (&two, MdsEpoch(2))];
-        let both = gate.begin_shared_slice(together.into_iter(), NOW).unwrap();
+        let both = admission.begin_shared_slice(together.into_iter(), NOW).unwrap();
         assert!(one.has_running_slice() && two.has_running_slice());
         drop(both);
         assert!(!one.has_running_slice() && !two.has_running_slice());
         assert!(
-            gate.begin_shared_slice([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW)
+            admission
+                .begin_shared_slice([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW)
                 .is_err()
         );
         assert!(!one.has_running_slice() && !two.has_running_slice(), "refused: no slice runs");

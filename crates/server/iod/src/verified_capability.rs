@@ -47,8 +47,8 @@ impl VerifiedCapability {
             .layout
             .map()
             .map_err(|why| Failure::new(Status::BadCapability, why.to_string()))?;
-        let places: Vec<_> = places(&capability, iod).collect();
-        if places.is_empty() {
+        let local_parts: Vec<_> = local_parts(&capability, iod).collect();
+        if local_parts.is_empty() {
             let detail = format!("no part of file {} is on I/O daemon {iod}", capability.file);
             return Err(Failure::new(Status::BadCapability, detail));
         }
@@ -59,8 +59,8 @@ impl VerifiedCapability {
             epoch: capability.epoch,
             size_generation: capability.size_generation,
             map,
-            parts: places.iter().map(|local_part| local_part.object.part).collect(),
-            local_parts: places,
+            parts: local_parts.iter().map(|local_part| local_part.object.part).collect(),
+            local_parts,
             owner: capability.owner,
             layout: capability.layout.to_bytes().into(),
         })
@@ -162,7 +162,7 @@ impl VerifiedCapability {
     }
 }
 
-fn places(capability: &Capability, iod: IodId) -> impl Iterator<Item = LocalPart> {
+fn local_parts(capability: &Capability, iod: IodId) -> impl Iterator<Item = LocalPart> {
     let Layout { components, .. } = &capability.layout;
     let placements = components.iter().flat_map(|component| &component.parts);
     placements.enumerate().filter(move |(_, placement)| placement.iods.contains(&iod)).map(

@@ -59,8 +59,8 @@ impl Line {
 }
 
 fn space() -> Space {
-    let room = ByteCount(1 << 40);
-    Space { device: 1, total: room, free: room, available: room, files_free: 1 << 30 }
+    let bytes = ByteCount(1 << 40);
+    Space { device: 1, total: bytes, free: bytes, available: bytes, files_free: 1 << 30 }
 }
 
 fn main() {

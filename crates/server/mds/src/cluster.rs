@@ -11,6 +11,9 @@
 //! 2. The map's epoch rises with each change that a client could see, and over restarts: it is
 //!    `server epoch << 32 | counter`.
 //! 3. Nothing here reads the time, so that a test can set it.
+//!
+//! `register` asserts 1, after `check_registration` refused a daemon that would break it.
+//! `bump_epoch` asserts that the counter of 2 does not overflow. The time is an argument (3).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -298,6 +301,10 @@ impl Cluster {
         object_bytes_max: u64,
         now: Duration,
     ) {
+        debug_assert!(
+            self.iods.get(&record.id).is_none_or(|known| known.directory == record.uuid),
+            "1: an id belongs to one directory"
+        );
         let mut iod = Iod::recorded(record, space, now);
         (iod.verifier, iod.object_bytes_max) = (Some(verifier), object_bytes_max);
         let id = iod.info.id;
@@ -441,6 +448,7 @@ impl Cluster {
 
     fn bump_epoch(&mut self) {
         self.epoch.0 += 1;
+        debug_assert!(self.epoch.0 as u32 != 0, "2: the counter reached the server epoch");
         self.refresh_candidates();
     }
 
@@ -545,8 +553,8 @@ mod tests {
     const UUID: ClusterUuid = ClusterUuid(*b"0123456789abcdef");
 
     fn space(available: u64) -> Space {
-        let room = ByteCount(available);
-        Space { device: 1, total: ByteCount(1000), free: room, available: room, files_free: 10 }
+        let bytes = ByteCount(available);
+        Space { device: 1, total: ByteCount(1000), free: bytes, available: bytes, files_free: 10 }
     }
 
     fn call(id: u32, directory: u8) -> RegisterIod {

@@ -184,34 +184,34 @@ impl Connection {
     }
 
     /// Binds the connection to a session; once.
-    pub(crate) fn bind(&self, pulse: Arc<SessionActivity>) -> Result<(), Failure> {
-        let again = self.session.get().is_some_and(|bound| bound.session == pulse.session);
-        if self.session.set(pulse).is_ok() || again { Ok(()) } else { Err(already_bound()) }
+    pub(crate) fn bind(&self, activity: Arc<SessionActivity>) -> Result<(), Failure> {
+        let again = self.session.get().is_some_and(|known| known.session == activity.session);
+        if self.session.set(activity).is_ok() || again { Ok(()) } else { Err(already_in_session()) }
     }
 
     pub(crate) fn check_unbound(&self) -> Result<(), Failure> {
-        if self.session.get().is_none() { Ok(()) } else { Err(already_bound()) }
+        if self.session.get().is_none() { Ok(()) } else { Err(already_in_session()) }
     }
 
     /// The session, which must be live. Notes that it was active `now`.
     pub(crate) fn session(&self, now: Duration) -> Result<SessionId, Failure> {
-        let pulse = self
+        let activity = self
             .session
             .get()
             .ok_or_else(|| Failure::new(Status::NoSession, "open a session first"))?;
-        if pulse.ended.load(Ordering::Acquire) {
+        if activity.ended.load(Ordering::Acquire) {
             return Err(Failure::new(
                 Status::NoSession,
-                format!("session {} has ended", pulse.session),
+                format!("session {} has ended", activity.session),
             ));
         }
-        pulse.note_activity(now);
-        Ok(pulse.session)
+        activity.note_activity(now);
+        Ok(activity.session)
     }
 
     /// The session that it belongs to, live or not.
     pub(crate) fn session_id(&self) -> Option<SessionId> {
-        self.session.get().map(|pulse| pulse.session)
+        self.session.get().map(|activity| activity.session)
     }
 
     pub(crate) fn check_role(&self, wanted: &[Role]) -> Result<(), Failure> {
@@ -263,7 +263,7 @@ impl Connection {
     }
 }
 
-fn already_bound() -> Failure {
+fn already_in_session() -> Failure {
     Failure::new(Status::Invalid, "the connection already belongs to a session")
 }
 

@@ -18,6 +18,9 @@
 //! 2. Lock order: `state`, then the locks of the namespace, then that of the leases. What the
 //!    namespace calls back under its locks never takes `state`.
 //! 3. Everything that waits is in a bounded queue, and its wait ends (I8, I9).
+//!
+//! No assertion checks these: the locks do not record their owner (1, 2), and each queue checks its
+//! own limit (3).
 
 use std::{
     collections::BTreeSet,
@@ -161,7 +164,7 @@ impl MdsCore {
     }
 
     /// The next number of the round robin of placement.
-    pub(crate) fn next_turn(&self) -> u64 {
+    pub(crate) fn next_round_robin(&self) -> u64 {
         self.round_robin.fetch_add(1, Ordering::Relaxed)
     }
 

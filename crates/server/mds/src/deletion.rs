@@ -18,6 +18,11 @@
 //! 5. A file that waits only for daemons that are down is deleted on the others once, and again
 //!    when a daemon came back.
 //! 6. A daemon that was removed from the cluster is neither asked nor waited for.
+//!
+//! `next_deletions` asserts 2, and `UncertainDeletions::next` the size of the batch of 4.
+//! `confirm_deletions` removes only files that every daemon confirmed (1), `delete_page` syncs the
+//! log first (3), `next_deletions` leaves out blocked files (5), and `calls` leaves out removed
+//! daemons (6): what the daemons did cannot be seen here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,6 +109,7 @@ impl UncertainDeletions {
         if !due || !self.asked.is_empty() {
             return Vec::new();
         }
+        debug_assert!(self.files.len() <= UNCERTAIN_FILES_MAX + DELETE_FILES_MAX, "4: bounded");
         self.asked = self.files.keys().copied().collect();
         std::mem::take(&mut self.files).into_values().collect()
     }
@@ -153,6 +159,7 @@ impl MdsCore {
                 });
             let last = page.last()?.file;
             let MdsState { deletions: deleter, sizes, .. } = &mut *self.state();
+            debug_assert!(deleter.running, "2: one pass at a time");
             if deleter.uncertain.is_full() {
                 deleter.queue_changed = true;
                 return None;
@@ -187,8 +194,8 @@ impl MdsCore {
                 let is_down = |iod: &IodId| !failed.contains(iod) || !cluster.is_reachable(*iod);
                 let held_up =
                     waits.iter().filter(|wait| objects::daemons(&wait.layout).iter().all(is_down));
-                let room = BLOCKED_FILES_MAX.saturating_sub(deleter.blocked.len());
-                deleter.blocked.extend(held_up.take(room).map(|wait| wait.file));
+                let space = BLOCKED_FILES_MAX.saturating_sub(deleter.blocked.len());
+                deleter.blocked.extend(held_up.take(space).map(|wait| wait.file));
             }
             core.delete_page(Some(last));
         });

@@ -33,11 +33,11 @@ impl MdsCore {
     /// Counts one more page.
     pub(crate) fn count_files_step(self: &Arc<Self>, now: Duration) {
         let (shard, after) = {
-            let census = &self.state().file_count;
-            if now < census.next {
+            let count = &self.state().file_count;
+            if now < count.next {
                 return;
             }
-            (census.shard, census.after)
+            (count.shard, count.after)
         };
         let page = self.namespace.files(ShardId(shard), after, INODES_PER_TICK).unwrap_or_else(
             |failure| {
@@ -45,15 +45,15 @@ impl MdsCore {
                 Vec::new()
             },
         );
-        let census = &mut self.state().file_count;
-        census.counted += page.len() as u64;
-        census.after = page.last().map(|(file, _)| *file);
-        if census.after.is_none() {
-            census.shard += 1;
+        let count = &mut self.state().file_count;
+        count.counted += page.len() as u64;
+        count.after = page.last().map(|(file, _)| *file);
+        if count.after.is_none() {
+            count.shard += 1;
         }
-        if census.shard >= self.namespace.shards() {
-            *census = FileCount {
-                files: census.counted,
+        if count.shard >= self.namespace.shards() {
+            *count = FileCount {
+                files: count.counted,
                 next: now + RECOUNT_INTERVAL,
                 ..FileCount::default()
             };

@@ -33,7 +33,7 @@ pub(crate) struct PendingQueries {
 struct IodQuery {
     iod: IodId,
     asked_at: Duration,
-    patience: Duration,
+    wait_time: Duration,
     give_up: OnGiveUp,
 }
 
@@ -59,23 +59,23 @@ impl MdsCore {
 
     /// As [`MdsCore::query_iods`], for queries that may be carried out after they were given up. A
     /// daemon that goes down in the meantime is not waited for, nor any daemon for longer than
-    /// `patience`, whatever its link does (I8).
+    /// `wait_time`, whatever its link does (I8).
     pub(crate) fn query_iods_within<M>(
         self: &Arc<Self>,
         calls: Vec<(IodId, M)>,
-        patience: Duration,
+        wait_time: Duration,
         done: impl FnOnce(&Arc<Self>, Replies<M::Reply>) + Send + 'static,
     ) where
         M: WireCall + 'static,
         M::Reply: Send + 'static,
     {
-        self.query_each(calls, Some(patience), done);
+        self.query_each(calls, Some(wait_time), done);
     }
 
     fn query_each<M>(
         self: &Arc<Self>,
         calls: Vec<(IodId, M)>,
-        patience: Option<Duration>,
+        wait_time: Option<Duration>,
         done: impl FnOnce(&Arc<Self>, Replies<M::Reply>) + Send + 'static,
     ) where
         M: WireCall + 'static,
@@ -96,13 +96,13 @@ impl MdsCore {
                 me.add_reply(&gather, at, Err(down));
                 continue;
             }
-            let number = patience.map(|patience| {
+            let number = wait_time.map(|wait_time| {
                 let gather = gather.clone();
                 let give_up = move |core: &Arc<Self>, why| core.add_reply(&gather, at, Err(why));
                 self.queries().insert(IodQuery {
                     iod,
                     asked_at: self.now(),
-                    patience,
+                    wait_time,
                     give_up: Box::new(give_up),
                 })
             });
@@ -147,22 +147,23 @@ impl MdsCore {
             .into_iter()
             .filter_map(|iod| Some((iod, self.unreachable_reason(iod)?)))
             .collect();
-        let late =
-            |question: &mut IodQuery| now.saturating_sub(question.asked_at) > question.patience;
-        let is_given_up =
-            |_: &u64, question: &mut IodQuery| down.contains_key(&question.iod) || late(question);
+        let is_late =
+            |question: &mut IodQuery| now.saturating_sub(question.asked_at) > question.wait_time;
+        let is_given_up = |_: &u64, question: &mut IodQuery| {
+            down.contains_key(&question.iod) || is_late(question)
+        };
         let given_up: Vec<IodQuery> =
             self.queries().waiting.extract_if(.., is_given_up).map(|(_, it)| it).collect();
         for IodQuery { iod, asked_at: since, give_up, .. } in given_up {
             let waited = now.saturating_sub(since).as_secs_f64();
-            let late = || {
+            let is_late = || {
                 Failure::blaming(
                     Status::TryAgain,
                     &self.iod_name(iod),
                     format!("it did not answer in {waited:.1} s"),
                 )
             };
-            give_up(self, down.get(&iod).cloned().unwrap_or_else(late));
+            give_up(self, down.get(&iod).cloned().unwrap_or_else(is_late));
         }
     }
 

@@ -73,11 +73,11 @@ pub(crate) struct CollectedSize {
 }
 
 impl CollectedSize {
-    /// Whether an object that `heard` had is missing, although no daemon has a new verifier.
-    pub(crate) fn lost_object_since(&self, heard: &Self) -> bool {
-        let kept = |said| self.verifiers.contains(said) || self.empty.contains(said);
-        heard.verifiers.iter().all(kept)
-            && !heard.fetch.parts.iter().all(|part| self.fetch.parts.contains(part))
+    /// Whether an object that `before` had is missing, although no daemon has a new verifier.
+    pub(crate) fn lost_object_since(&self, before: &Self) -> bool {
+        let is_unchanged = |said| self.verifiers.contains(said) || self.empty.contains(said);
+        before.verifiers.iter().all(is_unchanged)
+            && !before.fetch.parts.iter().all(|part| self.fetch.parts.contains(part))
     }
 }
 

@@ -92,11 +92,11 @@ impl Candidates {
     /// Those of `make`.
     pub fn default_layout(
         &self,
-        turn: u64,
+        round_robin: u64,
         make: impl FnOnce() -> Result<Layout, Failure>,
     ) -> Result<Arc<Layout>, Failure> {
         let DefaultLayouts { usable, layouts } = &*self.unwished;
-        let Some(first) = turn.checked_rem(usable.len() as u64) else {
+        let Some(first) = round_robin.checked_rem(usable.len() as u64) else {
             return make().map(Arc::new);
         };
         let known = &layouts[first as usize];
@@ -376,9 +376,9 @@ mod tests {
         wish: &LayoutHint,
         inherited: &LayoutHint,
         iods: &[Candidate],
-        turn: u64,
+        round_robin: u64,
     ) -> Result<Layout, Failure> {
-        PlacementInput { wish, inherited, iods, round_robin: turn, uid: 1000 }.layout()
+        PlacementInput { wish, inherited, iods, round_robin, uid: 1000 }.layout()
     }
 
     fn placed(layout: &Layout) -> Vec<u32> {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn default_is_a_stripe_over_all_daemons_and_turns() {
+    fn default_is_a_stripe_over_all_daemons_round_robin() {
         let first = choose(&wish(), &wish(), &iods(4), 0).unwrap();
         assert_eq!(placed(&first), [1, 2, 3, 4]);
         assert_eq!(
@@ -408,11 +408,15 @@ mod tests {
     fn a_default_layout_is_made_once_per_first_daemon_while_all_stay_up() {
         let mut some = iods(3);
         let candidates = Candidates::new(some.clone(), &Candidates::default());
-        let take = |from: &Candidates, turn| {
-            from.default_layout(turn, || choose(&wish(), &wish(), from.iods(), turn)).unwrap()
+        let take = |from: &Candidates, round_robin| {
+            from.default_layout(round_robin, || choose(&wish(), &wish(), from.iods(), round_robin))
+                .unwrap()
         };
-        for turn in 0..7 {
-            assert_eq!(*take(&candidates, turn), choose(&wish(), &wish(), &some, turn).unwrap());
+        for round_robin in 0..7 {
+            assert_eq!(
+                *take(&candidates, round_robin),
+                choose(&wish(), &wish(), &some, round_robin).unwrap()
+            );
         }
         assert!(Arc::ptr_eq(&take(&candidates, 1), &take(&candidates, 4)));
         some[0].available = 0;
@@ -438,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_full_daemons_get_no_new_files_while_others_have_room() {
+    fn nearly_full_daemons_get_no_new_files_while_others_have_space() {
         let mut some = iods(4);
         some[1].nearly_full = true;
         assert_eq!(placed(&choose(&wish(), &wish(), &some, 0).unwrap()), [1, 3, 4]);
@@ -579,14 +583,14 @@ mod tests {
             wish in any_wish(),
             inherited in any_wish(),
             up in prop::collection::vec(any::<bool>(), 0..12),
-            turn: u64
+            round_robin: u64
         ) {
             let mut some = iods(up.len() as u32);
             for (iod, up) in some.iter_mut().zip(&up) {
                 iod.state = if *up { IodState::Up } else { IodState::Down };
             }
             let usable = up.iter().filter(|up| **up).count();
-            match choose(&wish, &inherited, &some, turn) {
+            match choose(&wish, &inherited, &some, round_robin) {
                 Ok(layout) => {
                     let ids = placed(&layout);
                     prop_assert!(ids.iter().all(|id| up[*id as usize - 1]));

@@ -8,6 +8,8 @@
 //!    it.
 //! 3. A slice holds at most `per_slice_max` inodes; `insert` asserts it. Eviction is second chance:
 //!    an inode that was used since the hand last passed stays.
+//!
+//! Whether the store has a newer inode cannot be asserted without a read of the store (1).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};

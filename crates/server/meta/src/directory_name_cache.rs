@@ -9,6 +9,9 @@
 //! 3. A reader that missed may add what it found only if no writer has removed a name of its slice
 //!    since. `add` checks it.
 //! 4. `names` counts the names of a slice, and is at most `NAMES_PER_SLICE_MAX`. `add` asserts it.
+//!
+//! Invariants 1 and 2 are rules for callers: the cache does not know what a name leads to, nor when
+//! a batch is acknowledged.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};

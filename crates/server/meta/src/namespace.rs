@@ -152,8 +152,8 @@ impl Namespace {
         let sequence = store.commit(batch, fence)?;
         store.sync(sequence)?;
         let opens = load_opens(&*store, cluster.shards)?;
-        let ledger = load_usage(&*store, cluster.shards)?;
-        let limited = AtomicBool::new(ledger.has_limits());
+        let usage = load_usage(&*store, cluster.shards)?;
+        let limited = AtomicBool::new(usage.has_limits());
         let denying = AtomicUsize::new(opens.denying());
         let deletions = AtomicU64::new(count_deletions(&*store, cluster.shards)?);
         let (counters, replays) = (HashMap::default(), HashMap::default());
@@ -164,7 +164,7 @@ impl Namespace {
             keep_orphans: false,
             replays,
             cluster,
-            usage: ledger,
+            usage,
             recount: None,
         };
         let cache = InodeCache::new(options.cached_inodes_max);
@@ -441,10 +441,10 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<OpenTable, Failure> 
 }
 
 fn load_usage(store: &dyn MetaStore, shards: u16) -> Result<UsageTable, Failure> {
-    let mut ledger = UsageTable::default();
+    let mut usage = UsageTable::default();
     let view = store.snapshot()?;
-    (0..shards).try_for_each(|shard| ledger.load(&*view, ShardId(shard)))?;
-    Ok(ledger)
+    (0..shards).try_for_each(|shard| usage.load(&*view, ShardId(shard)))?;
+    Ok(usage)
 }
 
 fn count_deletions(store: &dyn MetaStore, shards: u16) -> Result<u64, Failure> {

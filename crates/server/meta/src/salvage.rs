@@ -135,12 +135,12 @@ pub fn salvage(
     let (taken, repaired) = built?;
     std::fs::rename(&building, directory.join(BUILT)).map_err(fail("name the salvaged store"))?;
     engine::sync_directory(directory)?;
-    let kept = install(directory)?;
+    let damaged = install(directory)?;
     Ok(SalvageOutcome::Done(Box::new(Salvaged {
         damage,
         salvaged: taken,
         repaired,
-        damaged_directory: kept,
+        damaged_directory: damaged,
     })))
 }
 

@@ -497,13 +497,15 @@ impl Tx<'_> {
             }
             accounts.before.push(old);
         }
-        let ledger = &self.writer.usage;
+        let usage_table = &self.writer.usage;
         for delta in all.iter().filter(|_| bounded) {
-            ledger.check(delta, self.now)?;
+            usage_table.check(delta, self.now)?;
         }
         for (shard, deltas) in shards {
             accounts.usage.extend(
-                deltas.iter().map(|delta| (shard, delta.owner, ledger.usage_after(shard, delta))),
+                deltas
+                    .iter()
+                    .map(|delta| (shard, delta.owner, usage_table.usage_after(shard, delta))),
             );
         }
         for (shard, owner, usage) in &accounts.usage {
@@ -530,14 +532,14 @@ impl Tx<'_> {
 
     fn publish_quotas(&mut self, accounts: UsageChanges) {
         let leaving = self.leaving();
-        let Writer { usage: ledger, recount, .. } = &mut *self.writer;
+        let Writer { usage: usage_table, recount, .. } = &mut *self.writer;
         accounts
             .usage
             .into_iter()
-            .for_each(|(shard, owner, usage)| ledger.set_usage(shard, owner, usage));
+            .for_each(|(shard, owner, usage)| usage_table.set_usage(shard, owner, usage));
         for (owner, quota) in self.quotas.drain(..) {
-            ledger.set_quota(owner, quota);
-            self.ns.has_quotas.store(ledger.has_limits(), Ordering::Release);
+            usage_table.set_quota(owner, quota);
+            self.ns.has_quotas.store(usage_table.has_limits(), Ordering::Release);
         }
         for ((file, new), old) in self.dirty.iter().zip(&accounts.before) {
             if let Some(recount) = recount {
@@ -552,11 +554,11 @@ impl Tx<'_> {
                 self.grant_changes
                     .iter()
                     .filter(of_inode)
-                    .for_each(|mark| ledger.apply_grant_change(inode, *mark));
+                    .for_each(|mark| usage_table.apply_grant_change(inode, *mark));
             }
-            ledger.update_file(*file, new.as_deref());
+            usage_table.update_file(*file, new.as_deref());
         }
-        leaving.into_iter().for_each(|(inode, session)| ledger.end_writer(&inode, session));
+        leaving.into_iter().for_each(|(inode, session)| usage_table.end_writer(&inode, session));
     }
 
     /// Sessions that no longer have a file open for writing while other sessions do.

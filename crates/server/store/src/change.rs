@@ -22,6 +22,10 @@
 //! 7. If the file system refuses step 2 (too long, no space, not supported), nothing has changed.
 //!    The record returns to the generation before, with nothing pending, and the object stays
 //!    usable. A repeated change is tried again.
+//!
+//! `with_pending` asserts 1 for the record, and `LocalObject::finish` asserts that step 2 follows a
+//! durable record (4). `with_pending` and `with_pending_done` compute the length of 6. The rest is
+//! about crashes and refusals between two steps, which tests cause (`store/tests`).
 
 use crate::{ObjectRecord, Result, StoreError};
 use braid_types::{ObjectOffset, SizeGeneration, limits};
@@ -63,6 +67,7 @@ impl SizeChange {
 impl ObjectRecord {
     /// The record of step 1.
     pub(crate) fn with_pending(&self, change: SizeChange, size_generation: SizeGeneration) -> Self {
+        debug_assert!(size_generation >= self.size_generation, "1: generations only rise");
         let flushed_bytes = match change {
             SizeChange::Truncate { length } => self.flushed_bytes.min(length),
             SizeChange::Punch { .. } => self.flushed_bytes,

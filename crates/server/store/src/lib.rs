@@ -17,6 +17,9 @@
 //! 5. A directory without our identity file is never served and never filled: see
 //!    [`LocalStore::init`].
 //!
+//! No assertion here checks these: each store returns the errors of 1, 2 and 5, since a disk or a
+//! client causes them, and 3 and 4 are about losses of power, which tests cause.
+//!
 //! The byte-exact formats are in `docs/format-store.md`.
 #![forbid(unsafe_code)]
 

@@ -8,6 +8,9 @@
 //!    as zeros.
 //! 3. All mappings of a store together have at most [`MAPPED_BYTES_MAX`] bytes (I9). Each is
 //!    counted from before it is made until it is removed.
+//!
+//! The drop of a charge asserts the count of 3. `MmapRaw` gives no reference to the bytes (1); the
+//! kernel keeps 2.
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
@@ -33,10 +36,10 @@ impl Mapping {
     /// space, or the system refuses.
     pub(crate) fn new(file: &File, end: u64, budget: &Arc<AtomicU64>) -> Option<Self> {
         let bytes = end.checked_next_power_of_two()?.max(BYTES_MIN);
-        let room = AddressSpaceCharge::of(budget, bytes)?;
+        let charge = AddressSpaceCharge::of(budget, bytes)?;
         let raw =
             MmapOptions::new().len(usize::try_from(bytes).ok()?).map_raw_read_only(file).ok()?;
-        Some(Self { raw, charge: room })
+        Some(Self { raw, charge })
     }
 
     /// The mapping itself.
@@ -67,7 +70,8 @@ impl AddressSpaceCharge {
 
 impl Drop for AddressSpaceCharge {
     fn drop(&mut self) {
-        self.budget.fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.budget.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(before >= self.bytes, "3: a mapping is counted until it is removed");
     }
 }
 

@@ -14,6 +14,8 @@
 //!    clients a resend; a missing one loses data.
 //! 3. If the disk does not accept the number, it changes for this process only. The next process
 //!    finds that the disk does not accept the stored number either, and makes a new one.
+//!
+//! No assertion checks these: they are about restarts and damaged files, which tests cause.
 
 use crate::identity::{FORMAT_VERSION, sealed, unseal, value};
 use braid_types::WriteVerifier;

@@ -15,6 +15,9 @@
 //! 2. Removals and closes are never refused. Nor are collective calls, since other tasks would
 //!    wait: tasks check before ([`Pacer::check`]), and agree.
 //!
+//! No assertion checks these: [`Paced`] is the only subject that a run gets (1), and its other
+//! calls do not ask the pacer (2).
+//!
 //! So the run ends in time whatever the file system does, unless a call takes much longer than any
 //! earlier call of its kind. `run/slow.rs` tests that with a clock of its own.
 

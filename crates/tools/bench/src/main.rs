@@ -19,6 +19,9 @@
 //! 1. A reference and its subject are measured in turn, A B A B, in one run.
 //! 2. CPU is user + system of every process of the row together.
 //! 3. A target that could not be measured is an error, not a target that is reached.
+//!
+//! No assertion checks these: the loops of `measure.rs` have the order of 1, 2 is a sum, and the
+//! report returns the error of 3.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -138,8 +138,8 @@ impl World {
     fn is_heard(&mut self, client: usize, session: u64) -> bool {
         let clock = self.server.clock;
         match self.server.sessions.get_mut(&session) {
-            Some(heard) => {
-                *heard = clock;
+            Some(last_active) => {
+                *last_active = clock;
                 true
             }
             None => {
@@ -249,10 +249,10 @@ impl World {
         silent.into_iter().for_each(|session| self.send_recalls(session, true));
         let since = self.server.clock - Duration::from_millis(RECALL_MS);
         for SessionId(session) in self.server.table.overdue(since) {
-            if let Some(heard) = self.server.sessions.remove(&session) {
+            if let Some(last_active) = self.server.sessions.remove(&session) {
                 let until = match variant {
                     Variant::OneClock => self.server.clock,
-                    _ => heard + Duration::from_millis(LEASE_EXPIRES_MS),
+                    _ => last_active + Duration::from_millis(LEASE_EXPIRES_MS),
                 };
                 self.server.table.end_session_later(SessionId(session), until);
                 self.server.fencing.insert(session);

@@ -219,7 +219,7 @@ impl Driver for SimDriver {
         silence_max: Duration,
     ) {
         // When each connection last answered; a reply arrives in one piece here.
-        let mut heard = vec![self.now(); connections.len()];
+        let mut last_answer = vec![self.now(); connections.len()];
         let mut sent: Vec<Option<u64>> = vec![None; batch.len()];
         let mut broken: Vec<Option<NetError>> = vec![None; connections.len()];
         batch.iter_mut().for_each(|exchange| exchange.outcome = None);
@@ -235,11 +235,11 @@ impl Driver for SimDriver {
                 let outcome = match &broken[which] {
                     Some(error) => Err(error.clone()),
                     None => {
-                        let deadline = heard[which].saturating_add(silence_max);
+                        let deadline = last_answer[which].saturating_add(silence_max);
                         connections[which].wait(self, request_id, deadline).await
                     }
                 };
-                heard[which] = self.now();
+                last_answer[which] = self.now();
                 let outcome = outcome
                     .and_then(|call| scatter(&connections[which], call, &mut batch[index].recv));
                 if let Err(error) = &outcome {
@@ -291,9 +291,9 @@ fn scatter(
     into: &mut [std::io::IoSliceMut<'_>],
 ) -> Result<Answer, NetError> {
     let ReceivedCall { payload, end } = call;
-    let room: usize = into.iter().map(|piece| piece.len()).sum();
-    let (Some((_, body)), true) = (end, payload.len() <= room) else {
-        let what = format!("{} bytes of payload where the call expects {room}", payload.len());
+    let space: usize = into.iter().map(|piece| piece.len()).sum();
+    let (Some((_, body)), true) = (end, payload.len() <= space) else {
+        let what = format!("{} bytes of payload where the call expects {space}", payload.len());
         return Err(NetError::PeerMisbehaved { server: connection.server.clone(), what });
     };
     let mut rest = &payload[..];

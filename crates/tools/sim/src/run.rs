@@ -123,7 +123,7 @@ fn respawner(
     Arc::new(move |client| {
         let Some(cluster) = weak.upgrade() else { return };
         cluster.restart(Node::Client(client));
-        let (life, api, kept) = cluster.clients[client].start();
+        let (life, api, cached) = cluster.clients[client].start();
         let node = &cluster.clients[client];
         let actor = ClientWorkload::new(
             &node.name,
@@ -131,7 +131,7 @@ fn respawner(
             &judge,
             &randoms[client],
             api,
-            kept,
+            cached,
             calm,
         );
         cluster.world.spawn(&life, actor.run(end));

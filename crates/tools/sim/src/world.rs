@@ -12,6 +12,8 @@
 //!    of addresses, hashes or the wall clock. The trace hash of a repeated seed checks it.
 //! 3. No lock of the simulation is held while an event, a poll or the drop of a future runs, so
 //!    each may call back. (A violation deadlocks: the locks are not reentrant.)
+//!
+//! `step` asserts 2. The locks and the single thread (1, 3) follow from where `event()` is called.
 
 use std::{
     collections::BTreeMap,

@@ -37,7 +37,7 @@ fn names_are_made_listed_changed_and_removed() {
 }
 
 #[test]
-fn a_layout_is_set_at_open_for_a_directory_and_told() {
+fn a_layout_is_set_at_open_for_a_directory_and_reported() {
     run("layouts", 4);
 }
 
@@ -113,7 +113,7 @@ fn threads_share_a_descriptor_and_have_messages_of_their_own() {
 }
 
 #[test]
-fn a_child_after_fork_is_told_so_and_connects_anew() {
+fn a_child_after_fork_gets_an_error_and_connects_anew() {
     run("fork", 2);
 }
 

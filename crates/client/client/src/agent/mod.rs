@@ -18,6 +18,10 @@
 //! 3. The client key never leaves this process.
 //! 4. A ticket is issued only while the agent's own session is valid.
 //!
+//! No assertion checks these. The reply is made from the kernel's credentials alone (1) after the
+//! agent's own session was checked (4), `Ticket::secret` derives the key (2), and no message has a
+//! field for the client key (3).
+//!
 //! The groups are those of the process that connected, read from `/proc/PID/status` while its
 //! socket is open. The kernel's `SO_PEERGROUPS` would be exact, but safe code cannot use it.
 //! Suppose that the process dies immediately, and its number is taken by another process *of the

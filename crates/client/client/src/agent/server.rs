@@ -113,9 +113,9 @@ impl Agent {
             Error::new(status, error.to_string())
                 .with_hint("another --socket, in a directory that exists")
         })?;
-        let vouch =
+        let issuer =
             Arc::new(TicketIssuer { secret, mds, cluster, check, busy: AtomicUsize::new(0) });
-        Ok(Self { listener, socket: socket.to_owned(), issuer: vouch, stopping: Arc::default() })
+        Ok(Self { listener, socket: socket.to_owned(), issuer, stopping: Arc::default() })
     }
 
     /// A handle that ends [`Agent::run`].
@@ -147,16 +147,16 @@ impl Agent {
     }
 
     fn answer(&self, stream: UnixStream) {
-        let vouch = Arc::clone(&self.issuer);
-        if vouch.busy.fetch_add(1, Ordering::AcqRel) >= PROGRAMS_MAX {
+        let issuer = Arc::clone(&self.issuer);
+        if issuer.busy.fetch_add(1, Ordering::AcqRel) >= PROGRAMS_MAX {
             send(stream, &Err(Failure::new(Status::TryAgain, "the agent is busy")));
-            vouch.busy.fetch_sub(1, Ordering::AcqRel);
+            issuer.busy.fetch_sub(1, Ordering::AcqRel);
             return;
         }
         let work = move || {
-            let outcome = vouch.outcome(&stream);
+            let outcome = issuer.outcome(&stream);
             send(stream, &outcome);
-            vouch.busy.fetch_sub(1, Ordering::AcqRel);
+            issuer.busy.fetch_sub(1, Ordering::AcqRel);
         };
         // Without a thread, the connection ends, and the program reports that no agent answers.
         if thread::Builder::new().name("braid-agent".into()).spawn(work).is_err() {

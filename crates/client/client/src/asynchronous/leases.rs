@@ -129,7 +129,7 @@ impl Client<Tokio> {
     ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
         self.caller().engine().serve_recalls();
-        let turns = Arc::new(RecallQueues::default());
+        let queues = Arc::new(RecallQueues::default());
         async move {
             while let Some(engine) = weak.upgrade() {
                 match engine.next_notice().await {
@@ -141,12 +141,12 @@ impl Client<Tokio> {
                         for one in recalled {
                             // Later recalls of the same lease are carried out by the task of the
                             // first one.
-                            if turns.begin(one) {
-                                let turns = Arc::clone(&turns);
+                            if queues.begin(one) {
+                                let queues = Arc::clone(&queues);
                                 drop(tokio::spawn(carry_out_all(
                                     Arc::clone(&engine),
                                     holder.clone(),
-                                    turns,
+                                    queues,
                                     one,
                                 )));
                             }
@@ -196,12 +196,12 @@ impl RecallQueues {
 async fn carry_out_all(
     engine: Arc<Engine<Tokio>>,
     holder: Weak<dyn LeaseHolder>,
-    turns: Arc<RecallQueues>,
+    queues: Arc<RecallQueues>,
     mut recalled: Recalled,
 ) {
     loop {
         carry_out(Arc::clone(&engine), holder.clone(), recalled).await;
-        match turns.next(recalled.of) {
+        match queues.next(recalled.of) {
             Some(next) => recalled = next,
             None => return,
         }
@@ -237,18 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn recalls_of_one_lease_have_their_turns_and_others_do_not_wait() {
-        let turns = RecallQueues::default();
-        assert!(turns.begin(recall(1, 1)));
+    fn recalls_of_one_lease_are_carried_out_in_order_and_others_do_not_wait() {
+        let queues = RecallQueues::default();
+        assert!(queues.begin(recall(1, 1)));
         assert!(
-            !turns.begin(recall(1, 2)) && !turns.begin(recall(1, 3)),
+            !queues.begin(recall(1, 2)) && !queues.begin(recall(1, 3)),
             "the first is being carried out"
         );
-        assert!(turns.begin(recall(2, 4)), "another lease");
+        assert!(queues.begin(recall(2, 4)), "another lease");
         let of = LeaseOf::Data(FileIndex(1));
-        assert_eq!(turns.next(of).map(|next| next.number), Some(2));
-        assert_eq!(turns.next(of).map(|next| next.number), Some(3));
-        assert_eq!(turns.next(of), None);
-        assert!(turns.begin(recall(1, 5)), "nobody is at it any more");
+        assert_eq!(queues.next(of).map(|next| next.number), Some(2));
+        assert_eq!(queues.next(of).map(|next| next.number), Some(3));
+        assert_eq!(queues.next(of), None);
+        assert!(queues.begin(recall(1, 5)), "nobody is at it any more");
     }
 }

@@ -189,6 +189,10 @@ impl Leases {
 /// 3. A recall of names never waits behind a recall of data.
 /// 4. At most `RECALLS_MAX` recalls wait, the number that the server sends at a time, and each
 ///    lease occurs once (I9).
+///
+/// Assertions check 2. Each kind has its own queue and threads (3), and the recall thread carries
+/// out no recall while another thread can be started (1). The server bounds 4; nothing here counts
+/// it.
 struct RecallWorkers {
     engine: Weak<Engine<Blocking>>,
     holder: Weak<dyn LeaseHolder>,
@@ -250,7 +254,8 @@ impl RecallQueues {
         let queue = if kind == QueueKind::Names { names } else { data };
         let at = queue.waiting.iter().position(|recalled| !busy.contains(&recalled.of))?;
         let recalled = queue.waiting.remove(at)?;
-        busy.insert(recalled.of);
+        let is_first = busy.insert(recalled.of);
+        debug_assert!(is_first, "2: recalls of one lease run one after the other");
         Some(recalled)
     }
 }
@@ -312,7 +317,8 @@ impl RecallWorkers {
             if let Some(engine) = self.engine.upgrade() {
                 self.carry_out(&engine, &recalled);
             }
-            lock(&self.state).busy.remove(&recalled.of);
+            let was_busy = lock(&self.state).busy.remove(&recalled.of);
+            debug_assert!(was_busy, "2: recalls of one lease run one after the other");
             // Other recalls of this lease may be in either queue, and a worker may wait for them.
             self.names.notify_one();
             self.data.notify_one();

@@ -30,16 +30,16 @@ struct OutcomeCell<T> {
 
 impl<T: Send + 'static> PendingOperation<T> {
     pub(super) fn new(workers: &Arc<Workers>, work: impl FnOnce() -> T + Send + 'static) -> Self {
-        let (place, work) = Self::of(work);
+        let (state, work) = Self::of(work);
         workers.run(work);
-        place
+        state
     }
 
     /// Runs an operation on its own thread: for operations that wait for other operations, such as
     /// [`crate::refuse_all`]. The sixteen threads of [`crate::Client::start`] could wait for each
     /// other forever. If no thread can be started, the calling thread runs the operation.
     pub fn on_own_thread(work: impl FnOnce() -> T + Send + 'static) -> Self {
-        let (place, work) = Self::of(work);
+        let (state, work) = Self::of(work);
         let once = Arc::new(Mutex::new(Some(work)));
         let theirs = Arc::clone(&once);
         let run = move |once: &Mutex<Option<Work>>| {
@@ -50,23 +50,23 @@ impl<T: Send + 'static> PendingOperation<T> {
         {
             run(&once);
         }
-        place
+        state
     }
 
     fn of(work: impl FnOnce() -> T + Send + 'static) -> (Self, Work) {
-        let place = Arc::new(OutcomeCell {
+        let state = Arc::new(OutcomeCell {
             process: fork::mark(),
             outcome: Mutex::new(None),
             put: Condvar::new(),
         });
-        let there = Arc::clone(&place);
+        let there = Arc::clone(&state);
         let work = Box::new(move || {
             // A panic is passed to the waiting thread, as if it had made the call itself.
             let outcome = catch_unwind(AssertUnwindSafe(work));
             *lock(&there.outcome) = Some(outcome);
             there.put.notify_all();
         });
-        (Self(place), work)
+        (Self(state), work)
     }
 }
 

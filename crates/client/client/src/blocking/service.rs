@@ -15,6 +15,9 @@
 //! 4. After `fork` the child starts its own thread when it makes a client. It never takes its
 //!    parent's lock, which another thread may have held at the fork.
 //! 5. A client has one tick at a time.
+//!
+//! Assertions check 1 and 5. The weak references give 2. Invariants 3 and 4 are about the ends of
+//! threads and about forks, which only the tests below can see.
 
 use std::{
     sync::{
@@ -66,7 +69,7 @@ type Tick = fn(&Arc<Engine<Blocking>>);
 fn service() -> &'static Service {
     static FIRST: OnceLock<Box<Service>> = OnceLock::new();
     let mark = fork::mark();
-    let mut place = &FIRST;
+    let mut cell = &FIRST;
     loop {
         let new = || Service {
             process: mark,
@@ -74,11 +77,11 @@ fn service() -> &'static Service {
             workers: Workers::new(),
             child: OnceLock::new(),
         };
-        let found = place.get_or_init(|| Box::new(new()));
+        let found = cell.get_or_init(|| Box::new(new()));
         if found.process == mark {
             return found;
         }
-        place = &found.child;
+        cell = &found.child;
     }
 }
 
@@ -121,7 +124,8 @@ impl WatchedClient {
             if let Some(engine) = client.engine.upgrade() {
                 tick(&engine);
             }
-            client.is_ticking.store(false, Ordering::Release);
+            let was_ticking = client.is_ticking.swap(false, Ordering::Release);
+            debug_assert!(was_ticking, "5: a client has one tick at a time");
             drop(done);
         }));
         // The tick has ended when the sender is dropped.
@@ -133,6 +137,7 @@ impl WatchedClient {
 /// more.
 fn live_clients() -> Option<Vec<WatchedClient>> {
     let mut state = lock(&service().state);
+    debug_assert!(state.is_running, "1: the service thread that calls this is the only one");
     state.clients.retain(|client| client.engine.strong_count() > 0);
     if state.clients.is_empty() {
         state.is_running = false;

@@ -7,6 +7,9 @@
 //! 2. All other operations begin in the order in which they were started.
 //! 3. A child after `fork` has none of these threads. It runs its operations itself, and takes no
 //!    lock that its parent may have held.
+//!
+//! `enqueue` asserts 1. The queue is first in, first out (2). Each entry point checks 3 where it
+//! begins.
 
 use std::{
     collections::VecDeque,
@@ -73,6 +76,7 @@ impl Workers {
 
     /// Queues the operation; returns it if no thread will run it.
     fn enqueue(self: &Arc<Self>, work: Work) -> Option<Work> {
+        // Invariant 3.
         if fork::mark() != self.process {
             return Some(work);
         }
@@ -95,6 +99,7 @@ impl Workers {
                 Err(_) => {}
             }
         }
+        debug_assert!(state.threads <= THREADS_MAX && state.queue.len() <= QUEUE_MAX, "1: bounded");
         None
     }
 

@@ -14,6 +14,9 @@
 //!    one batch.
 //! 4. Connections of an ended session are removed: the session's fence refuses what is left of
 //!    them.
+//!
+//! `add` asserts that a connection is listed once (3), and `in_session` removes those of other
+//! sessions (4). Invariants 1 and 2 are rules for callers: the list does not see calls.
 
 use std::sync::{
     Mutex,
@@ -35,6 +38,10 @@ impl AbandonedWrites {
     /// The connection was dropped.
     pub(crate) fn add(&self, session: SessionId, connection: ConnectionId) {
         let mut connections = lock(&self.connections);
+        debug_assert!(
+            !connections.contains(&(session, connection)),
+            "3: a connection is listed once, since it is dropped when it is added"
+        );
         connections.push((session, connection));
         self.has_any.store(true, Ordering::Release);
     }
@@ -74,37 +81,37 @@ mod tests {
 
     #[test]
     fn a_connection_is_listed_until_the_daemon_has_abandoned_it() {
-        let owed = AbandonedWrites::default();
-        assert_eq!(owed.in_session(SessionId(1)), []);
-        owed.add(SessionId(1), id(1));
-        owed.add(SessionId(1), id(2));
+        let abandoned = AbandonedWrites::default();
+        assert_eq!(abandoned.in_session(SessionId(1)), []);
+        abandoned.add(SessionId(1), id(1));
+        abandoned.add(SessionId(1), id(2));
         assert_eq!(
-            owed.in_session(SessionId(1)),
+            abandoned.in_session(SessionId(1)),
             [id(1), id(2)],
             "asked for, not taken: the answer may not come"
         );
-        owed.remove(&[id(1)]);
-        assert_eq!(owed.in_session(SessionId(1)), [id(2)]);
-        owed.remove(&[id(2)]);
-        assert_eq!(owed.in_session(SessionId(1)), []);
+        abandoned.remove(&[id(1)]);
+        assert_eq!(abandoned.in_session(SessionId(1)), [id(2)]);
+        abandoned.remove(&[id(2)]);
+        assert_eq!(abandoned.in_session(SessionId(1)), []);
     }
 
     #[test]
     fn connections_of_an_ended_session_are_left_to_its_fence() {
-        let owed = AbandonedWrites::default();
-        owed.add(SessionId(1), id(1));
-        owed.add(SessionId(2), id(2));
-        assert_eq!(owed.in_session(SessionId(2)), [id(2)]);
+        let abandoned = AbandonedWrites::default();
+        abandoned.add(SessionId(1), id(1));
+        abandoned.add(SessionId(2), id(2));
+        assert_eq!(abandoned.in_session(SessionId(2)), [id(2)]);
     }
 
     #[test]
     fn more_connections_than_fit_one_message_are_abandoned_in_parts() {
-        let owed = AbandonedWrites::default();
+        let abandoned = AbandonedWrites::default();
         let number = |n: usize| ConnectionId(std::array::from_fn(|at| (n >> (8 * (at % 2))) as u8));
-        (0..=ABANDONED_CONNECTIONS_MAX).for_each(|n| owed.add(SessionId(1), number(n)));
-        let first = owed.in_session(SessionId(1));
+        (0..=ABANDONED_CONNECTIONS_MAX).for_each(|n| abandoned.add(SessionId(1), number(n)));
+        let first = abandoned.in_session(SessionId(1));
         assert_eq!(first.len(), ABANDONED_CONNECTIONS_MAX);
-        owed.remove(&first);
-        assert_eq!(owed.in_session(SessionId(1)).len(), 1);
+        abandoned.remove(&first);
+        assert_eq!(abandoned.in_session(SessionId(1)).len(), 1);
     }
 }

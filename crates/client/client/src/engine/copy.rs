@@ -81,10 +81,10 @@ impl<D: Driver> OpenFile<D> {
         let mut buffer = vec![0; bytes.min(WINDOW_BYTES) as usize];
         let mut done = 0;
         while done < bytes {
-            let room = buffer.len().min((bytes - done) as usize);
+            let step_bytes = buffer.len().min((bytes - done) as usize);
             let piece = async {
                 let got = source
-                    .read_at(&whole, from + done, &mut [IoSliceMut::new(&mut buffer[..room])])
+                    .read_at(&whole, from + done, &mut [IoSliceMut::new(&mut buffer[..step_bytes])])
                     .await?;
                 self.write_at(&whole, to + done, &[IoSlice::new(&buffer[..got])]).await?;
                 Ok(got)

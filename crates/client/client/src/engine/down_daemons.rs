@@ -5,6 +5,9 @@
 //! 1. A daemon is added only by a call that used all its time, and only while the map says that it
 //!    is down.
 //! 2. Each new map empties the list: calls wait again for a daemon that was up in between.
+//!
+//! `contains` asserts the second half of 1; the caller knows how long it waited. `apply_map` makes
+//! a new list (2).
 
 use std::{collections::BTreeSet, sync::Mutex};
 
@@ -49,7 +52,9 @@ impl DownDaemons {
     }
 
     fn contains(&self, server: &str) -> bool {
-        lock(&self.0).unresponsive.contains(server)
+        let known = lock(&self.0);
+        debug_assert!(known.unresponsive.is_subset(&known.down), "1: the map says that it is down");
+        known.unresponsive.contains(server)
     }
 }
 

@@ -91,7 +91,7 @@ impl<D: Driver> OpenFile<D> {
             } else if outcome.is_err() {
                 used.metas[at].presented.remove(&grant.handle);
             }
-            outcome.map_err(|(remedy, _)| remedy)
+            outcome.map_err(|(action, _)| action)
         });
         let outcomes = outcomes.collect();
         used.end(|at| broken[at]);
@@ -124,9 +124,9 @@ impl<D: Driver> OpenFile<D> {
                 false => pool.checkout(self.engine(), deadline).await,
             };
             match taken {
-                Ok((lease, pooled)) => {
+                Ok((pool_permit, pooled)) => {
                     let PooledConnection { connection, meta } = *pooled;
-                    used.permits.push(lease);
+                    used.permits.push(pool_permit);
                     used.connections.push(connection);
                     used.metas.push(meta);
                 }
@@ -197,31 +197,31 @@ impl<D: Driver> Connections<'_, D> {
         calls: &[IodCall<'_>],
         silence_max: Duration,
     ) -> Result<(), RetryAction> {
-        let owed =
+        let abandoned =
             |at: usize| (at, self.permits[at].pool().abandoned.in_session(self.metas[at].session));
-        let owed: Vec<_> =
-            self.changing(calls).map(owed).filter(|(_, ids)| !ids.is_empty()).collect();
+        let abandoned: Vec<_> =
+            self.changing(calls).map(abandoned).filter(|(_, ids)| !ids.is_empty()).collect();
         let exchange = |(connection, connections): &(usize, Vec<ConnectionId>)| {
             let body = Abandon { connections: connections.clone() }.to_bytes();
             let (connection, op) = (*connection, Abandon::OP);
             Exchange { connection, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }
         };
-        let mut batch: Vec<Exchange<'_>> = owed.iter().map(exchange).collect();
+        let mut batch: Vec<Exchange<'_>> = abandoned.iter().map(exchange).collect();
         engine.driver().exchange(&mut self.connections, &mut batch, silence_max).await;
         let (mut broken, mut failed) = (vec![false; self.connections.len()], None);
-        for (exchange, (at, ids)) in batch.into_iter().zip(owed) {
+        for (exchange, (at, ids)) in batch.into_iter().zip(abandoned) {
             match outcome_of(exchange, grant, self.targets[at]) {
                 Ok(_) => self.permits[at].pool().abandoned.remove(&ids),
-                Err((remedy, ConnectionBroken(lost))) => {
+                Err((action, ConnectionBroken(lost))) => {
                     broken[at] = lost;
-                    failed = Some(remedy.more_severe(failed));
+                    failed = Some(action.more_severe(failed));
                 }
             }
         }
         match failed {
-            Some(remedy) => {
+            Some(action) => {
                 self.put_back_all(|at| broken[at]);
-                Err(remedy)
+                Err(action)
             }
             None => Ok(()),
         }
@@ -234,11 +234,13 @@ impl<D: Driver> Connections<'_, D> {
 
     fn put_back_all(&mut self, broken: impl Fn(usize) -> bool) {
         let pooled = self.connections.drain(..).zip(self.metas.drain(..));
-        for (at, (lease, (connection, meta))) in self.permits.drain(..).zip(pooled).enumerate() {
+        for (at, (pool_permit, (connection, meta))) in
+            self.permits.drain(..).zip(pooled).enumerate()
+        {
             if broken(at) {
-                lease.drop_connection(connection, &meta);
+                pool_permit.drop_connection(connection, &meta);
             } else {
-                lease.put_back(Box::new(PooledConnection {
+                pool_permit.put_back(Box::new(PooledConnection {
                     connection,
                     meta: ConnectionMeta { has_unanswered_change: false, ..meta },
                 }));

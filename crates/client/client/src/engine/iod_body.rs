@@ -176,7 +176,7 @@ mod tests {
             uses: 4,
             sent: std::time::Duration::ZERO,
         };
-        let with_room = WriteWithReservation {
+        let with_reservation = WriteWithReservation {
             handle: 9,
             present: Vec::new(),
             request: request.clone(),
@@ -185,8 +185,8 @@ mod tests {
             reserved_bytes: ByteCount(4),
             modified: Some(Timestamp { seconds: 5, nanos: 6 }),
         };
-        let asked = Body::WriteWithReservation(&request, ask, with_room.modified);
-        assert_eq!(asked.encode(9, &[]), with_room.to_bytes());
+        let asked = Body::WriteWithReservation(&request, ask, with_reservation.modified);
+        assert_eq!(asked.encode(9, &[]), with_reservation.to_bytes());
         assert_eq!(
             Body::Flush.encode(1, &present),
             Flush { handle: 1, present: present.clone() }.to_bytes()

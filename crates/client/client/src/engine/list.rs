@@ -275,10 +275,10 @@ fn share(laid: &[PlacedExtent], end: u64, pieces: &mut [ReadPiece<'_>]) {
     let mut runs_bytes = vec![0; pieces.len()];
     laid.iter().for_each(|run| runs_bytes[run.piece] += run.bytes);
     for at in 0..pieces.len() {
-        let (offset, room) = (pieces[at].offset, pieces[at].memory.len() as u64);
-        let mine = end.saturating_sub(offset).min(room);
+        let (offset, piece_bytes) = (pieces[at].offset, pieces[at].memory.len() as u64);
+        let mine = end.saturating_sub(offset).min(piece_bytes);
         pieces[at].bytes = mine as usize;
-        if runs_bytes[at] < room {
+        if runs_bytes[at] < piece_bytes {
             share_with(at, laid, mine, pieces);
         }
     }

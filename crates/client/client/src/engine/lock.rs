@@ -162,9 +162,9 @@ impl<D: Driver> Caller<D> {
             .iter()
             .for_each(|(space, owner)| engine.locks.set_unlock_pending((file, *owner, *space)));
         for (space, owner) in owners {
-            let settled =
+            let unlocked =
                 engine.send_pending_unlock((file, *owner, *space), engine.deadline()).await;
-            settled.map_err(|error| error.during(UNLOCK, format!("file {file}")))?;
+            unlocked.map_err(|error| error.during(UNLOCK, format!("file {file}")))?;
         }
         Ok(())
     }
@@ -176,8 +176,8 @@ impl<D: Driver> Caller<D> {
 
     async fn request_lock(&self, lock: &LockRequest, ticket: u64) -> Result<LockReply> {
         let (engine, at) = (self.engine(), PathRef::file(lock.file));
-        let settled = engine.send_pending_unlock(owner_of(lock), engine.deadline()).await;
-        settled.map_err(|error| error.during(LOCK, format!("file {}", lock.file)))?;
+        let unlocked = engine.send_pending_unlock(owner_of(lock), engine.deadline()).await;
+        unlocked.map_err(|error| error.during(LOCK, format!("file {}", lock.file)))?;
         let locks = &engine.locks;
         locks.begin(lock);
         let mut answer;

@@ -8,6 +8,10 @@
 //!    unlocked and no request is in flight. So a close also covers a request whose reply was lost.
 //! 3. A closed owner has a pending unlock until the server has answered it. None of its locks are
 //!    reclaimed.
+//!
+//! `add` refuses grants of other epochs (1). `end` asserts 2 for requests in flight; what the
+//! server did with a lost one is unknown here. `to_reclaim` leaves out owners with a pending unlock
+//! (3).
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -56,6 +60,7 @@ impl LockTable {
     pub(crate) fn end(&self, wanted: &LockRequest, refused: bool) {
         let mut table = lock(&self.0);
         let Some(owned) = table.owners.get_mut(&owner_of(wanted)) else { return };
+        debug_assert!(owned.in_flight > 0, "2: an owner is here while its request is in flight");
         owned.in_flight = owned.in_flight.saturating_sub(1);
         if refused && owned.in_flight == 0 && owned.ranges.is_empty() {
             table.owners.remove(&owner_of(wanted));
@@ -66,7 +71,7 @@ impl LockTable {
     /// this lock.
     pub(crate) fn add(&self, run: ServerEpoch, given: &LockRequest) -> bool {
         let mut table = lock(&self.0);
-        if table.reclaimed.is_some_and(|told| told != run) {
+        if table.reclaimed.is_some_and(|known| known != run) {
             return false;
         }
         let owned = table.owners.entry(owner_of(given)).or_default();
@@ -120,7 +125,7 @@ impl LockTable {
     /// of the old session's locks.
     pub(crate) fn to_reclaim(&self, run: ServerEpoch) -> Vec<LockRequest> {
         let mut table = lock(&self.0);
-        let before: Option<SessionId> = table.reclaimed.map(|told| told.session);
+        let before: Option<SessionId> = table.reclaimed.map(|known| known.session);
         table.reclaimed = Some(run);
         if before.is_some_and(|before| before != run.session) {
             table.owners.values_mut().for_each(|owned| owned.ranges.clear(0, u64::MAX));

@@ -17,6 +17,9 @@
 //! 2. When the session ended together with its replay records, a call that may have been executed
 //!    is not repeated: it fails, and the error reports that its outcome is unknown.
 //! 3. All attempts end by the call's deadline, and the error names the server (I8).
+//!
+//! Assertions check 1, and `answer_once` obeys 2 where it says so. 3 is not asserted, since the
+//! clock may pass the deadline while the thread sleeps.
 
 use std::{sync::Arc, time::Duration};
 
@@ -140,7 +143,7 @@ impl<D: Driver, C: Call> MdsCall<'_, D, C> {
     /// Is sent in this session only, since it names handles: in another session their numbers
     /// belong to other files.
     pub(crate) fn in_session(self, session: SessionId) -> Self {
-        debug_assert!(!self.once, "a replay slot is of the current session, whichever that is");
+        debug_assert!(!self.once, "1: a replay slot is of the current session, whichever that is");
         Self { session: Some(session), ..self }
     }
 

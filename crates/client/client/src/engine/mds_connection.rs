@@ -12,6 +12,9 @@
 //!    (I7).
 //! 3. A new connection carries no other call before the server has been sent the open files and
 //!    locks on it.
+//!
+//! `mds_connection` asserts 1. Invariants 2 and 3 are the order of the steps in `try_link`: other
+//! tasks see a connection only when it returns.
 
 use std::{
     collections::HashMap,
@@ -79,7 +82,8 @@ impl<D: Driver> Engine<D> {
         self.check_time(deadline, || self.mds_name())?;
         let link = Arc::new(self.connect_link(deadline).await?);
         self.mds_status.set_responsive();
-        *lock(&self.mds_connection) = Some(Arc::clone(&link));
+        let before = lock(&self.mds_connection).replace(Arc::clone(&link));
+        debug_assert!(before.is_none(), "1: another task has connected at the same time");
         Ok(link)
     }
 

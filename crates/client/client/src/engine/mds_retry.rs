@@ -11,7 +11,7 @@
 //! Invariants:
 //! 1. No wait ends after the call's deadline (I8). `Backoff` ensures it; it is not asserted here,
 //!    since the clock may pass the deadline while the thread sleeps.
-//! 2. Once an attempt may have been executed, `may_be_done` stays true.
+//! 2. Once an attempt may have been executed, `may_be_done` stays true: only `|=` changes it.
 
 use std::{sync::Arc, time::Duration};
 

@@ -29,7 +29,7 @@ impl<D: Driver> Engine<D> {
         let server = pool.server_name();
         // On its own connection: the call takes seconds, and other calls wait for the pool's
         // connections.
-        let (lease, pooled) = pool.checkout_extra(self, deadline).await?;
+        let (pool_permit, pooled) = pool.checkout_extra(self, deadline).await?;
         let PooledConnection { connection, meta } = *pooled;
         let (mut connections, op, body) = ([connection], MeasureDisk::OP, load.to_bytes());
         let mut batch = [Exchange {
@@ -46,7 +46,7 @@ impl<D: Driver> Engine<D> {
         let answer = match batch[0].outcome.take() {
             Some(Ok(answer)) => answer,
             lost => {
-                lease.drop_connection(connection, &meta);
+                pool_permit.drop_connection(connection, &meta);
                 let error = lost.and_then(std::result::Result::err).map(Error::from);
                 return Err(error
                     .unwrap_or_else(|| {
@@ -55,7 +55,7 @@ impl<D: Driver> Engine<D> {
                     .at(server));
             }
         };
-        lease.put_back(Box::new(PooledConnection { connection, meta }));
+        pool_permit.put_back(Box::new(PooledConnection { connection, meta }));
         match decode_outcome(&answer.body) {
             Ok(Ok(rates)) => Ok(rates),
             Ok(Err(failure)) => Err(Error::refused(&server, failure)),

@@ -15,6 +15,10 @@
 //!    is called only when a daemon refuses the capability or cannot be connected to.
 //! 4. Every call ends in bounded time when a server is gone (I8).
 //!
+//! No assertion checks these here. The [`Driver`] is the only source of time (1); Clippy refuses a
+//! guard that is held over an `.await` (2); tests count the calls that a read or write makes (3)
+//! and let servers fall silent (4).
+//!
 //! On invariant 4: the deadline is set when the call starts. It is extended only when every I/O
 //! daemon that the call waits for has answered something (`transfer.rs`). Within an attempt, a
 //! daemon is waited for while it sends or receives bytes. Calls that belong to one call of a
@@ -219,7 +223,7 @@ impl<D: Driver> Engine<D> {
     /// to.
     fn deadline(&self) -> Duration {
         let own = self.driver.now().saturating_add(self.config.timeout);
-        self.driver.call_deadline().map_or(own, |bound| bound.until.min(own))
+        self.driver.call_deadline().map_or(own, |limit| limit.until.min(own))
     }
 
     /// A new deadline for a transfer after every server that it waited for has answered. Extends

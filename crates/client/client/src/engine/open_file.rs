@@ -84,18 +84,19 @@ impl<D: Driver> OpenFile<D> {
         caller: Caller<D>,
         shown: String,
         (rights, deny): (Rights, Deny),
-        (opened, told): (OpenReply, SizeReportState),
+        (opened, size_report): (OpenReply, SizeReportState),
         run: ServerEpoch,
         lease: Option<LeaseTicket>,
     ) -> Result<Self> {
         let named =
             ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
         let handles = &caller.engine.open_table;
-        let handle =
-            match handles.add(run, OpenHandle::new(run, caller.identity.clone(), named, told)) {
-                Ok(handle) => handle,
-                Err(error) => return Err(error.during("open", shown)),
-            };
+        let handle = match handles
+            .add(run, OpenHandle::new(run, caller.identity.clone(), named, size_report))
+        {
+            Ok(handle) => handle,
+            Err(error) => return Err(error.during("open", shown)),
+        };
         let grant = match FileState::new(&caller.engine, opened) {
             Ok(grant) => Arc::new(grant),
             Err(error) => {

@@ -9,10 +9,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A handle is in the table only while the server epoch in `known` knows it, or will know it
-//!    after the reclaim.
+//! 1. A handle is in the table only while the server epoch in `reclaimed` knows it, or will know
+//!    it after the reclaim.
 //! 2. A close is sent only in the session of its handle: another session uses the same numbers.
-//! 3. A handle that was named in a `Reclaim` and closed since stays in `closes`.
+//! 3. A handle that was named in a `Reclaim` and closed since stays in `pending_closes`.
+//!
+//! `to_reclaim` asserts the session of 1, and `add` refuses handles of other epochs. `take_closes`
+//! asserts 2. The table does not record what a `Reclaim` named, so 3 is not asserted.
 
 use std::{
     collections::HashMap,
@@ -90,7 +93,7 @@ impl OpenHandle {
         run: ServerEpoch,
         identity: IdentityNumber,
         named: ReclaimedOpen,
-        told: SizeReportState,
+        size_report: SizeReportState,
     ) -> Self {
         let ReclaimedOpen { open_id, file, rights, deny } = named;
         let (refused, closed) = (OnceLock::new(), AtomicBool::new(false));
@@ -101,7 +104,7 @@ impl OpenHandle {
             modes,
             identity,
             session: run.session,
-            size_report: told,
+            size_report,
             stale_reason: refused,
             closed,
         }
@@ -229,6 +232,10 @@ impl OpenTable {
         let session = table.reclaimed?.run.session;
         let rest = table.pending_closes.len().saturating_sub(count_max);
         let taken = table.pending_closes.split_off(rest);
+        debug_assert!(
+            taken.iter().all(|handle| handle.session == session),
+            "2: a close is sent in the session of its handle"
+        );
         (!taken.is_empty()).then_some((session, taken))
     }
 
@@ -272,6 +279,10 @@ impl OpenTable {
                 return None;
             }
         }
+        debug_assert!(
+            table.open.values().all(|handle| handle.session == run.session),
+            "1: a handle of another session is in the table"
+        );
         let mut open: Vec<_> = table
             .open
             .values()
@@ -333,8 +344,12 @@ mod tests {
             .unwrap()
     }
 
-    fn named(told: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
-        told.expect("something to tell").into_iter().map(|(_, named)| named.open_id).collect()
+    fn named(size_report: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
+        size_report
+            .expect("something to tell")
+            .into_iter()
+            .map(|(_, named)| named.open_id)
+            .collect()
     }
 
     #[test]

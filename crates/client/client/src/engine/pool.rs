@@ -10,8 +10,12 @@
 //! 3. A connection is used only in the session in which it was made.
 //! 4. A connection that failed is dropped, never put back.
 //! 5. `presented` contains the capability handles that the daemon knows on the connection.
-//! 6. A connection dropped while `unsettled` is added to the abandoned writes: see
+//! 6. A connection dropped while `has_unanswered_change` is added to the abandoned writes: see
 //!    `abandoned_writes.rs`.
+//!
+//! Assertions check 3, and 6 where a connection is put back. The semaphore gives 1, and
+//! `next_address` 2. Callers alone know whether a connection failed (4) and what the daemon knows
+//! (5).
 
 use std::{
     collections::HashSet,
@@ -46,7 +50,7 @@ const HANDLES_MAX: usize = 4096;
 
 pub(crate) struct Pool<D: Driver> {
     iod: IodId,
-    gate: Semaphore,
+    semaphore: Semaphore,
     idle: Mutex<Vec<Box<PooledConnection<D>>>>,
     addresses: Mutex<Arc<[String]>>,
     next_address: AtomicUsize,
@@ -85,7 +89,7 @@ impl<D: Driver> Pool<D> {
     pub(crate) fn new(iod: IodId) -> Self {
         Self {
             iod,
-            gate: Semaphore::new(CONNECTIONS_MAX),
+            semaphore: Semaphore::new(CONNECTIONS_MAX),
             idle: Mutex::new(Vec::new()),
             addresses: Mutex::new(Arc::new([])),
             next_address: AtomicUsize::new(0),
@@ -163,7 +167,7 @@ impl<D: Driver> Pool<D> {
     }
 
     pub(crate) fn wake_expired(&self) {
-        self.gate.wake_expired();
+        self.semaphore.wake_expired();
     }
 
     /// Waits for a permit, and takes an idle connection or makes one.
@@ -174,7 +178,7 @@ impl<D: Driver> Pool<D> {
     ) -> Result<(PoolPermit<'p, D>, Box<PooledConnection<D>>)> {
         engine.check_process()?;
         let permit = self
-            .gate
+            .semaphore
             .acquire(&engine.driver, deadline)
             .await
             .map_err(|refused| self.crowded(refused))?;
@@ -201,10 +205,13 @@ impl<D: Driver> Pool<D> {
             return Err(self.removed_error(None));
         }
         let session = engine.session(deadline).await?;
-        let lease = PoolPermit { pool: self, permit };
+        let pool_permit = PoolPermit { pool: self, permit };
         match self.take_idle(session.id) {
-            Some(pooled) => Ok((lease, pooled)),
-            None => Ok((lease, self.connect(engine, &session, deadline).await?)),
+            Some(pooled) => {
+                debug_assert!(pooled.meta.session == session.id, "3: of another session");
+                Ok((pool_permit, pooled))
+            }
+            None => Ok((pool_permit, self.connect(engine, &session, deadline).await?)),
         }
     }
 
@@ -275,8 +282,8 @@ impl<D: Driver> Pool<D> {
 /// a daemon. So clients begin with different addresses of a daemon, and each client with different
 /// ones at different daemons.
 fn first_address(session: SessionId, iod: IodId, connection: usize, addresses: usize) -> usize {
-    let turn = session.0.wrapping_add(u64::from(iod.0)).wrapping_add(connection as u64);
-    (turn % addresses.max(1) as u64) as usize
+    let number = session.0.wrapping_add(u64::from(iod.0)).wrapping_add(connection as u64);
+    (number % addresses.max(1) as u64) as usize
 }
 
 impl<D: Driver> PoolPermit<'_, D> {
@@ -293,6 +300,7 @@ impl<D: Driver> PoolPermit<'_, D> {
 
     /// Puts a working connection back before the next waiter gets the permit.
     pub(crate) fn put_back(self, pooled: Box<PooledConnection<D>>) {
+        debug_assert!(!pooled.meta.has_unanswered_change, "6: a write in it was not answered");
         let mut idle = lock(&self.pool.idle);
         if self.permit.is_some() || idle.len() < CONNECTIONS_MAX {
             idle.push(pooled);
@@ -309,9 +317,9 @@ mod tests {
         let count = |of: &dyn Fn(u64) -> usize| (1..=60).filter(|number| of(*number) == 0).count();
         assert_eq!(count(&|client| first_address(SessionId(client), IodId(3), 0, 2)), 30);
         assert_eq!(count(&|daemon| first_address(SessionId(7), IodId(daemon as u32), 0, 2)), 30);
-        let turns: Vec<usize> =
+        let addresses: Vec<usize> =
             (0..4).map(|connection| first_address(SessionId(9), IodId(1), connection, 3)).collect();
-        assert_eq!(turns, [1, 2, 0, 1]);
+        assert_eq!(addresses, [1, 2, 0, 1]);
         assert_eq!(first_address(SessionId(u64::MAX), IodId(u32::MAX), usize::MAX, 1), 0);
     }
 }

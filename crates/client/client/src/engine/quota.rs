@@ -4,6 +4,9 @@
 //! Invariants:
 //! 1. A growth grant belongs to the capability that it came with: a truncate invalidates both.
 //! 2. Without a limit the growth grant is larger than any file, and its check costs one comparison.
+//!
+//! No assertion checks these: the growth grant is a field of the capability's `FileState` (1), and
+//! `u64::MAX` where there is no limit (2).
 
 use std::{sync::atomic::Ordering, time::Duration};
 

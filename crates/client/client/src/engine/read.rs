@@ -88,13 +88,13 @@ impl<D: Driver> OpenFile<D> {
     ) -> Result<usize> {
         self.check_rights(Rights::READ)?;
         self.mark_stale_if_parts_unknown();
-        let room: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
-        let request = view.request(start, room);
+        let buffer_bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let request = view.request(start, buffer_bytes);
         if request.bytes == 0 {
             return Ok(0);
         }
         let mut deadline = self.engine().deadline();
-        if request.bytes == room
+        if request.bytes == buffer_bytes
             && let Some(bytes) =
                 self.read_strip(view, &request, (&mut *buffers, pipe), &mut deadline).await?
         {

@@ -99,7 +99,7 @@ impl<D: Driver> OpenFile<D> {
         (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
         deadline: &mut Duration,
     ) -> Option<(ReadReply, u64)> {
-        let (lease, mut pooled) =
+        let (pool_permit, mut pooled) =
             grant.pools[target].checkout(self.engine(), *deadline).await.ok()?;
         let is_new = pooled.meta.presented.insert(grant.handle);
         let present = if is_new { &grant.capability[..] } else { &[] };
@@ -155,7 +155,7 @@ impl<D: Driver> OpenFile<D> {
         if done.is_none() {
             pooled.meta.presented.remove(&grant.handle);
         }
-        lease.put_back(pooled);
+        pool_permit.put_back(pooled);
         done
     }
 

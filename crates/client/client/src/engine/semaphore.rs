@@ -7,6 +7,9 @@
 //! 3. At most [`WAITERS_MAX`] tasks wait (I9).
 //! 4. A waiter whose deadline has passed gives up when it wakes up next: by a permit, or by
 //!    [`Semaphore::wake_expired`], which the service thread calls at every tick (I8).
+//!
+//! `release` asserts 1 and wakes a waiter (2); `poll` asserts 3. 4 is not asserted: the clock goes
+//! on while a waiter sleeps.
 
 use std::{
     collections::VecDeque,
@@ -40,6 +43,7 @@ pub(crate) enum WaitRefused {
 
 #[derive(Debug)]
 pub(crate) struct Semaphore {
+    size: usize,
     state: Mutex<WaitQueue>,
 }
 
@@ -57,6 +61,7 @@ pub(crate) struct Permit<'a>(&'a Semaphore);
 impl Semaphore {
     pub(crate) fn new(size: usize) -> Self {
         Self {
+            size,
             state: Mutex::new(WaitQueue { free: size, next_ticket: 0, waiters: VecDeque::new() }),
         }
     }
@@ -67,7 +72,7 @@ impl Semaphore {
         driver: &'d D,
         deadline: Duration,
     ) -> Acquire<'g, 'd, D> {
-        Acquire { gate: self, driver, deadline, ticket: None }
+        Acquire { semaphore: self, driver, deadline, ticket: None }
     }
 
     /// Wakes all waiters, so that those whose deadline has passed give up.
@@ -79,6 +84,7 @@ impl Semaphore {
     fn release(&self) {
         let mut state = lock(&self.state);
         state.free += 1;
+        debug_assert!(state.free <= self.size, "1: more permits than the semaphore has");
         let next = state.waiters.pop_front();
         drop(state);
         if let Some((_, waker)) = next {
@@ -96,7 +102,7 @@ impl Drop for Permit<'_> {
 /// A future that waits for a permit.
 #[derive(Debug)]
 pub(crate) struct Acquire<'g, 'd, D> {
-    gate: &'g Semaphore,
+    semaphore: &'g Semaphore,
     driver: &'d D,
     deadline: Duration,
     ticket: Option<u64>,
@@ -106,14 +112,14 @@ impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
     type Output = Result<Permit<'g>, WaitRefused>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let gate = self.gate;
-        let mut state = lock(&gate.state);
+        let semaphore = self.semaphore;
+        let mut state = lock(&semaphore.state);
         if let Some(ticket) = self.ticket.take() {
             state.waiters.retain(|(waiting, _)| *waiting != ticket);
         }
         if state.free > 0 {
             state.free -= 1;
-            return Poll::Ready(Ok(Permit(gate)));
+            return Poll::Ready(Ok(Permit(semaphore)));
         }
         if self.driver.now() >= self.deadline {
             return Poll::Ready(Err(WaitRefused::Late));
@@ -125,6 +131,7 @@ impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
         state.next_ticket += 1;
         state.waiters.push_back((ticket, context.waker().clone()));
         self.ticket = Some(ticket);
+        debug_assert!(state.waiters.len() <= WAITERS_MAX, "3: bounded");
         Poll::Pending
     }
 }
@@ -133,7 +140,7 @@ impl<D> Drop for Acquire<'_, '_, D> {
     /// A waiter that was woken but does not take its permit wakes the next one.
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut state = lock(&self.gate.state);
+        let mut state = lock(&self.semaphore.state);
         let before = state.waiters.len();
         state.waiters.retain(|(waiting, _)| *waiting != ticket);
         let was_woken = state.waiters.len() == before;

@@ -7,6 +7,9 @@
 //! 2. The state becomes unknown for good by any change other than a write with a reply, and by a
 //!    write with an unknown outcome.
 //! 3. Nothing is reported while a write is in flight: it may take effect before or after the call.
+//!
+//! `end` asserts 3 for the count. Nothing makes an unknown state known again (2): only a new handle
+//! has a known one. 1 is checked by the server.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -39,15 +42,15 @@ pub(crate) struct PendingWrite<'a> {
 }
 
 impl<'a> PendingWrite<'a> {
-    pub(crate) fn begin(told: &'a SizeReportState) -> Self {
-        let mut known = lock(&told.0);
+    pub(crate) fn begin(state: &'a SizeReportState) -> Self {
+        let mut known = lock(&state.0);
         match known.as_mut() {
             Some(ReportedObjects { existed: true, .. }) => *known = None,
             Some(known) => known.in_flight += 1,
             None => {}
         }
         drop(known);
-        Self { state: told, ended: false }
+        Self { state, ended: false }
     }
 
     /// Every daemon has confirmed its part.
@@ -86,7 +89,10 @@ impl SizeReportState {
     fn end(&self, whole: bool) {
         let mut known = lock(&self.0);
         match known.as_mut().filter(|_| whole) {
-            Some(known) => known.in_flight -= 1,
+            Some(known) => {
+                debug_assert!(known.in_flight > 0, "3: a write that ends is counted");
+                known.in_flight -= 1;
+            }
             None => *known = None,
         }
     }
@@ -152,67 +158,67 @@ mod tests {
         }
     }
 
-    fn write(told: &SizeReportState, verifier: WriteVerifier, objects: &[ObjectInfo]) {
-        let telling = PendingWrite::begin(told);
-        told.record_write(IOD, verifier, objects);
-        telling.end();
+    fn write(state: &SizeReportState, verifier: WriteVerifier, objects: &[ObjectInfo]) {
+        let pending = PendingWrite::begin(state);
+        state.record_write(IOD, verifier, objects);
+        pending.end();
     }
 
     #[test]
     fn the_latest_state_of_each_object_is_reported_in_any_order() {
-        let told = SizeReportState::of_new_file();
+        let state = SizeReportState::of_new_file();
         assert_eq!(
-            told.report(7),
+            state.report(7),
             Some(SizeReport { open_id: 7, daemons: Vec::new() }),
             "nobody wrote"
         );
-        write(&told, VERIFIER, &[object(0, 5), object(2, 9)]);
-        write(&told, VERIFIER, &[object(0, 4)]);
+        write(&state, VERIFIER, &[object(0, 5), object(2, 9)]);
+        write(&state, VERIFIER, &[object(0, 4)]);
         let daemons = vec![DaemonReport {
             iod: IOD,
             verifier: VERIFIER,
             objects: vec![object(0, 5), object(2, 9)],
         }];
-        assert_eq!(told.report(7), Some(SizeReport { open_id: 7, daemons }));
+        assert_eq!(state.report(7), Some(SizeReport { open_id: 7, daemons }));
     }
 
     #[test]
     fn an_existing_file_is_reported_only_as_not_written() {
-        let told = SizeReportState::of_existing_file();
-        assert_eq!(told.report(7), Some(SizeReport { open_id: 7, daemons: Vec::new() }));
-        write(&told, VERIFIER, &[object(0, 5)]);
-        assert_eq!(told.report(7), None);
+        let state = SizeReportState::of_existing_file();
+        assert_eq!(state.report(7), Some(SizeReport { open_id: 7, daemons: Vec::new() }));
+        write(&state, VERIFIER, &[object(0, 5)]);
+        assert_eq!(state.report(7), None);
     }
 
     #[test]
     fn nothing_is_reported_while_a_write_is_in_flight() {
-        let told = SizeReportState::of_new_file();
-        let telling = PendingWrite::begin(&told);
-        assert_eq!(told.report(7), None);
-        told.record_write(IOD, VERIFIER, &[object(0, 5)]);
-        telling.end();
-        assert!(told.report(7).is_some());
+        let state = SizeReportState::of_new_file();
+        let pending = PendingWrite::begin(&state);
+        assert_eq!(state.report(7), None);
+        state.record_write(IOD, VERIFIER, &[object(0, 5)]);
+        pending.end();
+        assert!(state.report(7).is_some());
     }
 
     #[test]
     fn an_uncertain_state_is_not_reported() {
         let unknown: [fn(&SizeReportState); 5] = [
-            |told| told.invalidate(),
-            |told| drop(PendingWrite::begin(told)),
-            |told| write(told, WriteVerifier(2), &[object(0, 6)]),
-            |told| write(told, VERIFIER, &[]),
-            |told| {
+            |state| state.invalidate(),
+            |state| drop(PendingWrite::begin(state)),
+            |state| write(state, WriteVerifier(2), &[object(0, 6)]),
+            |state| write(state, VERIFIER, &[]),
+            |state| {
                 (0..=REPORTED_OBJECTS_MAX as u16)
-                    .for_each(|part| write(told, VERIFIER, &[object(part, 1)]))
+                    .for_each(|part| write(state, VERIFIER, &[object(part, 1)]))
             },
         ];
         for (at, make) in unknown.into_iter().enumerate() {
-            let told = SizeReportState::of_new_file();
-            write(&told, VERIFIER, &[object(0, 5)]);
-            make(&told);
-            assert_eq!(told.report(7), None, "{at}");
-            write(&told, VERIFIER, &[object(0, 5)]);
-            assert_eq!(told.report(7), None, "{at}: for good");
+            let state = SizeReportState::of_new_file();
+            write(&state, VERIFIER, &[object(0, 5)]);
+            make(&state);
+            assert_eq!(state.report(7), None, "{at}");
+            write(&state, VERIFIER, &[object(0, 5)]);
+            assert_eq!(state.report(7), None, "{at}: for good");
         }
         assert_eq!(SizeReportState::default().report(7), None);
     }

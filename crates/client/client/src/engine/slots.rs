@@ -6,6 +6,9 @@
 //!    same number, the next call another one.
 //! 3. The number of an abandoned call is never reused. So a late execution of it can never be taken
 //!    for the next call.
+//!
+//! Dropping a slot asserts 1. `take` adds one to the sequence, and the drop stores it, whether the
+//! call was answered or not (2, 3).
 
 use std::{sync::Mutex, time::Duration};
 
@@ -18,7 +21,7 @@ const SLOTS_MAX: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    gate: Semaphore,
+    semaphore: Semaphore,
     free: Mutex<Vec<FreeSlot>>,
 }
 
@@ -43,7 +46,7 @@ impl Slots {
         let count = count.clamp(1, SLOTS_MAX);
         // Taken from the end: low numbers are used first, so that the server's table stays small.
         let free = (0..count).rev().map(|number| FreeSlot { number, sequence: 0 }).collect();
-        Self { gate: Semaphore::new(count as usize), free: Mutex::new(free) }
+        Self { semaphore: Semaphore::new(count as usize), free: Mutex::new(free) }
     }
 
     /// Waits for a slot and takes its next sequence number.
@@ -52,7 +55,7 @@ impl Slots {
         driver: &D,
         deadline: Duration,
     ) -> Result<HeldSlot<'_>, WaitRefused> {
-        let permit = self.gate.acquire(driver, deadline).await?;
+        let permit = self.semaphore.acquire(driver, deadline).await?;
         let slot = lock(&self.free).pop();
         // There are as many permits as slots, and a slot is put back before its permit.
         let slot = slot.expect("a permit without a slot");
@@ -66,7 +69,7 @@ impl Slots {
     }
 
     pub(crate) fn wake_expired(&self) {
-        self.gate.wake_expired();
+        self.semaphore.wake_expired();
     }
 }
 

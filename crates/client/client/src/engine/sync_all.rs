@@ -12,6 +12,9 @@
 //! 2. A failing daemon does not prevent the flush of another one.
 //! 3. Losses are reported only by a call in which every daemon has answered. A call that fails
 //!    earlier leaves them for the next one.
+//!
+//! `sync_all` asserts 3. What is durable is known to the daemons alone (1), and each daemon's
+//! outcome is an entry of its own (2).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -102,6 +105,7 @@ impl<D: Driver> Engine<D> {
             return Err(error);
         }
         log?;
+        debug_assert!(flushes.left.is_empty(), "3: a daemon has not answered");
         self.unflushed_files
             .end_sync(began)
             .map_or(Ok(()), |server| Err(unsynced_data_lost(&server)))
@@ -113,13 +117,13 @@ impl<D: Driver> Engine<D> {
         loop {
             self.flush_once(flushes, deadline).await;
             flushes.drop_failed();
-            let Some(remedy) = flushes.most_severe() else { return };
+            let Some(action) = flushes.most_severe() else { return };
             if !backoff.wait(&self.driver).await {
-                let error = remedy.into_error().given_up(self.driver.now().saturating_sub(started));
+                let error = action.into_error().given_up(self.driver.now().saturating_sub(started));
                 flushes.failed.get_or_insert(error);
                 return;
             }
-            match remedy {
+            match action {
                 RetryAction::Reclaim(_) => _ = self.reconnect_mds(deadline).await,
                 // The daemon may have moved. Without a map, the old address is tried again.
                 RetryAction::Wait(error) if error.status() == Status::Unreachable => {
@@ -136,7 +140,7 @@ impl<D: Driver> Engine<D> {
     async fn flush_once(self: &Arc<Self>, flushes: &mut FlushAllState<D>, deadline: Duration) {
         let pools: Vec<(IodId, Arc<Pool<D>>)> =
             flushes.left.iter().map(|(iod, (pool, _))| (*iod, Arc::clone(pool))).collect();
-        let (mut leases, mut connections) =
+        let (mut pool_permits, mut connections) =
             (Vec::with_capacity(pools.len()), Vec::with_capacity(pools.len()));
         // In the order of the daemons, like every call that needs several connections: otherwise
         // two calls could wait for each other.
@@ -144,9 +148,9 @@ impl<D: Driver> Engine<D> {
             let left = deadline.saturating_sub(self.driver.now()) / (2 * (pools.len() - at) as u32);
             let connected_by = self.driver.now().saturating_add(left.max(CONNECT_MIN));
             match pool.checkout(self, self.attempt_deadline(deadline).min(connected_by)).await {
-                Ok((lease, pooled)) => {
+                Ok((pool_permit, pooled)) => {
                     let PooledConnection { connection, meta } = *pooled;
-                    leases.push((*iod, lease, meta));
+                    pool_permits.push((*iod, pool_permit, meta));
                     connections.push(connection);
                 }
                 Err(error) => flushes.note(*iod, RetryAction::of_connect(error)),
@@ -162,10 +166,10 @@ impl<D: Driver> Engine<D> {
                 .exchange(&mut connections, &mut batch, self.attempt_timeout(deadline))
                 .await;
         }
-        for ((exchange, connection), (iod, lease, meta)) in
-            batch.into_iter().zip(connections).zip(leases)
+        for ((exchange, connection), (iod, pool_permit, meta)) in
+            batch.into_iter().zip(connections).zip(pool_permits)
         {
-            flushes.take(iod, exchange.outcome, lease, connection, meta);
+            flushes.take(iod, exchange.outcome, pool_permit, connection, meta);
         }
     }
 }
@@ -176,46 +180,46 @@ impl<D: Driver> FlushAllState<D> {
         &mut self,
         iod: IodId,
         outcome: Option<Result<Answer, NetError>>,
-        lease: PoolPermit<'_, D>,
+        pool_permit: PoolPermit<'_, D>,
         connection: D::Connection,
         meta: ConnectionMeta,
     ) {
-        let server = lease.pool().server_name();
+        let server = pool_permit.pool().server_name();
         let answer = match outcome {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => {
                 self.note(iod, RetryAction::of_loss(Error::from(error).at(server)));
-                return lease.drop_connection(connection, &meta);
+                return pool_permit.drop_connection(connection, &meta);
             }
             None => {
                 let error =
                     Error::new(Status::ConnectionLost, "the exchange was not made").at(server);
                 self.note(iod, RetryAction::Wait(error));
-                return lease.drop_connection(connection, &meta);
+                return pool_permit.drop_connection(connection, &meta);
             }
         };
         match decode_outcome::<FlushReply>(&answer.body) {
             Ok(Ok(FlushReply { verifier })) => {
-                lease.pool().set_verifier(verifier);
+                pool_permit.pool().set_verifier(verifier);
                 self.done.insert(iod, verifier);
                 self.left.remove(&iod);
             }
             Ok(Err(failure)) => self.note(iod, RetryAction::of_refusal(&server, failure)),
             Err(error) => self.note(iod, RetryAction::Fail(Error::malformed_reply(server, error))),
         }
-        lease.put_back(Box::new(PooledConnection { connection, meta }));
+        pool_permit.put_back(Box::new(PooledConnection { connection, meta }));
     }
 
-    fn note(&mut self, iod: IodId, remedy: RetryAction) {
+    fn note(&mut self, iod: IodId, action: RetryAction) {
         if let Some((_, why)) = self.left.get_mut(&iod) {
-            *why = Some(remedy);
+            *why = Some(action);
         }
     }
 
     /// Failures that a retry cannot repair are reported at the end, and not retried.
     fn drop_failed(&mut self) {
         let Self { left, failed, .. } = self;
-        left.retain(|_, (_, remedy)| match remedy {
+        left.retain(|_, (_, action)| match action {
             Some(RetryAction::Fail(error)) => {
                 failed.get_or_insert_with(|| error.clone());
                 false
@@ -226,7 +230,7 @@ impl<D: Driver> FlushAllState<D> {
 
     /// The action for the remaining daemons; `None` if none is left.
     fn most_severe(&self) -> Option<RetryAction> {
-        let remedies = self.left.values().filter_map(|(_, remedy)| remedy.clone());
-        remedies.fold(None, |gravest, remedy| Some(remedy.more_severe(gravest)))
+        let actions = self.left.values().filter_map(|(_, action)| action.clone());
+        actions.fold(None, |worst, action| Some(action.more_severe(worst)))
     }
 }

@@ -114,7 +114,7 @@ impl<D: Driver> OpenFile<D> {
                 let calls = job.calls(&pending)?;
                 self.batch(&grant, calls, *deadline).await
             };
-            let remedy = match outcomes {
+            let action = match outcomes {
                 Ok((outcomes, moved)) => {
                     let left = take_outcomes(job, &pending, outcomes)?;
                     if left.most_severe.is_some() {
@@ -123,14 +123,14 @@ impl<D: Driver> OpenFile<D> {
                     pending = left.pending;
                     left.most_severe
                 }
-                Err(remedy) => Some(remedy),
+                Err(action) => Some(action),
             };
-            let Some(remedy) = remedy else {
+            let Some(action) = action else {
                 (0..job.len())
                     .for_each(|index| grant.pools[job.target(index)].status.set_responsive());
                 return Ok(grant);
             };
-            let mended = tries.prepare_retry(self, Arc::clone(&grant), remedy, *deadline).await;
+            let mended = tries.prepare_retry(self, Arc::clone(&grant), action, *deadline).await;
             if let Err(TransferEnd::Failed(error)) = &mended {
                 self.note_unresponsive(
                     &grant,
@@ -236,13 +236,13 @@ fn take_outcomes<J: Transfer>(
                 job.accept(*index, answer)?;
                 answered.insert(job.target(*index));
             }
-            Err(remedy) => {
+            Err(action) => {
                 left.pending.push(*index);
                 let daemon = left.daemons.entry(job.target(*index)).or_default();
-                let (silent, unasked) = remedy.idle_times();
+                let (silent, unasked) = action.idle_times();
                 (daemon.silent, daemon.unasked) =
                     (daemon.silent.max(silent), daemon.unasked.max(unasked));
-                left.most_severe = Some(remedy.more_severe(left.most_severe.take()));
+                left.most_severe = Some(action.more_severe(left.most_severe.take()));
             }
         }
     }
@@ -303,10 +303,10 @@ impl RetryState {
         &mut self,
         file: &OpenFile<D>,
         grant: Arc<FileState<D>>,
-        remedy: RetryAction,
+        action: RetryAction,
         deadline: Duration,
     ) -> Result<Arc<FileState<D>>, TransferEnd> {
-        match remedy {
+        match action {
             RetryAction::Present => {
                 let forgets = || {
                     Error::new(Status::UnknownHandle, "a daemon forgets the capability immediately")

@@ -17,6 +17,9 @@
 //! 2. A verifier that differs from the one in the table means a loss.
 //! 3. A loss is reported once at the next sync or close of the file, and to each `sync_all` that
 //!    began before another one reported it.
+//!
+//! `record_flush` asserts the order in 1, and `end_sync` that of the counts in 3. Both
+//! `record_write` and `record_flush` compare the verifiers (2).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -77,6 +80,7 @@ impl UnflushedWrites {
         let mut table = lock(&self.table);
         // No entry: another flush has covered these writes and reported their fate.
         let Some(daemon) = table.daemons.get_mut(&iod) else { return };
+        debug_assert!(before.last <= daemon.last, "1: a flush began after the last write");
         let known = daemon.verifier;
         if daemon.last == before.last {
             table.daemons.remove(&iod);
@@ -169,10 +173,10 @@ impl UnflushedFiles {
 
     /// A `sync_all` begins. Returns the open files and what closed files left.
     pub(super) fn begin_sync(&self) -> (SyncStart, Vec<Arc<UnflushedWrites>>) {
-        let told = lock(&self.of_closed_files.losses.0).reported;
+        let reported = lock(&self.of_closed_files.losses.0).reported;
         let open = lock(&self.open);
         (
-            SyncStart(told),
+            SyncStart(reported),
             open.values().cloned().chain([Arc::clone(&self.of_closed_files)]).collect(),
         )
     }
@@ -181,6 +185,10 @@ impl UnflushedFiles {
     /// reported before this call began.
     pub(super) fn end_sync(&self, began: SyncStart) -> Option<String> {
         let mut losses = lock(&self.of_closed_files.losses.0);
+        debug_assert!(
+            began.0 <= losses.reported && losses.reported <= losses.count,
+            "3: a loss is reported that never was"
+        );
         losses.reported = losses.count;
         (losses.count > began.0).then(|| losses.last.clone())
     }
@@ -244,49 +252,49 @@ mod tests {
     }
 
     /// What a `sync_all` reports when every daemon replies with this verifier.
-    fn sync_all(ledger: &UnflushedFiles, verifier: u64) -> Option<String> {
-        let (began, files) = ledger.begin_sync();
+    fn sync_all(open_files: &UnflushedFiles, verifier: u64) -> Option<String> {
+        let (began, files) = open_files.begin_sync();
         for file in files {
             for (iod, before) in file.pending() {
                 file.record_flush(iod, before, WriteVerifier(verifier), server);
             }
         }
-        ledger.end_sync(began)
+        open_files.end_sync(began)
     }
 
     #[test]
     fn losses_of_a_closed_file_are_reported_by_the_next_sync_all_only() {
-        let ledger = UnflushedFiles::default();
-        let file = ledger.open();
+        let files = UnflushedFiles::default();
+        let file = files.open();
         file.record_write(IOD, WriteVerifier(1), server);
-        ledger.close(&file, |_| server());
-        assert_eq!(sync_all(&ledger, 2), Some(server()));
-        assert_eq!(sync_all(&ledger, 2), None);
+        files.close(&file, |_| server());
+        assert_eq!(sync_all(&files, 2), Some(server()));
+        assert_eq!(sync_all(&files, 2), None);
     }
 
     #[test]
     fn writes_covered_by_sync_all_are_never_reported_as_lost() {
-        let ledger = UnflushedFiles::default();
-        let (open, closed) = (ledger.open(), ledger.open());
+        let files = UnflushedFiles::default();
+        let (open, closed) = (files.open(), files.open());
         open.record_write(IOD, WriteVerifier(1), server);
         closed.record_write(IOD, WriteVerifier(1), server);
-        ledger.close(&closed, |_| server());
-        assert_eq!(sync_all(&ledger, 1), None);
-        assert_eq!((open.pending().len(), sync_all(&ledger, 2)), (0, None));
+        files.close(&closed, |_| server());
+        assert_eq!(sync_all(&files, 1), None);
+        assert_eq!((open.pending().len(), sync_all(&files, 2)), (0, None));
     }
 
     #[test]
     fn a_loss_is_reported_by_the_file_and_by_each_earlier_sync_all() {
-        let ledger = UnflushedFiles::default();
-        let file = ledger.open();
+        let files = UnflushedFiles::default();
+        let file = files.open();
         file.record_write(IOD, WriteVerifier(1), server);
         file.record_write(IOD, WriteVerifier(2), server);
         assert_eq!(file.take_lost(), Some(server()), "the file's own close comes first");
-        let ((one, _), (other, _)) = (ledger.begin_sync(), ledger.begin_sync());
-        assert_eq!(ledger.end_sync(one), Some(server()));
-        assert_eq!(ledger.end_sync(other), Some(server()));
-        let (late, _) = ledger.begin_sync();
-        assert_eq!(ledger.end_sync(late), None);
+        let ((one, _), (other, _)) = (files.begin_sync(), files.begin_sync());
+        assert_eq!(files.end_sync(one), Some(server()));
+        assert_eq!(files.end_sync(other), Some(server()));
+        let (late, _) = files.begin_sync();
+        assert_eq!(files.end_sync(late), None);
     }
 
     #[test]

@@ -14,6 +14,9 @@
 //! 2. A reply ends the state.
 //! 3. Calls that change something, and calls without a program's deadline, are never shortened.
 //! 4. The state is one word for each server (I9).
+//!
+//! No assertion checks these. `note_unresponsive` is the only caller that sets the state, after it
+//! compared the time (1); 2 and 3 are rules for callers; 4 is the type.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -68,8 +71,10 @@ impl<D: Driver> Engine<D> {
         deadline: Duration,
     ) -> Duration {
         let mut servers = servers.into_iter();
-        let is_away = servers.any(|server| server.is_unresponsive_at(|| self.driver.now()));
-        if is_away && self.driver.call_deadline().is_some_and(|bound| self.is_full_length(bound)) {
+        let is_unresponsive = servers.any(|server| server.is_unresponsive_at(|| self.driver.now()));
+        if is_unresponsive
+            && self.driver.call_deadline().is_some_and(|limit| self.is_full_length(limit))
+        {
             deadline.min(self.driver.now().saturating_add(PROBE_TIMEOUT))
         } else {
             deadline
@@ -78,23 +83,23 @@ impl<D: Driver> Engine<D> {
 
     /// A call gave up after it had waited for the server that the error names.
     pub(crate) fn note_unresponsive(&self, server: Option<&ServerStatus>, error: &Error) {
-        let Some(bound) = self.driver.call_deadline() else { return };
+        let Some(limit) = self.driver.call_deadline() else { return };
         if let Some(name) = error.server() {
             self.driver.blame(name);
         }
         let now = self.driver.now();
         // A call gives up when no time is left for another wait between two attempts.
         if let Some(server) = server
-            && self.is_full_length(bound)
-            && now.saturating_add(backoff::LONGEST) >= bound.until
+            && self.is_full_length(limit)
+            && now.saturating_add(backoff::LONGEST) >= limit.until
         {
             server.set_unresponsive(now);
         }
     }
 
     /// Whether this is the deadline of a program's call, and not a shorter one.
-    fn is_full_length(&self, bound: CallTimeLimit) -> bool {
-        bound.time >= self.config.timeout
+    fn is_full_length(&self, limit: CallTimeLimit) -> bool {
+        limit.time >= self.config.timeout
     }
 
     /// Fails if no time is left for a call of `server`. Then nothing is sent: without time to
@@ -119,14 +124,15 @@ mod tests {
 
     #[test]
     fn a_server_is_away_for_a_moment_or_until_it_answers() {
-        let (away, now) = (ServerStatus::default(), Duration::from_secs(100));
-        assert!(!away.is_unresponsive_at(|| now));
-        away.set_unresponsive(now);
+        let (status, now) = (ServerStatus::default(), Duration::from_secs(100));
+        assert!(!status.is_unresponsive_at(|| now));
+        status.set_unresponsive(now);
         assert!(
-            away.is_unresponsive_at(|| now) && !away.is_unresponsive_at(|| now + UNRESPONSIVE_TIME)
+            status.is_unresponsive_at(|| now)
+                && !status.is_unresponsive_at(|| now + UNRESPONSIVE_TIME)
         );
-        away.set_responsive();
-        assert!(!away.is_unresponsive_at(|| now));
+        status.set_responsive();
+        assert!(!status.is_unresponsive_at(|| now));
     }
 
     #[test]

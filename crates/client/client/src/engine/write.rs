@@ -110,14 +110,14 @@ impl<D: Driver> OpenFile<D> {
         request: &Request,
         end: u64,
         buffers: &[IoSlice<'_>],
-        (room, modified): ReservedWrite<'_>,
+        (reservation, modified): ReservedWrite<'_>,
         deadline: &mut Duration,
     ) -> Result<(), TransferEnd> {
         let grant: Arc<FileState<D>> = self.state();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round() {
             let mut job = WriteRound {
-                reservation: room,
+                reservation,
                 modified,
                 ..WriteRound::joining(self, &grant, &round, &[], buffers, end)
             };
@@ -165,7 +165,7 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
         buffers: &'r [IoSlice<'d>],
         end: u64,
     ) -> Self {
-        let (unsynced, told, driver) =
+        let (unsynced, size_report, driver) =
             (&file.unflushed, &file.handle.size_report, file.engine().driver());
         let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
         Self {
@@ -175,7 +175,7 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
             end,
             buffers,
             unflushed: unsynced,
-            size_report: told,
+            size_report,
             driver,
             reservation: None,
             modified: None,
@@ -205,11 +205,12 @@ impl<D: Driver> Transfer for WriteRound<'_, '_, D> {
         }
         for index in pending {
             let target = self.round[*index].target;
-            let uses =
-                self.reservation.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
-            let room = &self.grant.pools[target].reservation;
-            let asks = self.joins.is_empty() && (uses > 0 || room.has_message());
-            self.requests[*index] = asks.then(|| room.request(uses, self.driver.now()));
+            let uses = self
+                .reservation
+                .map_or(0, |reservation| reservation.at(self.grant.map.targets()[target].iod));
+            let reservation = &self.grant.pools[target].reservation;
+            let asks = self.joins.is_empty() && (uses > 0 || reservation.has_message());
+            self.requests[*index] = asks.then(|| reservation.request(uses, self.driver.now()));
         }
         let windows: Vec<&[Piece]> =
             pending.iter().map(|index| self.round[*index].pieces()).collect();
@@ -236,9 +237,9 @@ impl<D: Driver> Transfer for WriteRound<'_, '_, D> {
         let (reply, objects) = match &self.requests[index] {
             None => (reply(|| pool.server_name(), &answer)?, Vec::new()),
             Some(asked) => {
-                let WriteWithReservationReply { bytes, verifier, reservation: room, objects } =
+                let WriteWithReservationReply { bytes, verifier, reservation, objects } =
                     reply(|| pool.server_name(), &answer)?;
-                pool.reservation.apply_reply(asked, room);
+                pool.reservation.apply_reply(asked, reservation);
                 (WriteReply { bytes, verifier }, objects)
             }
         };

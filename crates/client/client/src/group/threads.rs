@@ -11,6 +11,8 @@
 //! 2. No task comes to round r + 1 before it has left r. So the result of r still exists for a task
 //!    that wakes up late.
 //! 3. Once `failed` is set, no round is closed.
+//!
+//! `close` asserts 1 and 3, and `leave` asserts 2.
 
 use std::{
     fmt,
@@ -69,9 +71,9 @@ impl ThreadGroup {
             inside: vec![false; size as usize],
             failed: None,
         };
-        let meeting =
+        let barrier =
             Arc::new(ThreadBarrier { size, state: Mutex::new(state), changed: Condvar::new() });
-        (0..size).map(|rank| Self { rank, barrier: Arc::clone(&meeting) }).collect()
+        (0..size).map(|rank| Self { rank, barrier: Arc::clone(&barrier) }).collect()
     }
 
     /// Comes to the current round. Returns its number.
@@ -127,6 +129,8 @@ impl ThreadGroup {
 
 impl RoundState {
     fn close(&mut self) {
+        debug_assert!(self.payloads.iter().all(Option::is_some), "1: a task has not come");
+        debug_assert!(self.failed.is_none(), "3: a round of a failed group is closed");
         self.closed =
             self.payloads.iter_mut().map(|given| given.take().unwrap_or_default()).collect();
         (self.arrived, self.round) = (0, self.round + 1);

@@ -93,6 +93,7 @@ impl LeaseState {
 
     /// Whether something cached before a lease loss is not dropped yet.
     pub fn must_invalidate(&self) -> bool {
+        debug_assert!(self.invalidated <= self.lost, "3: caches are dropped after a lease loss");
         self.invalidated != self.lost
     }
 
@@ -196,6 +197,7 @@ impl LeaseState {
 
     /// A lease, if it is held and valid now.
     pub fn ticket(&self, of: LeaseOf, now: Duration) -> Option<LeaseTicket> {
+        // Invariants 1 and 3.
         if now >= self.valid_until || self.must_invalidate() {
             return None;
         }
@@ -247,6 +249,7 @@ impl LeaseState {
     }
 
     fn is_overtaken(&self, of: LeaseOf, number: u64) -> bool {
+        debug_assert!(self.recalls.iter().is_sorted_by_key(|(number, _)| *number), "2: in order");
         let later = self.recalls.iter().rev().take_while(|(recalled, _)| *recalled > number);
         number < self.void_below || later.into_iter().any(|(_, recalled)| *recalled == of)
     }
@@ -258,7 +261,9 @@ impl LeaseState {
         }
         self.seen = recall.number;
         if !self.pending_requests.is_empty() {
-            self.recalls.push_back((recall.number, of));
+            // A lease of a higher number may have been returned before this recall arrived.
+            let at = self.recalls.partition_point(|(number, _)| *number <= recall.number);
+            self.recalls.insert(at, (recall.number, of));
         }
         if self.recalls.len() > RECALLS_REMEMBERED_MAX
             && let Some((number, _)) = self.recalls.pop_front()

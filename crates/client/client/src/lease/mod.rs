@@ -15,6 +15,10 @@
 //! 3. After a lease loss, no new lease is valid and no recall is awaited until everything cached
 //!    before is dropped. The server takes the first `AwaitRecalls` of an epoch as the confirmation
 //!    that it was dropped.
+//!
+//! `ticket` checks 1 and 3 at each use, `apply_grant` 2 before it changes anything, and
+//! `must_invalidate` asserts the order in 3. The model (`braid-model`) explores all three with the
+//! server's side.
 
 mod holder;
 mod lease_state;

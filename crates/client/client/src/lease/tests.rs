@@ -77,6 +77,17 @@ fn a_recall_of_another_lease_does_not_void_a_grant() {
 }
 
 #[test]
+fn a_grant_before_a_return_is_void_also_behind_an_older_recall() {
+    let mut holding = holding();
+    let ask = holding.begin_request(NOW);
+    granted(&mut holding, FILE, LeaseMode::Read, 10).unwrap();
+    holding.return_lease(FILE).unwrap();
+    holding.recalls(run(1), &[recall(5, DIR)], NOW);
+    let grant = LeaseGrant { mode: LeaseMode::Read, number: 7, ..LeaseGrant::NONE };
+    assert_eq!(holding.answered(ask, run(1), Some((FILE, grant)), NOW), None);
+}
+
+#[test]
 fn leases_expire_and_none_is_valid_before_all_caches_are_dropped() {
     let mut holding = holding();
     let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
@@ -146,10 +157,10 @@ fn a_lease_kept_after_a_recall_has_a_new_ticket() {
     let recalled =
         holding.recalls(run(1), &[Recall { keep: LeaseMode::Read, ..recall(3, FILE) }], NOW);
     holding.carried_out(&recalled[0], LeaseMode::Read);
-    let kept = holding.ticket(FILE, NOW).unwrap();
-    assert_eq!(kept.mode(), LeaseMode::Read);
+    let held = holding.ticket(FILE, NOW).unwrap();
+    assert_eq!(held.mode(), LeaseMode::Read);
     assert!(
-        kept != ticket && !holding.is_valid(&ticket, NOW),
+        held != ticket && !holding.is_valid(&ticket, NOW),
         "its holder had stopped using that one"
     );
 }

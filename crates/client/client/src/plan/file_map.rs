@@ -100,18 +100,18 @@ impl FileMap {
         {
             return Ok(vec![(target, takes(bytes))]);
         }
-        let mut room: Vec<(usize, u64)> = Vec::new();
+        let mut costs: Vec<(usize, u64)> = Vec::new();
         for (part, target) in self.target_of.iter().enumerate() {
             let part = PartIndex(part as u16);
             let bytes = self.layout_map.object_bytes(end, part)?
                 - self.layout_map.object_bytes(start, part)?;
-            match room.iter_mut().find(|(known, _)| *known == usize::from(*target)) {
+            match costs.iter_mut().find(|(known, _)| *known == usize::from(*target)) {
                 _ if bytes == 0 => {}
-                Some((_, room)) => *room += takes(bytes),
-                None => room.push((usize::from(*target), takes(bytes))),
+                Some((_, costs)) => *costs += takes(bytes),
+                None => costs.push((usize::from(*target), takes(bytes))),
             }
         }
-        Ok(room)
+        Ok(costs)
     }
 
     /// The one daemon that stores a contiguous request within one strip; `None` for any other

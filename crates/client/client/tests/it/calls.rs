@@ -535,7 +535,7 @@ fn closes_travel_together() {
 }
 
 #[test]
-fn a_listing_comes_in_stretches_and_says_every_name_once() {
+fn a_listing_comes_in_batches_and_has_every_name_once() {
     let fake = Fake::striped();
     let client = fake.client();
     for at in 0..10 {

@@ -13,9 +13,9 @@ fn cursor(fake: &Fake) -> Cursor<Fake> {
     block_on(fake.client().open("/f", &options)).unwrap().cursor()
 }
 
-fn read(cursor: &mut Cursor<Fake>, room: usize) -> Vec<u8> {
+fn read(cursor: &mut Cursor<Fake>, bytes_max: usize) -> Vec<u8> {
     // Filled, so that a byte that was not written is noticed.
-    let mut buffer = vec![0xee; room];
+    let mut buffer = vec![0xee; bytes_max];
     let bytes = block_on(cursor.read(&mut buffer)).unwrap();
     buffer.truncate(bytes);
     buffer
@@ -113,10 +113,10 @@ proptest! {
                         prop_assert_eq!(refused.status(), Status::Invalid);
                     }
                 },
-                Step::Read(room) => {
-                    let mut expected = vec![0; room];
+                Step::Read(bytes_max) => {
+                    let mut expected = vec![0; bytes_max];
                     let bytes = model.read(&mut expected).unwrap();
-                    prop_assert_eq!(read(&mut ours, room), &expected[..bytes]);
+                    prop_assert_eq!(read(&mut ours, bytes_max), &expected[..bytes]);
                 }
                 Step::Write(bytes) => {
                     model.write_all(&bytes).unwrap();

@@ -21,9 +21,9 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + at / 256) as u8 | 1).collect()
 }
 
-fn read(file: &File<Fake>, position: u64, room: usize) -> Vec<u8> {
+fn read(file: &File<Fake>, position: u64, bytes_max: usize) -> Vec<u8> {
     // Filled, so that a byte that was not written is noticed.
-    let mut buffer = vec![0xee; room];
+    let mut buffer = vec![0xee; bytes_max];
     let bytes = block_on(file.read_at(&mut buffer, position)).unwrap();
     buffer.truncate(bytes);
     buffer
@@ -34,7 +34,7 @@ fn written_bytes_are_read_back_at_any_position() {
     let fake = Fake::striped();
     let (file, data) = (open(&fake), pattern(50_000));
     assert_eq!(block_on(file.write_at(&data, 0)).unwrap(), data.len());
-    for (position, room) in [
+    for (position, bytes_max) in [
         (0, 50_000),
         (1, 4095),
         (4096, 4096),
@@ -43,11 +43,11 @@ fn written_bytes_are_read_back_at_any_position() {
         (50_000, 5),
         (12_345, 30_000),
     ] {
-        let end = data.len().min(position + room);
+        let end = data.len().min(position + bytes_max);
         assert_eq!(
-            read(&file, position as u64, room),
+            read(&file, position as u64, bytes_max),
             data[position..end],
-            "{room} bytes from {position}"
+            "{bytes_max} bytes from {position}"
         );
     }
 }

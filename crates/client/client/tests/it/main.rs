@@ -11,7 +11,7 @@ mod fake;
 mod group_threads;
 mod lists;
 mod planner;
-mod room;
+mod reservations;
 mod slow;
 mod sync_all;
 mod unlock;

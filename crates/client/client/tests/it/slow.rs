@@ -159,7 +159,7 @@ fn a_file_truncated_during_a_long_read_is_read_again() {
 }
 
 #[test]
-fn a_wait_for_a_turn_costs_no_time_and_blames_no_daemon() {
+fn a_wait_for_a_permit_costs_no_time_and_blames_no_daemon() {
     const TURN: Duration = Duration::from_secs(100);
     let (fake, file, data) = uneven();
     for bytes in [1, WINDOW_BYTES as usize, UNEVEN] {

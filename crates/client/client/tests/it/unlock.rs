@@ -68,7 +68,7 @@ fn a_closed_owner_is_not_reclaimed_from_a_restarted_server() {
     let (fake, client) = scene();
     fake.cluster().restart_mds();
     tick(&fake, &client);
-    assert_eq!(fake.cluster().locks_told, [lock(2)]);
+    assert_eq!(fake.cluster().locks_reported, [lock(2)]);
     assert_eq!(fake.cluster().locks, [lock(2)]);
 }
 

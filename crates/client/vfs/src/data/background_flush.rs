@@ -53,23 +53,24 @@ impl MountCaches {
         data: &Arc<FileData>,
         state: &mut BufferState,
     ) -> Result<()> {
-        if !state.buffer.as_ref().is_some_and(|run| run.long) {
+        if !state.buffer.as_ref().is_some_and(|buffer| buffer.long) {
             return self.flush_buffer(data, state);
         }
-        let landed = self.wait_for_background(data, state);
-        if landed.is_err() {
-            return self.send_after(data, state, landed);
+        let flushed = self.wait_for_background(data, state);
+        if flushed.is_err() {
+            return self.send_after(data, state, flushed);
         }
-        let Some(run) = state.buffer.take() else { return Ok(()) };
-        let (by, bytes) = (Arc::clone(&run.handle), run.bytes.len());
-        let run = Arc::new(Mutex::new(Some(run)));
-        let (caches, theirs, to_send) = (Arc::clone(self), Arc::clone(data), Arc::clone(&run));
-        let sends = move || lock(&to_send).take().map_or(Ok(()), |run| caches.send(&theirs, run));
+        let Some(buffer) = state.buffer.take() else { return Ok(()) };
+        let (by, bytes) = (Arc::clone(&buffer.handle), buffer.bytes.len());
+        let buffer = Arc::new(Mutex::new(Some(buffer)));
+        let (caches, theirs, to_send) = (Arc::clone(self), Arc::clone(data), Arc::clone(&buffer));
+        let sends =
+            move || lock(&to_send).take().map_or(Ok(()), |buffer| caches.send(&theirs, buffer));
         match thread::Builder::new().name("vfs-flight".into()).spawn(sends) {
             Ok(sends) => state.background = Some(BackgroundFlush { by, bytes, sends }),
             // No thread to be had: this one sends it.
             Err(_) => {
-                state.buffer = lock(&run).take();
+                state.buffer = lock(&buffer).take();
                 return self.flush_buffer(data, state);
             }
         }
@@ -88,8 +89,8 @@ impl MountCaches {
             // Bytes of earlier calls have a deadline of their own: they must not be lost because
             // this call has waited for something else.
             let _apart = CallDeadline::suspend();
-            let landed = self.wait_for_background(data, state);
-            self.send_after(data, state, landed)
+            let flushed = self.wait_for_background(data, state);
+            self.send_after(data, state, flushed)
         };
         match &written {
             Ok(()) => CallDeadline::restart(),
@@ -103,17 +104,17 @@ impl MountCaches {
         &self,
         data: &FileData,
         state: &mut BufferState,
-        landed: Result<()>,
+        flushed: Result<()>,
     ) -> Result<()> {
-        let written = state.buffer.take().map_or(Ok(()), |run| {
-            let bytes = run.bytes.len();
-            let written = match &landed {
+        let written = state.buffer.take().map_or(Ok(()), |buffer| {
+            let bytes = buffer.bytes.len();
+            let written = match &flushed {
                 // The server was waited for already: the bytes are lost without a second wait.
                 Err(error) if error.is_server_unresponsive() => {
-                    self.record_loss(data, (&run.handle, run.closed), error);
+                    self.record_loss(data, (&buffer.handle, buffer.closed), error);
                     Ok(())
                 }
-                _ => self.send(data, run),
+                _ => self.send(data, buffer),
             };
             self.buffers.release_bytes(bytes);
             written
@@ -124,7 +125,7 @@ impl MountCaches {
             data.buffered.has_bytes.store(false, Ordering::Release);
             self.buffers.ages.buffer_ended(data.file);
         }
-        landed.and(written)
+        flushed.and(written)
     }
 
     /// Waits for the background flush.
@@ -132,7 +133,7 @@ impl MountCaches {
         let Some(BackgroundFlush { by, bytes, sends }) = state.background.take() else {
             return Ok(());
         };
-        let landed = sends.join().unwrap_or_else(|_| {
+        let flushed = sends.join().unwrap_or_else(|_| {
             // The panic has printed where it happened. Some of the bytes may be at the daemons.
             let error = braid_client::Error::new(
                 Status::Internal,
@@ -144,25 +145,25 @@ impl MountCaches {
             Err(error)
         });
         self.buffers.release_bytes(bytes);
-        landed
+        flushed
     }
 
-    fn send(&self, data: &FileData, mut run: WriteBuffer) -> Result<()> {
+    fn send(&self, data: &FileData, mut buffer: WriteBuffer) -> Result<()> {
         data.forget_created_attributes();
-        let (file, began) = (run.handle.file.get(), Instant::now());
+        let (file, began) = (buffer.handle.file.get(), Instant::now());
         // A full buffer is sent by the write that filled it, so the daemon's time is right.
-        let modified = run.modified.filter(|_| !run.is_full());
+        let modified = buffer.modified.filter(|_| !buffer.is_full());
         let written = file.and_then(|file| {
             Ok(file.write_reserved_modified(
-                &mut run.reservation,
-                &run.bytes,
-                run.offset,
+                &mut buffer.reservation,
+                &buffer.bytes,
+                buffer.offset,
                 modified,
             )?)
         });
         match &written {
-            Ok(_) => self.buffers.note_sent(&run, began.elapsed()),
-            Err(error) => self.record_loss(data, (&run.handle, run.closed), error),
+            Ok(_) => self.buffers.note_sent(&buffer, began.elapsed()),
+            Err(error) => self.record_loss(data, (&buffer.handle, buffer.closed), error),
         }
         // The bytes have the daemons' time now.
         self.names.invalidate(&[data.file]);

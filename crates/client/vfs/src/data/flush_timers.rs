@@ -97,7 +97,7 @@ impl TimerState {
     /// How much longer the oldest buffer waits because of threads that are sending. One thread
     /// sends what is due, one buffer after the other; the next one helps when the first does not
     /// keep up.
-    fn patience(&self) -> Duration {
+    fn wait_time(&self) -> Duration {
         HELP_AFTER * u32::try_from((self.threads - self.free).min(HELPERS_LATE)).unwrap_or(0)
     }
 }
@@ -163,7 +163,7 @@ impl BufferAges {
         let until = Instant::now() + IDLE;
         loop {
             let now = Instant::now();
-            let (watched, wait) = (state.watched, runs.age_max() + state.patience());
+            let (watched, wait) = (state.watched, runs.age_max() + state.wait_time());
             let due = match state.queue.first() {
                 Some((since, _)) if *since + wait <= now => {
                     let data = state.take();

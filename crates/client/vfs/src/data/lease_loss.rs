@@ -16,6 +16,9 @@
 //! 1. No file's pages wait for what is written or buffered.
 //! 2. The pages of a file wait for another file's daemon only where [`THREADS`] files wait already.
 //!    Files whose pages may wait come last.
+//!
+//! No assertion checks these: a thread does not record what it waits for. `drain_each` drops the
+//! pages of every file before `end_uses` waits for any, and `drop_all_caches` sorts the files (2).
 
 use std::{
     sync::{

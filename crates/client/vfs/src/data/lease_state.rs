@@ -20,6 +20,9 @@
 //! 4. Pages are read under a read lease where nobody here may write the file, and under a write
 //!    lease otherwise. A relaxed mount reads them without a lease where nobody here may write the
 //!    file.
+//!
+//! `FileData::end_recall` asserts 1. `decide` names 2, 3 and 4 where it obeys them; the model
+//! (`braid-model`) explores all of them.
 
 use braid_client::LeaseMode;
 

@@ -21,6 +21,10 @@
 //!    lease.
 //! 3. No call waits longer than `WAIT_MAX` (I8).
 //! 4. Of files that nobody has open, at most `FILES_MAX` are cached (I9).
+//!
+//! No assertion checks these: what a thread waits for is not recorded (1, 2), the clock goes on
+//! while a thread sleeps (3; `time_left` ends the wait), and files are evicted only after they were
+//! added (4; `table.rs`). The assertions of this file are those of `lease_state.rs`.
 
 mod append_offset;
 mod background_flush;
@@ -428,10 +432,10 @@ impl MountCaches {
         state: &mut DataState,
     ) -> Result<()> {
         let (caches, theirs) = (Arc::clone(self), Arc::clone(data));
-        let bound = CallDeadline::current();
+        let deadline = CallDeadline::current();
         let asks = move || {
             // The deadline of the call that waits for the page.
-            let _bound = CallDeadline::enter(bound);
+            let _deadline = CallDeadline::enter(deadline);
             let asked = caches.leases().ask_data(theirs.file, mode, required);
             if let Err(error) = &asked {
                 lock(&theirs.state).failed = Some(error.clone().into());

@@ -125,71 +125,75 @@ mod tests {
     const LINK: Duration = Duration::from_micros(8900);
     const COPY: Duration = Duration::from_micros(300);
 
-    fn is_slow(pace: &ThroughputEstimate) -> bool {
-        pace.long_unit_max().is_some()
+    fn is_slow(throughput: &ThroughputEstimate) -> bool {
+        throughput.long_unit_max().is_some()
     }
 
     fn slow() -> ThroughputEstimate {
-        let pace = ThroughputEstimate::new(SlowRates::default());
-        (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, LINK));
-        assert!(is_slow(&pace));
-        pace
+        let throughput = ThroughputEstimate::new(SlowRates::default());
+        (0..SLOW_WRITES).for_each(|_| throughput.sent_directly(MIB, LINK));
+        assert!(is_slow(&throughput));
+        throughput
     }
 
     #[test]
     fn several_slow_writes_in_a_row_count_and_one_fast_write_ends_it() {
-        let pace = ThroughputEstimate::new(SlowRates::default());
+        let throughput = ThroughputEstimate::new(SlowRates::default());
         for _ in 0..10 {
-            (1..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, LINK));
-            assert!(!is_slow(&pace));
-            pace.sent_directly(MIB, COPY);
+            (1..SLOW_WRITES).for_each(|_| throughput.sent_directly(MIB, LINK));
+            assert!(!is_slow(&throughput));
+            throughput.sent_directly(MIB, COPY);
         }
-        let pace = slow();
-        pace.sent_directly(MIB, COPY);
-        assert!(!is_slow(&pace));
+        let throughput = slow();
+        throughput.sent_directly(MIB, COPY);
+        assert!(!is_slow(&throughput));
     }
 
     #[test]
     fn fast_daemons_are_never_slow() {
-        let pace = ThroughputEstimate::new(SlowRates::default());
-        (0..1000).for_each(|_| pace.sent_directly(MIB, COPY));
-        assert!(!is_slow(&pace));
+        let throughput = ThroughputEstimate::new(SlowRates::default());
+        (0..1000).for_each(|_| throughput.sent_directly(MIB, COPY));
+        assert!(!is_slow(&throughput));
     }
 
     #[test]
     fn while_writes_are_buffered_one_is_sent_directly_now_and_then() {
-        let pace = slow();
+        let throughput = slow();
         let mut sent = 0;
-        while is_slow(&pace) {
-            pace.sent_as_unit(4 * MIB, COPY);
+        while is_slow(&throughput) {
+            throughput.sent_as_unit(4 * MIB, COPY);
             sent += 4 * MIB as u64;
         }
         assert_eq!(sent, PROBE_BYTES);
-        pace.sent_directly(MIB, LINK);
-        assert!(is_slow(&pace), "still slow");
+        throughput.sent_directly(MIB, LINK);
+        assert!(is_slow(&throughput), "still slow");
     }
 
     #[test]
     fn nothing_is_buffered_where_units_would_take_longer_than_allowed() {
         let second = Duration::from_secs(1);
-        let pace = ThroughputEstimate::new(SlowRates::default());
-        (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB - 1, second));
-        assert!(!is_slow(&pace));
-        (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, second));
-        assert!(is_slow(&pace));
-        pace.sent_as_unit(MIB - 1, second);
-        assert!(!is_slow(&pace));
+        let throughput = ThroughputEstimate::new(SlowRates::default());
+        (0..SLOW_WRITES).for_each(|_| throughput.sent_directly(MIB - 1, second));
+        assert!(!is_slow(&throughput));
+        (0..SLOW_WRITES).for_each(|_| throughput.sent_directly(MIB, second));
+        assert!(is_slow(&throughput));
+        throughput.sent_as_unit(MIB - 1, second);
+        assert!(!is_slow(&throughput));
     }
 
     #[test]
     fn a_unit_and_the_one_behind_it_are_sent_within_a_second() {
-        let pace = slow();
+        let throughput = slow();
         for (took, most) in [(500, 4 << 20), (1000, 2 << 20), (2500, 838_860), (1, 2000 << 20)] {
-            pace.sent_as_unit(4 * MIB, Duration::from_millis(took));
-            assert_eq!(pace.long_unit_max(), Some(most), "{took} ms");
+            throughput.sent_as_unit(4 * MIB, Duration::from_millis(took));
+            assert_eq!(throughput.long_unit_max(), Some(most), "{took} ms");
         }
-        pace.sent_as_unit(1000, LINK);
-        assert_eq!(pace.long_unit_max(), Some(2000 << 20), "the end of a file does not count");
+        throughput.sent_as_unit(1000, LINK);
+        assert_eq!(
+            throughput.long_unit_max(),
+            Some(2000 << 20),
+            "the end of a file does not count"
+        );
         let all = ThroughputEstimate::new(SlowRates::ALL);
         all.sent_as_unit(MIB, Duration::from_secs(100));
         assert_eq!(all.long_unit_max(), Some(u64::MAX), "however long they take");
@@ -198,12 +202,12 @@ mod tests {
     #[test]
     fn all_and_none() {
         for (rates, expected) in [(SlowRates::ALL, true), (SlowRates::NONE, false)] {
-            let pace = ThroughputEstimate::new(rates);
-            assert_eq!(is_slow(&pace), expected);
-            (0..SLOW_WRITES).for_each(|_| pace.sent_directly(MIB, Duration::ZERO));
-            assert_eq!(is_slow(&pace), expected);
-            (0..SLOW_WRITES).for_each(|_| pace.sent_directly(1, Duration::from_secs(100)));
-            assert_eq!(is_slow(&pace), expected);
+            let throughput = ThroughputEstimate::new(rates);
+            assert_eq!(is_slow(&throughput), expected);
+            (0..SLOW_WRITES).for_each(|_| throughput.sent_directly(MIB, Duration::ZERO));
+            assert_eq!(is_slow(&throughput), expected);
+            (0..SLOW_WRITES).for_each(|_| throughput.sent_directly(1, Duration::from_secs(100)));
+            assert_eq!(is_slow(&throughput), expected);
         }
     }
 }

@@ -23,6 +23,10 @@
 //! 5. No lock that pages or leases wait for is held while a buffer is sent. The cached attributes
 //!    of the file are removed before another thread can find the file without a buffer.
 //!
+//! `coalesce` asserts 2, and `release_bytes` the count of 4; `count_bytes` refuses more. It is
+//! called only for a use that is alone (1). Invariants 3 and 5 span other files: `write_errors.rs`
+//! and the order of locks.
+//!
 //! [`throughput`]: super::throughput
 
 use std::{
@@ -76,7 +80,7 @@ pub(super) struct BufferedFile {
     pub(super) owner: Mutex<Option<BufferOwner>>,
     /// The file's attributes at its creation on this mount, until something changes them or a byte
     /// of it is at the daemons.
-    as_made: Mutex<Option<CachedAttributes>>,
+    as_created: Mutex<Option<CachedAttributes>>,
 }
 
 impl BufferedFile {
@@ -157,7 +161,7 @@ pub(crate) struct WriteBuffers {
     bytes: AtomicUsize,
     pub(super) ages: BufferAges,
     pub(crate) errors: WriteErrors,
-    pace: ThroughputEstimate,
+    throughput: ThroughputEstimate,
 }
 
 impl WriteBuffers {
@@ -169,7 +173,7 @@ impl WriteBuffers {
             bytes,
             ages,
             errors: WriteErrors::default(),
-            pace: ThroughputEstimate::new(slow),
+            throughput: ThroughputEstimate::new(slow),
         }
     }
 
@@ -179,11 +183,11 @@ impl WriteBuffers {
     }
 
     /// A buffer was sent to the daemons in this time.
-    pub(super) fn note_sent(&self, run: &WriteBuffer, took: Duration) {
-        match run.long {
-            true => self.pace.sent_as_unit(run.bytes.len(), took),
-            false if run.is_full() && run.bytes.len() as u64 >= UNIT_BYTES => {
-                self.pace.sent_directly(run.bytes.len(), took);
+    pub(super) fn note_sent(&self, buffer: &WriteBuffer, took: Duration) {
+        match buffer.long {
+            true => self.throughput.sent_as_unit(buffer.bytes.len(), took),
+            false if buffer.is_full() && buffer.bytes.len() as u64 >= UNIT_BYTES => {
+                self.throughput.sent_directly(buffer.bytes.len(), took);
             }
             false => {}
         }
@@ -209,8 +213,8 @@ impl WriteBuffers {
 
     /// Whether a closed handle's buffer may be sent later: its time is known, the handle has no
     /// write error, and the daemons keep up. Otherwise the close sends it and reports an error.
-    fn writes_behind(&self, run: &WriteBuffer, open: &OpenFile) -> bool {
-        let may = self.write_behind && run.modified.is_some();
+    fn writes_behind(&self, buffer: &WriteBuffer, open: &OpenFile) -> bool {
+        let may = self.write_behind && buffer.modified.is_some();
         may && open.write_error.check().is_ok()
             && self.errors.allow_write_behind()
             && self.ages.keeps_up()
@@ -218,19 +222,20 @@ impl WriteBuffers {
 
     /// Bytes are no longer buffered.
     pub(super) fn release_bytes(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        let before = self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        debug_assert!(before >= bytes, "4: more bytes are released than are buffered");
     }
 }
 
 impl FileData {
     /// The file was made just now, with these attributes.
     pub(crate) fn note_created(&self, known: &CachedAttributes) {
-        *lock(&self.buffered.as_made) = Some(known.clone());
+        *lock(&self.buffered.as_created) = Some(known.clone());
     }
 
     /// Bytes of the file are at the daemons, or its attributes are changed.
     pub(crate) fn forget_created_attributes(&self) {
-        *lock(&self.buffered.as_made) = None;
+        *lock(&self.buffered.as_created) = None;
     }
 
     /// An append goes to this offset: it continues the last write if that ended there.
@@ -312,7 +317,7 @@ impl MountCaches {
         let (file, began) = (open.file.get()?, Instant::now());
         file.write_at(bytes, offset)?;
         if bytes.len() >= COALESCE_BELOW {
-            self.buffers.pace.sent_directly(bytes.len(), began.elapsed());
+            self.buffers.throughput.sent_directly(bytes.len(), began.elapsed());
         }
         Ok(())
     }
@@ -322,7 +327,7 @@ impl MountCaches {
         let is_large = bytes >= COALESCE_BELOW;
         let immediate = how.direct || how.durable;
         let is_short_of = |bytes_max| open.flush_unit().reaches_fewer_daemons(bytes, bytes_max);
-        !is_large || !immediate && self.buffers.pace.long_unit_max().is_some_and(is_short_of)
+        !is_large || !immediate && self.buffers.throughput.long_unit_max().is_some_and(is_short_of)
     }
 
     /// Adds a write to the buffer and returns `true`, or flushes the buffer and returns `false`:
@@ -345,22 +350,26 @@ impl MountCaches {
         while !left.is_empty() {
             let at = offset + (bytes.len() - left.len()) as u64;
             let others = |by: &Arc<OpenFile>| !Arc::ptr_eq(by, open);
-            if state.buffer.as_ref().is_some_and(|run| others(&run.handle) || run.end() != at)
-                || state.background.as_ref().is_some_and(|flight| others(&flight.by))
+            if state
+                .buffer
+                .as_ref()
+                .is_some_and(|buffer| others(&buffer.handle) || buffer.end() != at)
+                || state.background.as_ref().is_some_and(|background| others(&background.by))
             {
                 self.flush_buffer(data, state)?;
             }
-            let begins = || match self.buffers.pace.long_unit_max() {
+            let begins = || match self.buffers.throughput.long_unit_max() {
                 Some(bytes_max) => (open.flush_unit().long_end(at, bytes_max), true),
                 None => (open.flush_unit().end(at), false),
             };
             let (until, long) =
-                state.buffer.as_ref().map_or_else(begins, |run| (run.until, run.long));
+                state.buffer.as_ref().map_or_else(begins, |buffer| (buffer.until, buffer.long));
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
             let mut held = Reservation::default();
-            let of_run = state.buffer.as_mut().map_or(&mut held, |run| &mut run.reservation);
+            let of_buffer =
+                state.buffer.as_mut().map_or(&mut held, |buffer| &mut buffer.reservation);
             // Where no space can be reserved, a write to the daemons reports the disk full.
-            if !open.file.get()?.reserve_space(at, fits as u64, of_run)
+            if !open.file.get()?.reserve_space(at, fits as u64, of_buffer)
                 || !self.buffers.count_bytes(fits)
             {
                 self.flush_buffer(data, state)?;
@@ -372,17 +381,17 @@ impl MountCaches {
             let (now, rest) = left.split_at(fits);
             let modified = self.clock.now();
             match &mut state.buffer {
-                Some(run) => {
-                    run.bytes.extend_from_slice(now);
-                    run.modified = modified;
+                Some(buffer) => {
+                    buffer.bytes.extend_from_slice(now);
+                    buffer.modified = modified;
                 }
                 None => {
                     debug_assert!(
                         state
                             .background
                             .as_ref()
-                            .is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
-                        "I2: a write buffer follows a background flush of another handle"
+                            .is_none_or(|background| Arc::ptr_eq(&background.by, open)),
+                        "2: a write buffer follows a background flush of another handle"
                     );
                     let (bytes, by) = (first_bytes(now, until - at), Arc::clone(open));
                     state.buffer = Some(WriteBuffer {
@@ -444,14 +453,14 @@ impl MountCaches {
         }
         let mut state = lock(&data.buffered.state);
         let is_flushing = state.background.is_some();
-        match state.buffer.as_mut().filter(|run| Arc::ptr_eq(&run.handle, open)) {
-            Some(run) if !is_flushing && self.buffers.writes_behind(run, open) => {
-                self.leave_to_mount(data, run);
+        match state.buffer.as_mut().filter(|buffer| Arc::ptr_eq(&buffer.handle, open)) {
+            Some(buffer) if !is_flushing && self.buffers.writes_behind(buffer, open) => {
+                self.leave_to_mount(data, buffer);
                 Ok(())
             }
-            Some(run) => {
+            Some(buffer) => {
                 // No close of a program waits for it: an fsync of the file reports an error.
-                run.closed = true;
+                buffer.closed = true;
                 self.flush_buffer(data, &mut state)
             }
             None => self.flush_buffer(data, &mut state),
@@ -464,20 +473,22 @@ impl MountCaches {
         let data: &FileData = &open.data;
         let state = &mut *lock(&data.buffered.state);
         let is_flushing = state.background.is_some();
-        let Some(run) =
-            state.buffer.as_mut().filter(|run| !is_flushing && Arc::ptr_eq(&run.handle, open))
+        let Some(buffer) = state
+            .buffer
+            .as_mut()
+            .filter(|buffer| !is_flushing && Arc::ptr_eq(&buffer.handle, open))
         else {
             return false;
         };
-        let is_left = self.buffers.writes_behind(run, open);
+        let is_left = self.buffers.writes_behind(buffer, open);
         if is_left {
-            self.leave_to_mount(data, run);
+            self.leave_to_mount(data, buffer);
         }
         is_left
     }
 
-    fn leave_to_mount(&self, data: &FileData, run: &mut WriteBuffer) {
-        run.closed = true;
+    fn leave_to_mount(&self, data: &FileData, buffer: &mut WriteBuffer) {
+        buffer.closed = true;
         data.buffered.closed.store(true, Ordering::Release);
         self.buffers.ages.handle_closed(data.file);
     }
@@ -548,17 +559,19 @@ impl MountCaches {
         }
         let data = self.data.get(file)?;
         let state = lock(&data.buffered.state);
-        let run =
-            state.buffer.as_ref().filter(|run| run.offset == 0 && state.background.is_none())?;
+        let buffer = state
+            .buffer
+            .as_ref()
+            .filter(|buffer| buffer.offset == 0 && state.background.is_none())?;
         let (CachedAttributes { attributes, leases: keep }, modified) =
-            (lock(&data.buffered.as_made).clone()?, run.modified?);
+            (lock(&data.buffered.as_created).clone()?, buffer.modified?);
         // Without the lease another client may have changed its owner or mode.
         if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|lease| self.is_valid(&lease)) {
             return None;
         }
-        let bytes_used = ByteCount(run.end().next_multiple_of(BLOCK_BYTES));
+        let bytes_used = ByteCount(buffer.end().next_multiple_of(BLOCK_BYTES));
         let (bytes, mtime, ctime) =
-            (ByteCount(run.end()), modified, attributes.ctime.max(modified));
+            (ByteCount(buffer.end()), modified, attributes.ctime.max(modified));
         Some(CachedAttributes::uncacheable(Attributes {
             bytes,
             bytes_used,
@@ -593,7 +606,7 @@ fn first_bytes(bytes: &[u8], at_most: u64) -> Vec<u8> {
     } else {
         0
     };
-    let mut run = Vec::with_capacity(bytes_max.max(bytes.len()));
-    run.extend_from_slice(bytes);
-    run
+    let mut buffer = Vec::with_capacity(bytes_max.max(bytes.len()));
+    buffer.extend_from_slice(bytes);
+    buffer
 }

@@ -16,6 +16,10 @@
 //! 6. A listing is served from the cache, and added to it, only while this mount changes no entry
 //!    of the directory: another client may have seen the change already.
 //! 7. For the same reason no name is reported absent while this mount makes something under it.
+//!
+//! Assertions check 4. `under` compares the lease of every addition (1, 2), each `cache_…` compares
+//! the mark (3), and `look_up` checks 5 and 7, as the listing does 6. What the server knows at that
+//! moment cannot be seen here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -170,18 +174,18 @@ impl NameCache {
             None => Some(LookupResult::Absent(CachingLeases { name: lease, attributes: None })),
             Some((file, FileKind::Directory)) => {
                 let below = cached.valid(file, &is_valid)?;
-                let keep =
+                let leases =
                     CachingLeases { name: lease, attributes: Some(Arc::clone(&below.lease)) };
                 Some(LookupResult::Found(CachedAttributes {
                     attributes: below.own.clone()?,
-                    leases: keep,
+                    leases,
                 }))
             }
             Some((file, _)) => {
-                let keep = CachingLeases { name: lease.clone(), attributes: lease };
+                let leases = CachingLeases { name: lease.clone(), attributes: lease };
                 Some(LookupResult::Found(CachedAttributes {
                     attributes: found.files.get(&file)?.clone(),
-                    leases: keep,
+                    leases,
                 }))
             }
         }
@@ -213,8 +217,9 @@ impl NameCache {
                 (above.files.get(&file)?, &above.lease)
             }
         };
-        let keep = || CachingLeases { name: None, attributes: Some(Arc::clone(lease)) };
-        is_valid(lease).then(|| CachedAttributes { attributes: attributes.clone(), leases: keep() })
+        let leases = || CachingLeases { name: None, attributes: Some(Arc::clone(lease)) };
+        is_valid(lease)
+            .then(|| CachedAttributes { attributes: attributes.clone(), leases: leases() })
     }
 
     /// Whether this mount has changed nothing of a file since.
@@ -251,9 +256,12 @@ impl NameCache {
         if !fresh || !cached.set_name(lease, name, Some((found.file, found.kind))) {
             return CachingLeases::default();
         }
-        let kept =
+        let are_cached =
             cached.marks.is_unchanged(found.file, mark) && cached.set_attributes(lease, found);
-        CachingLeases { name: Some(Arc::clone(lease)), attributes: kept.then(|| Arc::clone(lease)) }
+        CachingLeases {
+            name: Some(Arc::clone(lease)),
+            attributes: are_cached.then(|| Arc::clone(lease)),
+        }
     }
 
     /// Caches the attributes of a file whose name is cached, or of the lease's own directory.
@@ -267,12 +275,12 @@ impl NameCache {
         let mut cached = lock(&self.0);
         let fresh = is_valid(lease) && cached.marks.is_unchanged(found.file, mark);
         let named = cached.parents.get(&found.file) == Some(&lease.directory());
-        let kept = fresh
+        let are_cached = fresh
             && match found.file == lease.directory() {
                 true => cached.set_own(lease, found),
                 false => named && cached.set_attributes(lease, found),
             };
-        CachingLeases { name: None, attributes: kept.then(|| Arc::clone(lease)) }
+        CachingLeases { name: None, attributes: are_cached.then(|| Arc::clone(lease)) }
     }
 
     /// A change of an entry of this directory was given up, and the server may still make it:
@@ -330,7 +338,7 @@ impl CachedNames {
             }
             Some(_) => {}
         }
-        debug_assert!(self.names <= FILES_MAX + FILES_MAX / 8 + 1, "I4: too many names are cached");
+        debug_assert!(self.names <= FILES_MAX + FILES_MAX / 8 + 1, "4: too many names are cached");
         true
     }
 
@@ -391,6 +399,10 @@ impl CachedNames {
         });
         self.names -= found.names.len();
         self.listed -= found.listing.len();
+        debug_assert!(
+            !self.directories.is_empty() || self.names == 0,
+            "4: names are counted that no directory has"
+        );
         for file in found.names.values().flatten().map(|(file, _)| file) {
             if self.parents.get(file) == Some(&directory) {
                 self.parents.remove(file);

@@ -12,6 +12,9 @@
 //! 2. A reply that allows it is written before the gateway must drop its names: the check that
 //!    the lease is valid takes, shared, the lock that the recall takes exclusively.
 //! 3. Recalls run on threads that serve no gateway.
+//!
+//! No assertion checks these: the lock for 1 and 2 is in `Vfs::reply_cacheable`, and threads do not
+//! record whom they serve (3).
 
 use std::sync::{
     Arc,

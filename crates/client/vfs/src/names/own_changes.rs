@@ -97,16 +97,16 @@ impl NameCache {
         for (target, before, (directory, name), lease) in moves {
             let Some((file, kind)) = target else { continue };
             cached.change(file);
-            let kept = lease
+            let still_valid = lease
                 .as_ref()
                 .is_some_and(|lease| cached.set_name(lease, name, Some((file, kind))));
             let leaves = before != directory && kind != FileKind::Directory;
-            if leaves || !kept {
+            if leaves || !still_valid {
                 cached.forget_file(before, file);
             }
             if leaves {
                 cached.forget_given_out(before, file);
-                match cached.directories.get_mut(&directory).filter(|_| kept) {
+                match cached.directories.get_mut(&directory).filter(|_| still_valid) {
                     Some(found) => {
                         found.given_out.insert(file);
                         cached.parents.insert(file, directory);

@@ -8,6 +8,8 @@
 //! Invariants:
 //! 1. The attributes that are stored here are used for nothing else.
 //! 2. Both tables are bounded (I9). A directory that is not in them any more is stale.
+//!
+//! `note_seen` and `add` assert 2. What callers do with the attributes cannot be seen here (1).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -57,6 +59,7 @@ impl RemovedDirectories {
         if seen.len() >= SEEN_MAX {
             seen.pop_front();
         }
+        debug_assert!(seen.len() < SEEN_MAX, "2: bounded");
         seen.push_back(Seen { parent, name: name.into(), found: found.clone() });
     }
 
@@ -78,6 +81,7 @@ impl RemovedDirectories {
             let oldest = removed.order.pop_front();
             oldest.and_then(|oldest| removed.directories.remove(&oldest));
         }
+        debug_assert!(removed.directories.len() <= removed.order.len(), "2: bounded by the order");
         self.count.store(removed.directories.len(), Ordering::Release);
     }
 

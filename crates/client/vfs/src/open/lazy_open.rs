@@ -20,6 +20,9 @@
 //! 3. The files of a directory are opened in parallel and within one deadline. At a recall it is
 //!    [`OPEN_TIME`], since a recall that takes longer costs the session. Otherwise it is the
 //!    deadline of the program's call (I8).
+//!
+//! `LazyOpenPause` asserts the count of removals in 1; what the server knows cannot be seen here.
+//! `open` removes a file from the list only after it is open (2), and callers set the deadline (3).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -129,7 +132,8 @@ pub(crate) struct LazyOpenPause<'l>(&'l LazyOpens);
 
 impl Drop for LazyOpenPause<'_> {
     fn drop(&mut self) {
-        self.0.removing.fetch_sub(1, Ordering::SeqCst);
+        let before = self.0.removing.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "1: a removal ends once");
     }
 }
 
@@ -137,8 +141,8 @@ impl LazyOpens {
     /// Notes a lazily opened file. Whether it may stay so. The caller checks afterwards that the
     /// lease is still valid, too.
     pub(crate) fn add(&self, directory: FileIndex, handle: u64, open: &Arc<OpenFile>) -> bool {
-        let late = LazyFile { file: open.file.index(), open: Arc::downgrade(open) };
-        lock(&self.by_directory).entry(directory).or_default().insert(handle, late);
+        let lazy = LazyFile { file: open.file.index(), open: Arc::downgrade(open) };
+        lock(&self.by_directory).entry(directory).or_default().insert(handle, lazy);
         self.removing.load(Ordering::SeqCst) == 0
     }
 
@@ -160,17 +164,17 @@ impl LazyOpens {
     pub(crate) fn open(&self, directory: FileIndex) -> Result<()> {
         let noted = |files: &HashMap<FileIndex, HashMap<u64, LazyFile>>| {
             let handles = files.get(&directory)?;
-            Some(handles.iter().map(|(handle, late)| (*handle, late.clone())).collect())
+            Some(handles.iter().map(|(handle, lazy)| (*handle, lazy.clone())).collect())
         };
-        let late: Vec<(u64, LazyFile)> = match noted(&lock(&self.by_directory)) {
-            Some(late) => late,
+        let lazy: Vec<(u64, LazyFile)> = match noted(&lock(&self.by_directory)) {
+            Some(lazy) => lazy,
             None => return Ok(()),
         };
-        let (done, failed) = open_each(late.iter().map(|(_, late)| late).collect());
+        let (done, failed) = open_each(lazy.iter().map(|(_, lazy)| lazy).collect());
         let mut files = lock(&self.by_directory);
         if let Some(handles) = files.get_mut(&directory) {
-            for ((handle, late), _) in late.iter().zip(done).filter(|(_, done)| *done) {
-                if handles.get(handle).is_some_and(|noted| noted.open.ptr_eq(&late.open)) {
+            for ((handle, lazy), _) in lazy.iter().zip(done).filter(|(_, done)| *done) {
+                if handles.get(handle).is_some_and(|noted| noted.open.ptr_eq(&lazy.open)) {
                     handles.remove(handle);
                 }
             }
@@ -185,7 +189,7 @@ impl LazyOpens {
     /// recall. Those that fail are retried later.
     pub(crate) fn recalled(self: &Arc<Self>, directory: FileIndex) {
         let opened = {
-            let _bound = CallDeadline::begin(OPEN_TIME);
+            let _deadline = CallDeadline::begin(OPEN_TIME);
             self.open(directory)
         };
         if opened.is_err() {
@@ -205,9 +209,9 @@ impl LazyOpens {
         let mut pending = lock(&self.pending);
         pending.directories.extend(directories);
         if !pending.has_thread {
-            let late = Arc::downgrade(self);
+            let lazy = Arc::downgrade(self);
             let retries = move || {
-                while late.upgrade().is_some_and(|late| late.send_pending()) {
+                while lazy.upgrade().is_some_and(|lazy| lazy.send_pending()) {
                     thread::sleep(RETRY);
                 }
             };
@@ -222,7 +226,7 @@ impl LazyOpens {
     fn send_pending(&self) -> bool {
         let directories: Vec<FileIndex> = lock(&self.pending).directories.iter().copied().collect();
         for directory in directories {
-            let _bound = CallDeadline::begin(OPEN_TIME);
+            let _deadline = CallDeadline::begin(OPEN_TIME);
             match self.open(directory) {
                 Ok(()) => _ = lock(&self.pending).directories.remove(&directory),
                 // The others would fail, too.
@@ -236,16 +240,16 @@ impl LazyOpens {
 
     /// Sends all lazy opens of one file. They stay noted.
     fn open_file(&self, file: FileIndex) -> Result<()> {
-        let late: Vec<_> = {
+        let lazy: Vec<_> = {
             let files = lock(&self.by_directory);
             files
                 .values()
                 .flat_map(HashMap::values)
-                .filter(|late| late.file == file)
+                .filter(|lazy| lazy.file == file)
                 .cloned()
                 .collect()
         };
-        open_each(late.iter().collect()).1.map_or(Ok(()), Err)
+        open_each(lazy.iter().collect()).1.map_or(Ok(()), Err)
     }
 
     /// This mount is about to remove names in these directories: sends their lazy opens. No file is
@@ -276,24 +280,24 @@ impl LazyOpens {
 /// Opens files in parallel. Returns which of them need no further attempt: they are open, or
 /// closed, or refused by the server, which their next use reports. Returns also why the others
 /// failed, if the server is unresponsive: no open begins after that.
-fn open_each(late: Vec<&LazyFile>) -> (Vec<bool>, Option<Error>) {
-    let done: Vec<AtomicBool> = late.iter().map(|_| AtomicBool::new(false)).collect();
+fn open_each(lazy: Vec<&LazyFile>) -> (Vec<bool>, Option<Error>) {
+    let done: Vec<AtomicBool> = lazy.iter().map(|_| AtomicBool::new(false)).collect();
     let (next, failed) = (AtomicUsize::new(0), OnceLock::new());
     let work = || {
         while failed.get().is_none() {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = late.get(at) else { return };
+            let Some(one) = lazy.get(at) else { return };
             match one.open.upgrade().map_or(Ok(()), |open| open.file.get().map(drop)) {
                 Err(error) if error.is_server_unresponsive() => _ = failed.set(error),
                 _ => done[at].store(true, Ordering::Relaxed),
             }
         }
     };
-    let bound = CallDeadline::current();
+    let deadline = CallDeadline::current();
     thread::scope(|scope| {
-        for _ in 1..late.len().div_ceil(FILES_FOR_OPENER).min(OPENERS_MAX) {
+        for _ in 1..lazy.len().div_ceil(FILES_FOR_OPENER).min(OPENERS_MAX) {
             let work_too = || {
-                let _bound = CallDeadline::enter(bound);
+                let _deadline = CallDeadline::enter(deadline);
                 work();
             };
             // Without further threads it takes longer.

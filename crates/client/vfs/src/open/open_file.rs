@@ -25,12 +25,12 @@ pub(crate) struct OpenFile {
     pub(crate) data: HandleData,
     /// The error of buffered bytes of this handle that could not be written.
     pub(crate) write_error: HandleWriteError,
-    stretch: OnceLock<FlushUnit>,
+    flush_unit: OnceLock<FlushUnit>,
 }
 
 impl OpenFile {
     pub(crate) fn new(file: LazyOpen, access: Access, shared: Share, data: HandleData) -> Self {
-        let (lockers, lost, stretch) =
+        let (lockers, lost, flush_unit) =
             (Mutex::default(), HandleWriteError::default(), OnceLock::new());
         Self {
             file,
@@ -40,7 +40,7 @@ impl OpenFile {
             lock_owners: lockers,
             data,
             write_error: lost,
-            stretch,
+            flush_unit,
         }
     }
 
@@ -51,7 +51,7 @@ impl OpenFile {
 
     /// How many of its bytes are buffered before they are sent.
     pub(crate) fn flush_unit(&self) -> FlushUnit {
-        *self.stretch.get_or_init(|| {
+        *self.flush_unit.get_or_init(|| {
             self.file.get().map_or(FlushUnit::UNKNOWN, |file| FlushUnit::of(&file.layout()))
         })
     }

@@ -90,15 +90,15 @@ impl Vfs {
                 cacheable: Vec::new(),
             });
         }
-        let (mut stretch, last) = self.stretch(open.file, cookie, count, with_attributes)?;
+        let (mut batch, last) = self.batch(open.file, cookie, count, with_attributes)?;
         let until = if begun == 0 { last } else { begun };
         open.until.store(until, Ordering::Relaxed);
-        stretch.end_at(until);
-        Ok(stretch)
+        batch.end_at(until);
+        Ok(batch)
     }
 
     /// The entries after a cookie, and the last cookie of the directory.
-    fn stretch(
+    fn batch(
         &self,
         directory: FileIndex,
         cookie: u64,
@@ -111,14 +111,15 @@ impl Vfs {
         if !with_attributes
             && let Some(listed) = self.caches.names.listing(directory, (cookie, count), is_valid)
         {
-            let kept = vec![Cacheable { name: false, attributes: false }; listed.entries.len()];
-            let stretch = DirectoryBatch {
+            let cacheable =
+                vec![Cacheable { name: false, attributes: false }; listed.entries.len()];
+            let batch = DirectoryBatch {
                 entries: listed.entries,
                 end: listed.end,
                 leases: CachingLeases::default(),
-                cacheable: kept,
+                cacheable,
             };
-            return Ok((stretch, listed.last_cookie));
+            return Ok((batch, listed.last_cookie));
         }
         let with_attributes = with_attributes
             || lease.is_some() && self.caches.names.wants_listed_attributes(directory, is_valid);
@@ -130,7 +131,7 @@ impl Vfs {
         // those of files that other clients buffer. A caller that wants them asks for them.
         let doubted = |seen: &mut Attributes| self.may_be_stale(seen.file, buffered, mark);
         reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
-        let mut kept = Vec::with_capacity(reply.entries.len());
+        let mut cacheable = Vec::with_capacity(reply.entries.len());
         for entry in &reply.entries {
             let keep = match (&lease, &entry.attributes) {
                 (Some(lease), Some(found)) => {
@@ -138,7 +139,7 @@ impl Vfs {
                 }
                 _ => CachingLeases::default(),
             };
-            kept.push(Cacheable {
+            cacheable.push(Cacheable {
                 name: keep.name.is_some(),
                 attributes: keep.attributes.is_some(),
             });
@@ -148,12 +149,7 @@ impl Vfs {
         }
         let keep = CachingLeases { name: lease.clone(), attributes: lease };
         Ok((
-            DirectoryBatch {
-                entries: reply.entries,
-                end: reply.end,
-                leases: keep,
-                cacheable: kept,
-            },
+            DirectoryBatch { entries: reply.entries, end: reply.end, leases: keep, cacheable },
             reply.last_cookie,
         ))
     }

@@ -61,10 +61,10 @@ impl Vfs {
                 Ok(LookupResult::Found(self.with_own_lease(found, keep.unwrap_or_default())))
             }
             Err(error) if error.status() == Status::NotFound => {
-                let kept = lease.filter(|lease| {
+                let valid_lease = lease.filter(|lease| {
                     self.caches.names.cache_name(lease, mark, name, None, is_valid)
                 });
-                Ok(LookupResult::Absent(CachingLeases { name: kept, attributes: None }))
+                Ok(LookupResult::Absent(CachingLeases { name: valid_lease, attributes: None }))
             }
             Err(error) => Err(error.into()),
         }

@@ -138,9 +138,9 @@ impl Vfs {
             return Ok(None);
         }
         caches.check_page_version(&data, &known);
-        let (late, shared) =
+        let (lazy, shared) =
             (LazyOpen::on_demand(self.client(), file), self.files.share(known.attributes.file));
-        let open = Arc::new(OpenFile::new(late, access, shared, data).lazy_in(directory));
+        let open = Arc::new(OpenFile::new(lazy, access, shared, data).lazy_in(directory));
         let number = self.open_files.insert_shared(Arc::clone(&open))?;
         let may_stay = caches.lazy_opens.add(directory, number, &open) && caches.is_valid(&lease);
         if !may_stay && let Err(error) = open.file.get() {

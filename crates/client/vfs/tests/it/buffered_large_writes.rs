@@ -20,15 +20,15 @@ fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
 fn mount_of(cluster: &Cluster, config: Config, slow: SlowRates) -> Vfs {
     let vfs = cluster
         .serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
-    let (mut tries, mut in_turn) = (0, 0);
+    let (mut tries, mut consecutive) = (0, 0);
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("try{tries}").as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
-        in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
+        consecutive = if cluster.written().0 == before { consecutive + 1 } else { 0 };
         vfs.release(handle, None).unwrap();
-        in_turn == 8
+        consecutive == 8
     });
     vfs
 }
@@ -135,9 +135,9 @@ fn buffered_large_writes_are_seen_by_all_clients_immediately() {
     for look in 0..5 {
         let name = format!("f{look}");
         let (file, handle) = create(&one, name.as_bytes());
-        for turn in 0..24 {
-            let end = (turn + 1) * PIECE;
-            write(&one, handle, turn * PIECE, &bytes(turn * PIECE, PIECE));
+        for step in 0..24 {
+            let end = (step + 1) * PIECE;
+            write(&one, handle, step * PIECE, &bytes(step * PIECE, PIECE));
             // Some checks find a flush unit that has just become full, most one that has not.
             match look {
                 0 => assert_eq!(size(&two, file), end),

@@ -36,17 +36,17 @@ fn gathering_mount(cluster: &Cluster) -> Vfs {
 }
 
 fn gathering(cluster: &Cluster, vfs: Vfs) -> Vfs {
-    let (mut tries, mut in_turn) = (0, 0);
+    let (mut tries, mut consecutive) = (0, 0);
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("try{tries}").as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
-        in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
+        consecutive = if cluster.written().0 == before { consecutive + 1 } else { 0 };
         // Now, and not later while a test counts calls.
         vfs.sync(handle).unwrap();
         vfs.release(handle, None).unwrap();
-        in_turn == 8
+        consecutive == 8
     });
     vfs
 }
@@ -111,8 +111,8 @@ fn an_append_with_cached_attributes_asks_no_daemon_for_the_end() {
         let LookupResult::Found(found) = vfs.look_up(ROOT, &name(number)).unwrap() else {
             panic!("it is there")
         };
-        let kept = vfs.reply_cacheable(&found.leases, |kept| kept.attributes);
-        kept.then_some(found.attributes.file)
+        let cacheable = vfs.reply_cacheable(&found.leases, |cacheable| cacheable.attributes);
+        cacheable.then_some(found.attributes.file)
     };
     let files: Vec<FileIndex> = (0..FILES)
         .map(|number| {
@@ -143,14 +143,14 @@ fn lines_appended_by_two_mounts_and_a_leaseless_client_are_all_there() {
     mounts[0].release(handle, None).unwrap();
     let library = cluster.client();
     let mut text = Vec::new();
-    for turn in 0..60_u64 {
-        let line = format!("line {turn}\n").into_bytes();
-        if turn % 3 == 2 {
+    for round in 0..60_u64 {
+        let line = format!("line {round}\n").into_bytes();
+        if round % 3 == 2 {
             let opened = library.open(file, &OpenOptions::new().read(true).write(true)).unwrap();
             opened.write_at(&line, text.len() as u64).unwrap();
             opened.close().unwrap();
         } else {
-            let vfs = &mounts[turn as usize % 3];
+            let vfs = &mounts[round as usize % 3];
             // From now on other clients change what is cached of it.
             assert_eq!(size(vfs, file), text.len() as u64);
             let opened = vfs.open(file, Access::WRITE).unwrap().handle;
@@ -171,15 +171,15 @@ fn buffered_bytes_are_data_to_a_mount_that_has_the_file_open() {
     let (one, two) = (gathering_mount(&cluster), cluster.serving_mount());
     let (file, handle) = create(&one, b"f");
     let opened = two.open(file, Access::READ).unwrap().handle;
-    for turn in 0..40 {
-        let end = (turn + 1) * 10;
-        write(&one, handle, turn * 10, &bytes(turn * 10, 10));
-        let found = if turn % 2 == 0 {
+    for round in 0..40 {
+        let end = (round + 1) * 10;
+        write(&one, handle, round * 10, &bytes(round * 10, 10));
+        let found = if round % 2 == 0 {
             two.next_data(opened, end - 1)
         } else {
             two.next_hole(opened, end - 1)
         };
-        assert_eq!(found.unwrap(), end - 1 + turn % 2);
+        assert_eq!(found.unwrap(), end - 1 + round % 2);
     }
     two.release(opened, None).unwrap();
     one.release(handle, None).unwrap();
@@ -196,9 +196,9 @@ fn buffered_bytes_are_seen_by_all_clients_immediately() {
     {
         let name = format!("f{number}");
         let (file, handle) = create(&one, name.as_bytes());
-        for turn in 0..20 {
-            write(&one, handle, turn * 10, &bytes(turn * 10, 10));
-            look(&two, &plain, file, &name, (turn + 1) * 10);
+        for round in 0..20 {
+            write(&one, handle, round * 10, &bytes(round * 10, 10));
+            look(&two, &plain, file, &name, (round + 1) * 10);
         }
         one.release(handle, None).unwrap();
     }
@@ -206,9 +206,9 @@ fn buffered_bytes_are_seen_by_all_clients_immediately() {
     for (number, look) in [look_stat, look_name, look_read, look_list].iter().enumerate() {
         let name = format!("own{number}");
         let (file, handle) = create(&one, name.as_bytes());
-        for turn in 0..20 {
-            write(&one, handle, turn * 10, &bytes(turn * 10, 10));
-            look(&one, &plain, file, &name, (turn + 1) * 10);
+        for round in 0..20 {
+            write(&one, handle, round * 10, &bytes(round * 10, 10));
+            look(&one, &plain, file, &name, (round + 1) * 10);
         }
         one.release(handle, None).unwrap();
     }
@@ -264,11 +264,11 @@ fn a_leaseless_client_reads_each_append_that_has_returned() {
     let (_, handle) = create(&one, b"log");
     append(&one, handle, &bytes(0, 10));
     let file = plain.open("/log", &OpenOptions::new().read(true)).unwrap();
-    for turn in 1..20 {
-        append(&one, handle, &bytes(turn * 10, 10));
+    for round in 1..20 {
+        append(&one, handle, &bytes(round * 10, 10));
         let mut buffer = vec![0; 4096];
         let got = file.read_at(&mut buffer, 0).unwrap();
-        assert_eq!(buffer[..got], bytes(0, (turn as usize + 1) * 10));
+        assert_eq!(buffer[..got], bytes(0, (round as usize + 1) * 10));
     }
     one.release(handle, None).unwrap();
 }

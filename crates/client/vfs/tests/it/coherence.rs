@@ -72,8 +72,8 @@ impl Mount {
                     known.attributes.file
                 }
                 LookupResult::Absent(keep) => {
-                    self.vfs.reply_cacheable(&keep, |kept| {
-                        if kept.name {
+                    self.vfs.reply_cacheable(&keep, |cacheable| {
+                        if cacheable.name {
                             self.memory(|memory| _ = memory.names.insert(key, None));
                         }
                     });
@@ -91,15 +91,15 @@ impl Mount {
 
     fn take_in(&self, key: Option<&(FileIndex, Vec<u8>)>, known: &CachedAttributes) {
         let found = &known.attributes;
-        self.vfs.reply_cacheable(&known.leases, |kept| {
+        self.vfs.reply_cacheable(&known.leases, |cacheable| {
             self.memory(|memory| {
                 memory.attributes.remove(&found.file);
-                if kept.attributes {
+                if cacheable.attributes {
                     memory.attributes.insert(found.file, found.clone());
                 }
                 if let Some(key) = key {
                     memory.names.remove(key);
-                    if kept.name {
+                    if cacheable.name {
                         memory.names.insert(key.clone(), Some(found.file));
                     }
                 }
@@ -114,8 +114,8 @@ impl Mount {
         name: (FileIndex, Vec<u8>),
         leads: Option<FileIndex>,
     ) {
-        self.vfs.reply_cacheable(keep, |kept| {
-            if kept.name && leads.is_some() {
+        self.vfs.reply_cacheable(keep, |cacheable| {
+            if cacheable.name && leads.is_some() {
                 self.memory(|memory| _ = memory.names.insert(name, leads));
             }
         });
@@ -126,10 +126,10 @@ impl Mount {
         let handle = self.vfs.open_directory(directory).unwrap();
         let (mut listed, mut cookie, mut end) = (Vec::new(), 0, false);
         while !end {
-            let stretch = self.vfs.read_directory(handle, cookie, 2, false).unwrap();
-            cookie = stretch.entries.last().map_or(cookie, |entry| entry.cookie);
-            end = stretch.entries.is_empty();
-            listed.extend(stretch.entries.into_iter().map(|entry| (entry.name, entry.file)));
+            let batch = self.vfs.read_directory(handle, cookie, 2, false).unwrap();
+            cookie = batch.entries.last().map_or(cookie, |entry| entry.cookie);
+            end = batch.entries.is_empty();
+            listed.extend(batch.entries.into_iter().map(|entry| (entry.name, entry.file)));
         }
         self.vfs.release_directory(handle).unwrap();
         listed
@@ -505,9 +505,12 @@ fn attributes_of_a_directory_are_right_after_concurrent_changes() {
                 });
             }
         });
-        let (kept, truth) =
+        let (cacheable, truth) =
             (mount.vfs.attributes(made, None).unwrap().attributes, plain.lstat(made).unwrap());
-        assert_eq!((kept.bytes, kept.change, kept.mtime), (truth.bytes, truth.change, truth.mtime));
+        assert_eq!(
+            (cacheable.bytes, cacheable.change, cacheable.mtime),
+            (truth.bytes, truth.change, truth.mtime)
+        );
     }
 }
 

@@ -82,16 +82,16 @@ fn sizes_and_reads_of_three_clients_are_never_older_than_a_write() {
         scope.spawn(|| {
             let _ends = Ends(progress);
             let mut handle = first;
-            for turn in 1..=TURNS {
-                let record = turn.to_le_bytes();
-                if turn % 2 == 0 {
-                    write(&one, handle, (turn - 1) * WORD, &record);
+            for round in 1..=TURNS {
+                let record = round.to_le_bytes();
+                if round % 2 == 0 {
+                    write(&one, handle, (round - 1) * WORD, &record);
                 } else {
                     one.write(handle, 0, &record, WriteAs { append: true, ..WriteAs::default() })
                         .unwrap();
                 }
-                progress.written.store(turn, Ordering::Release);
-                if turn % REOPENS == 0 {
+                progress.written.store(round, Ordering::Release);
+                if round % REOPENS == 0 {
                     handle = reopened(&one, file, handle);
                 }
             }
@@ -153,15 +153,15 @@ fn large_writes_being_sent_are_seen_by_calls_that_begin_later() {
         scope.spawn(|| {
             let _ends = Ends(progress);
             let mut handle = first;
-            for turn in 1..=TURNS {
+            for round in 1..=TURNS {
                 write(
                     &one,
                     handle,
-                    (turn - 1) * RECORD,
-                    &turn.to_le_bytes().repeat((RECORD / WORD) as usize),
+                    (round - 1) * RECORD,
+                    &round.to_le_bytes().repeat((RECORD / WORD) as usize),
                 );
-                progress.written.store(turn, Ordering::Release);
-                if turn % REOPENS == 0 {
+                progress.written.store(round, Ordering::Release);
+                if round % REOPENS == 0 {
                     handle = reopened(&one, file, handle);
                 }
             }
@@ -182,8 +182,8 @@ fn large_writes_being_sent_are_seen_by_calls_that_begin_later() {
         });
     });
     let handle = two.open(file, Access::READ).unwrap().handle;
-    (1..=TURNS).for_each(|turn| {
-        assert_eq!(word(&read(&two, handle, (turn - 1) * RECORD, WORD as usize)), turn)
+    (1..=TURNS).for_each(|round| {
+        assert_eq!(word(&read(&two, handle, (round - 1) * RECORD, WORD as usize)), round)
     });
     two.release(handle, None).unwrap();
 }
@@ -198,17 +198,17 @@ fn pages_of_two_mounts_are_never_older_than_buffered_bytes() {
     let progress = &Progress::default();
     let looks = |mount: &Mount, every| {
         let mut handle = mount.open(file, Access::READ);
-        let mut turn = 0;
+        let mut round = 0;
         // In each round one page after the other is written.
         progress.watch(every, |now| {
-            let at = turn % PAGES;
+            let at = round % PAGES;
             let found = mount.read(handle, at);
             assert!(
                 found >= (now + PAGES - 1 - at) / PAGES,
                 "page {at}: {now} pages were written, and {found} is in memory"
             );
-            turn += 1;
-            if turn % 16 == 0 {
+            round += 1;
+            if round % 16 == 0 {
                 mount.vfs.release(handle, None).unwrap();
                 handle = mount.open(file, Access::READ);
             }
@@ -219,13 +219,13 @@ fn pages_of_two_mounts_are_never_older_than_buffered_bytes() {
         scope.spawn(|| {
             let _ends = Ends(progress);
             let mut handle = first;
-            for turn in 1..=TURNS {
+            for round in 1..=TURNS {
                 for at in 0..PAGES {
-                    let page: Vec<u8> = turn.to_le_bytes().repeat((PAGE / WORD) as usize);
+                    let page: Vec<u8> = round.to_le_bytes().repeat((PAGE / WORD) as usize);
                     write(&mounts[0].vfs, handle, at * PAGE, &page);
                     progress.written.fetch_add(1, Ordering::Release);
                 }
-                if turn % (REOPENS / PAGES) == 0 {
+                if round % (REOPENS / PAGES) == 0 {
                     handle = reopened(&mounts[0].vfs, file, handle);
                 }
             }
@@ -251,14 +251,14 @@ fn a_cached_size_is_never_older_than_a_write_of_the_same_mount() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let _ends = Ends(progress);
-            for turn in 1..=TURNS {
-                write(&one, first, (turn - 1) * WORD, &turn.to_le_bytes());
+            for round in 1..=TURNS {
+                write(&one, first, (round - 1) * WORD, &round.to_le_bytes());
                 assert_eq!(
                     size(&one, file),
-                    turn * WORD,
+                    round * WORD,
                     "replies to questions of that time are not cached"
                 );
-                progress.written.store(turn, Ordering::Release);
+                progress.written.store(round, Ordering::Release);
             }
         });
         for _ in 0..2 {

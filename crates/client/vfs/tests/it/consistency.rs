@@ -12,11 +12,11 @@ use braid_vfs::{Access, Consistency, FileHandle, FileIndex, OpenAs, WriteAs};
 const WEAK: [Consistency; 2] = [Consistency::CloseToOpen, Consistency::Commit];
 
 /// A file of one page with this word, closed by its writer.
-fn file_of(maker: &Mount, name: &[u8], word: u64) -> FileIndex {
-    let (file, handle) = create(&maker.vfs, name);
-    maker.vfs.write(handle, 0, &[0; PAGE as usize], WriteAs::default()).unwrap();
-    maker.write(handle, 0, word);
-    maker.vfs.release(handle, None).unwrap();
+fn file_of(creator: &Mount, name: &[u8], word: u64) -> FileIndex {
+    let (file, handle) = create(&creator.vfs, name);
+    creator.vfs.write(handle, 0, &[0; PAGE as usize], WriteAs::default()).unwrap();
+    creator.write(handle, 0, word);
+    creator.vfs.release(handle, None).unwrap();
     file
 }
 
@@ -71,7 +71,9 @@ fn unchanged_pages_stay_cached_from_open_to_open_without_a_call() {
     let file = file_of(&posix, b"f", 1);
     // Once the close has arrived and the size is recorded, its attributes are cached.
     wait_for(|| {
-        weak.vfs.reply_cacheable(&found(&weak.vfs, b"f").unwrap().leases, |kept| kept.attributes)
+        weak.vfs.reply_cacheable(&found(&weak.vfs, b"f").unwrap().leases, |cacheable| {
+            cacheable.attributes
+        })
     });
     let opens_and_reads = || {
         let handle = weak.open(file, Access::READ);

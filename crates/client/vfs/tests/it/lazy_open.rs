@@ -7,10 +7,10 @@ use braid_vfs::{
 };
 
 /// A file that its writer has closed, looked up by its reader.
-fn known(maker: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
-    let (file, handle) = create(maker, name);
-    maker.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
-    maker.release(handle, None).unwrap();
+fn known(creator: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
+    let (file, handle) = create(creator, name);
+    creator.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
+    creator.release(handle, None).unwrap();
     // Once the close has arrived and the size is recorded, its attributes are cached.
     support::wait_for(|| {
         let opened = open(reader, file);
@@ -18,7 +18,8 @@ fn known(maker: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
         let LookupResult::Found(found) = reader.look_up(ROOT, name).unwrap() else {
             panic!("it is there")
         };
-        opened.may_cache_pages && reader.reply_cacheable(&found.leases, |kept| kept.attributes)
+        opened.may_cache_pages
+            && reader.reply_cacheable(&found.leases, |cacheable| cacheable.attributes)
     });
     file
 }
@@ -162,7 +163,7 @@ fn a_page_ends_where_this_mount_or_another_has_written_to() {
             let LookupResult::Found(found) = two.look_up(ROOT, b"f").unwrap() else {
                 panic!("it is there")
             };
-            two.reply_cacheable(&found.leases, |kept| kept.attributes)
+            two.reply_cacheable(&found.leases, |cacheable| cacheable.attributes)
         });
     }
 }

@@ -92,9 +92,9 @@ fn a_deadlock_of_two_owners_is_reported() {
         let first = scope.spawn(|| ask(&one, mine, 1, 1, 0));
         [ask(&two, theirs, 2, 0, 1), first.join().unwrap()]
     });
-    let told: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    let errors: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
     assert_eq!(
-        told.iter().map(|error| error.status()).collect::<Vec<_>>(),
+        errors.iter().map(|error| error.status()).collect::<Vec<_>>(),
         [Some(Status::Deadlock)]
     );
 }

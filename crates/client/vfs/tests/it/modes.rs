@@ -28,10 +28,10 @@ fn violates<T>(outcome: Result<T, braid_client::Error>) -> bool {
 }
 
 /// A file that its writer has closed, and whether the mount opens it lazily now.
-fn known(cluster: &Cluster, maker: &Vfs, reader: &Vfs) -> FileIndex {
-    let (file, handle) = create(maker, b"f");
-    maker.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
-    maker.release(handle, None).unwrap();
+fn known(cluster: &Cluster, creator: &Vfs, reader: &Vfs) -> FileIndex {
+    let (file, handle) = create(creator, b"f");
+    creator.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
+    creator.release(handle, None).unwrap();
     opens_without_a_word(cluster, reader, file);
     file
 }
@@ -43,7 +43,8 @@ fn opens_without_a_word(cluster: &Cluster, reader: &Vfs, file: FileIndex) {
         let LookupResult::Found(found) = reader.look_up(ROOT, b"f").unwrap() else {
             panic!("it is there")
         };
-        opened.may_cache_pages && reader.reply_cacheable(&found.leases, |kept| kept.attributes)
+        opened.may_cache_pages
+            && reader.reply_cacheable(&found.leases, |cacheable| cacheable.attributes)
     });
     let before = cluster.calls();
     for _ in 0..500 {
@@ -74,7 +75,7 @@ fn a_lazy_open_conflicts_with_an_open_that_denies_reading() {
             panic!("it is there")
         };
         assert!(
-            !two.reply_cacheable(&found.leases, |kept| kept.attributes),
+            !two.reply_cacheable(&found.leases, |cacheable| cacheable.attributes),
             "with cached attributes it would be opened lazily"
         );
         excluded(open(&two, file, Access::READ));

@@ -79,7 +79,7 @@ fn known(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
     let (file, handle) = create(vfs, name);
     vfs.release(handle, None).unwrap();
     support::wait_for(|| {
-        vfs.reply_cacheable(&found(vfs, name).unwrap().leases, |kept| kept.attributes)
+        vfs.reply_cacheable(&found(vfs, name).unwrap().leases, |cacheable| cacheable.attributes)
     });
     (file, vfs.open(file, Access::READ).unwrap().handle)
 }
@@ -93,7 +93,7 @@ fn an_open_file_that_is_replaced_has_one_link_less() {
     vfs.rename((ROOT, b"new"), (ROOT, b"g"), RenameMode::Replace).unwrap();
     let replaced = vfs.attributes(file, Some(handle)).unwrap();
     assert_eq!(replaced.attributes.links, 0);
-    assert!(!vfs.reply_cacheable(&replaced.leases, |kept| kept.attributes));
+    assert!(!vfs.reply_cacheable(&replaced.leases, |cacheable| cacheable.attributes));
 }
 
 #[test]
@@ -236,11 +236,11 @@ fn a_listing_continues_at_its_cookie_and_restarts_at_zero() {
     let handle = vfs.open_directory(dir).unwrap();
     let (mut names, mut cookie) = (Vec::new(), 0);
     loop {
-        let stretch = vfs.read_directory(handle, cookie, 7, true).unwrap();
-        assert!(stretch.entries.iter().all(|entry| entry.cookie > 2 && entry.attributes.is_some()));
-        cookie = stretch.entries.last().map_or(cookie, |entry| entry.cookie);
-        names.extend(stretch.entries.into_iter().map(|entry| entry.name));
-        if stretch.end {
+        let batch = vfs.read_directory(handle, cookie, 7, true).unwrap();
+        assert!(batch.entries.iter().all(|entry| entry.cookie > 2 && entry.attributes.is_some()));
+        cookie = batch.entries.last().map_or(cookie, |entry| entry.cookie);
+        names.extend(batch.entries.into_iter().map(|entry| entry.name));
+        if batch.end {
             break;
         }
         // Listed names may be removed; names that were not listed must appear.
@@ -276,13 +276,13 @@ fn a_listing_ends_at_the_end_its_directory_had_at_its_start() {
             let handle = vfs.open_directory(dir).unwrap();
             let (mut names, mut cookie) = (std::collections::BTreeSet::new(), 0);
             loop {
-                let stretch = vfs.read_directory(handle, cookie, 3, false).unwrap();
-                cookie = stretch.entries.last().map_or(cookie, |entry| entry.cookie);
-                for entry in stretch.entries {
+                let batch = vfs.read_directory(handle, cookie, 3, false).unwrap();
+                cookie = batch.entries.last().map_or(cookie, |entry| entry.cookie);
+                for entry in batch.entries {
                     moved(mover, &entry.name);
                     assert!(names.insert(entry.name), "once");
                 }
-                if stretch.end {
+                if batch.end {
                     break;
                 }
                 assert!(names.len() <= NAMES, "the listing follows moved names");

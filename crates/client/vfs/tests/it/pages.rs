@@ -38,15 +38,15 @@ fn pages_of_readers_are_never_old(mounts: [&Mount; 2], readers: &[&Mount], acces
             let (mount, written) = (mounts[at as usize % 2], &written[at as usize]);
             scope.spawn(move || {
                 let handle = mount.open(file, Access::READ_WRITE);
-                for turn in 1..=TURNS {
-                    mount.write(handle, at, turn);
-                    written.store(turn, Ordering::Release);
+                for round in 1..=TURNS {
+                    mount.write(handle, at, round);
+                    written.store(round, Ordering::Release);
                 }
                 mount.vfs.release(handle, None).unwrap();
             });
         }
-        let (told, ended_now) = (&written, &ended);
-        let reads = |mount| scope.spawn(move || reads(mount, file, access, told, ended_now));
+        let (written_now, ended_now) = (&written, &ended);
+        let reads = |mount| scope.spawn(move || reads(mount, file, access, written_now, ended_now));
         let reading: Vec<_> = readers.iter().map(|mount| reads(*mount)).collect();
         while written.iter().any(|written| written.load(Ordering::Acquire) < TURNS)
             && !reading.iter().any(|one| one.is_finished())
@@ -66,14 +66,14 @@ fn reads(
     ended: &AtomicBool,
 ) {
     let mut handle = mount.open(file, access);
-    let mut turn = 0;
+    let mut round = 0;
     while !ended.load(Ordering::Acquire) {
-        let at = turn % PAGES;
+        let at = round % PAGES;
         let before = written[at as usize].load(Ordering::Acquire);
         let found = mount.kernel.read(&mount.vfs, handle, at);
         assert!(found >= before, "page {at}: {before} was written, and {found} is in memory");
-        turn += 1;
-        if turn % 64 == 0 {
+        round += 1;
+        if round % 64 == 0 {
             mount.vfs.release(handle, None).unwrap();
             handle = mount.open(file, access);
         }

@@ -53,7 +53,7 @@ fn a_mode_that_another_mount_set_meanwhile_stays_as_it_is() {
 fn set_id_bits_of_any_mount_are_cleared_by_the_next_write() {
     let cluster = Cluster::start(1);
     let ([one, two], file, [mine, theirs]) = scene(&cluster);
-    for turn in 0..4 {
+    for round in 0..4 {
         for giver in [&one, &two] {
             write_by_another(&one, mine);
             let append = WriteAs { append: true, ..BY_ANOTHER };
@@ -61,7 +61,7 @@ fn set_id_bits_of_any_mount_are_cleared_by_the_next_write() {
                 chmod(giver, file, 0o4755);
                 assert_eq!(mode(&two, file), 0o4755, "earlier writes do not clear them");
                 writer
-                    .write(handle, 0, b"y", if turn % 2 == 0 { append } else { BY_ANOTHER })
+                    .write(handle, 0, b"y", if round % 2 == 0 { append } else { BY_ANOTHER })
                     .unwrap();
                 assert_eq!([mode(&one, file), mode(&two, file)], [0o755; 2]);
             }

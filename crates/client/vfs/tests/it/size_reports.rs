@@ -65,8 +65,8 @@ fn an_open_before_the_close_is_sent_carries_the_size_report() {
 #[test]
 fn what_the_maker_is_told_all_others_are() {
     let cluster = Cluster::start(4);
-    let (maker, other) = (cluster.serving_mount(), cluster.mount());
-    let (_, made) = make(&cluster, &maker, &chmod());
+    let (creator, other) = (cluster.serving_mount(), cluster.mount());
+    let (_, made) = make(&cluster, &creator, &chmod());
     let of_others = |one: &Attributes| {
         let Attributes { bytes, bytes_used, mtime, ctime, .. } = attributes(&other, one.file);
         (bytes, bytes_used, mtime, ctime)

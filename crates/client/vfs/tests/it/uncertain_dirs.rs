@@ -13,15 +13,18 @@ use braid_vfs::{FileIndex, LookupResult, Vfs};
 /// The names that a mount lists, and whether any of them is cacheable.
 fn listed(vfs: &Vfs, directory: FileIndex) -> (Vec<Vec<u8>>, bool) {
     let handle = vfs.open_directory(directory).unwrap();
-    let stretch = vfs.read_directory(handle, 0, 100, true).unwrap();
+    let batch = vfs.read_directory(handle, 0, 100, true).unwrap();
     // As programs that want only names: this listing may be cached.
     let plain = vfs.read_directory(handle, 0, 100, false).unwrap();
     vfs.release_directory(handle).unwrap();
     let names = |entries: &[braid_vfs::DirectoryEntry]| -> Vec<Vec<u8>> {
         entries.iter().map(|entry| entry.name.clone()).collect()
     };
-    assert_eq!(names(&stretch.entries), names(&plain.entries));
-    (names(&plain.entries), stretch.cacheable.iter().any(|kept| kept.name || kept.attributes))
+    assert_eq!(names(&batch.entries), names(&plain.entries));
+    (
+        names(&plain.entries),
+        batch.cacheable.iter().any(|cacheable| cacheable.name || cacheable.attributes),
+    )
 }
 
 fn is_there(vfs: &Vfs, directory: FileIndex, name: &[u8]) -> bool {
@@ -30,7 +33,7 @@ fn is_there(vfs: &Vfs, directory: FileIndex, name: &[u8]) -> bool {
 
 /// Lets `change` of a name in its own directory fail while another client delays it. Whether the
 /// server made the change afterwards.
-fn is_made_late(
+fn is_created_late(
     cluster: &Cluster,
     vfs: &Vfs,
     (name, is_made): (&str, bool),
@@ -63,7 +66,7 @@ fn is_made_late(
     assert_eq!(is_there(vfs, directory, b"f"), is_made, "before: {before:?}");
     assert!(!before.0.1, "names were cacheable");
     assert!(
-        !vfs.reply_cacheable(&vfs.lease_for_renamed(directory), |kept| kept.name),
+        !vfs.reply_cacheable(&vfs.lease_for_renamed(directory), |cacheable| cacheable.name),
         "a name that is moved here would be cacheable"
     );
     true
@@ -77,16 +80,16 @@ fn a_change_made_after_it_was_given_up_is_seen_by_its_own_mount() {
     let removes = |vfs: &Vfs, directory| vfs.unlink(directory, b"f").is_ok();
     let makes = |vfs: &Vfs, directory| vfs.create(USER, directory, b"f", &new_file(0o666)).is_ok();
     // On a machine that stalls at the wrong moment the test shows nothing.
-    assert!((0..10).any(|turn| is_made_late(
+    assert!((0..10).any(|round| is_created_late(
         &cluster,
         &vfs,
-        (&format!("removed{turn}"), false),
+        (&format!("removed{round}"), false),
         removes
     )));
-    assert!((0..10).any(|turn| is_made_late(
+    assert!((0..10).any(|round| is_created_late(
         &cluster,
         &vfs,
-        (&format!("made{turn}"), true),
+        (&format!("made{round}"), true),
         makes
     )));
 }

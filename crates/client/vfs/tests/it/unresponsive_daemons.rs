@@ -23,7 +23,7 @@ fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
     let vfs = cluster
         .serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
-    let (mut tries, mut in_turn) = (0, [0; 2]);
+    let (mut tries, mut consecutive) = (0, [0; 2]);
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("try{tries}").as_bytes());
@@ -32,9 +32,9 @@ fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
         let is_gathered = cluster.written_to_each() == before;
         vfs.flush(handle, None).unwrap();
         let on = usize::from(cluster.written_to_each()[1] > before[1]);
-        in_turn[on] = if is_gathered { in_turn[on] + 1 } else { 0 };
+        consecutive[on] = if is_gathered { consecutive[on] + 1 } else { 0 };
         vfs.release(handle, None).unwrap();
-        in_turn.iter().all(|in_turn| *in_turn >= 4)
+        consecutive.iter().all(|consecutive| *consecutive >= 4)
     });
     vfs
 }
@@ -90,14 +90,14 @@ fn an_fsync_forces_nothing_after_a_failed_flush() {
     let handle = begins_on(&cluster, &vfs, 1);
     // There is something to force to disk.
     vfs.write(handle, MIB, b"x", DIRECT).unwrap();
-    let (mut at, mut in_turn) = (PROBE, 0);
+    let (mut at, mut consecutive) = (PROBE, 0);
     wait_for(|| {
         let before = cluster.written_to_each()[1];
         write(&vfs, handle, at, b"x");
-        in_turn = if cluster.written_to_each()[1] == before { in_turn + 1 } else { 0 };
+        consecutive = if cluster.written_to_each()[1] == before { consecutive + 1 } else { 0 };
         vfs.flush(handle, None).unwrap();
         at += 1;
-        in_turn == 4
+        consecutive == 4
     });
     cluster.stop_metadata_server(&[0]);
     let (before, began) = (cluster.answered_by_each()[0], Instant::now());

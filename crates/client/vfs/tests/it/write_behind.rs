@@ -15,17 +15,17 @@ static TRIES: AtomicU64 = AtomicU64::new(0);
 /// A mount with reservations at all daemons.
 fn mount_with(cluster: &Cluster, config: Config, options: Options) -> Vfs {
     let vfs = cluster.serving_mount_with(config, options);
-    let mut in_turn = 0;
+    let mut consecutive = 0;
     wait_for(|| {
         // Other mounts of the same cluster try, too.
         let name = format!("try{}", TRIES.fetch_add(1, Ordering::Relaxed));
         let (_, handle) = create(&vfs, name.as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
-        in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
+        consecutive = if cluster.written().0 == before { consecutive + 1 } else { 0 };
         vfs.sync(handle).unwrap();
         vfs.release(handle, None).unwrap();
-        in_turn == 8
+        consecutive == 8
     });
     vfs
 }
@@ -191,21 +191,21 @@ fn lines_appended_and_closed_by_two_mounts_in_turn_are_all_there() {
     mounts[0].release(handle, None).unwrap();
     let mut text = Vec::new();
     let append = WriteAs { append: true, ..WriteAs::default() };
-    for turn in 0..30_u64 {
-        let (vfs, line) = (&mounts[turn as usize % 2], format!("line {turn}\n").into_bytes());
+    for round in 0..30_u64 {
+        let (vfs, line) = (&mounts[round as usize % 2], format!("line {round}\n").into_bytes());
         let opened = vfs.open(file, Access::WRITE).unwrap().handle;
         vfs.write(opened, 0, &line, append).unwrap();
         vfs.flush(opened, Some(1)).unwrap();
         vfs.release(opened, None).unwrap();
         text.extend_from_slice(&line);
-        if turn % 3 == 0 {
+        if round % 3 == 0 {
             // Until its age has sent it: its bytes are gone with the handle.
             let before = cluster.client().lstat("/log").unwrap().bytes.0;
             assert_eq!(before, text.len() as u64);
             wait_for(|| {
                 vfs.attributes(file, None).unwrap().attributes.bytes.0 == text.len() as u64
             });
-        } else if turn % 3 == 1 {
+        } else if round % 3 == 1 {
             std::thread::sleep(Duration::from_millis(150));
         }
     }

@@ -13,6 +13,8 @@
 //! 1. Bands ascend, do not overlap, and are whole rows.
 //! 2. The columns of a band ascend, are not empty, do not touch each other, and lie in the row.
 //! 3. Every band has a column.
+//!
+//! `push` asserts 1 and 2, and makes a band only for a column (3).
 
 use std::ops::Range;
 
@@ -121,12 +123,21 @@ impl Bands {
         match self.bands.last_mut() {
             Some(band) if band.interval.low == low => match self.columns.last_mut() {
                 Some(last) if last.high == column.low => last.high = column.high,
-                _ => {
+                last => {
+                    debug_assert!(
+                        last.is_none_or(|last| last.high < column.low),
+                        "invariant 2: the columns of a band ascend"
+                    );
                     self.columns.push(column);
                     band.columns.end += 1;
                 }
             },
-            _ => {
+            last => {
+                debug_assert!(
+                    last.is_none_or(|last| last.interval.high <= low)
+                        && bytes.is_multiple_of(self.row),
+                    "invariant 1: bands ascend, and are whole rows"
+                );
                 self.columns.push(column);
                 let columns = self.columns.len() - 1..self.columns.len();
                 self.bands.push(Band { interval: Interval { low, high: low + bytes }, columns });

@@ -58,13 +58,13 @@ impl Progression {
 impl Condition {
     /// The condition on the position of a comb that touches `interval` modulo `period`. `None` when
     /// it always holds.
-    fn new(comb: PeriodicPattern, period: u64, interval: Interval) -> Option<Self> {
-        let modulus = gcd(comb.spacing, period);
-        let bytes = (interval.high - interval.low).checked_add(comb.bytes - 1)?;
+    fn new(pattern: PeriodicPattern, period: u64, interval: Interval) -> Option<Self> {
+        let modulus = gcd(pattern.spacing, period);
+        let bytes = (interval.high - interval.low).checked_add(pattern.bytes - 1)?;
         if bytes >= modulus {
             return None;
         }
-        let low = (interval.low % modulus + modulus - (comb.bytes - 1)) % modulus;
+        let low = (interval.low % modulus + modulus - (pattern.bytes - 1)) % modulus;
         Some(Self { modulus, low, bytes })
     }
 
@@ -81,11 +81,11 @@ impl Condition {
 
 impl Cover {
     /// The first copy in `range` that can touch a covered byte, or a lower bound for it (see the
-    /// module). `combs` describe one copy. Adds to `steps` one for each congruence solved.
+    /// module). `patterns` describe one copy. Adds to `steps` one for each congruence solved.
     pub(crate) fn first_touch(
         &self,
         copies: &Progression,
-        combs: &[PeriodicPattern],
+        patterns: &[PeriodicPattern],
         range: std::ops::Range<u64>,
         steps: &mut u64,
     ) -> Option<u64> {
@@ -99,7 +99,7 @@ impl Cover {
         let mut end = range.end;
         for (band, column) in bands.iter() {
             if let Some(found) =
-                bands.first_touch_of(band, column, copies, combs, range.start..end, steps)
+                bands.first_touch_of(band, column, copies, patterns, range.start..end, steps)
             {
                 (best, end) = (Some(found), found);
             }
@@ -117,17 +117,17 @@ impl Bands {
         band: &Band,
         column: Interval,
         copies: &Progression,
-        combs: &[PeriodicPattern],
+        patterns: &[PeriodicPattern],
         range: std::ops::Range<u64>,
         steps: &mut u64,
     ) -> Option<u64> {
         let mut i = range.start;
         for _ in 0..ROUNDS_MAX {
             let before = i;
-            for comb in combs {
+            for pattern in patterns {
                 for (period, interval) in [(self.row, column), (self.period, band.interval)] {
                     *steps += 1;
-                    if let Some(condition) = Condition::new(*comb, period, interval) {
+                    if let Some(condition) = Condition::new(*pattern, period, interval) {
                         i = condition.first(copies, i)?;
                     }
                     if i >= range.end {
@@ -139,7 +139,7 @@ impl Bands {
                 return Some(i);
             }
         }
-        self.can_touch(band, column, copies, combs, i, steps).then_some(i)
+        self.can_touch(band, column, copies, patterns, i, steps).then_some(i)
     }
 
     /// Whether any copy from `i` on can touch the column in the band, if copies continued without
@@ -151,18 +151,18 @@ impl Bands {
         band: &Band,
         column: Interval,
         copies: &Progression,
-        combs: &[PeriodicPattern],
+        patterns: &[PeriodicPattern],
         i: u64,
         steps: &mut u64,
     ) -> bool {
         let rows = (band.interval.high - band.interval.low) / self.row;
         let first_row =
             Interval { low: band.interval.low + column.low, high: band.interval.low + column.high };
-        combs.iter().all(|comb| {
+        patterns.iter().all(|pattern| {
             *steps += 1;
-            let spacing = gcd(comb.spacing, copies.stride);
+            let spacing = gcd(pattern.spacing, copies.stride);
             let Some(condition) =
-                Condition::new(PeriodicPattern { spacing, ..*comb }, self.period, first_row)
+                Condition::new(PeriodicPattern { spacing, ..*pattern }, self.period, first_row)
             else {
                 return true;
             };
@@ -235,13 +235,13 @@ mod tests {
             let cover = Cover::banded(period, band, row, std::iter::once((pick % bands, column)));
             let CoverKind::Bands(bands) = &cover.0 else { return Ok(()) };
             let copies = Progression { base, stride, origin: 0 };
-            let combs = [PeriodicPattern { spacing: 0, bytes: child }];
+            let patterns = [PeriodicPattern { spacing: 0, bytes: child }];
             let touches = (0..period).any(|i| {
                 let at = base + i * stride;
                 (at..at + child).any(|x| cover.next(x) == Some(x))
             });
             let (found, column) = bands.iter().next().unwrap();
-            prop_assert_eq!(bands.can_touch(found, column, &copies, &combs, 0, &mut 0), touches);
+            prop_assert_eq!(bands.can_touch(found, column, &copies, &patterns, 0, &mut 0), touches);
         }
 
         #[test]

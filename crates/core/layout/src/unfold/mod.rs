@@ -14,6 +14,9 @@
 //! 3. No allocation per access. One small allocation for each component that is entered, and two
 //!    where accesses repeat often (`period_cache.rs`).
 //!
+//! `next_within` asserts the order in 1; the tests compare the accesses with every byte of small
+//! requests. The callers' budgets (2) and allocations (3) are counted by tests and benches.
+//!
 //! Skipped bytes cost O(log) for each regular level, whatever the number of repetitions. A list
 //! costs O(log entries) for each entry examined. Two nested regular levels without a hit cost one
 //! search if strides and stripes are commensurable (the usual case: the periodic pattern of the
@@ -192,6 +195,13 @@ impl Unfold {
                 Seek::Paused => return Unfolded::Paused,
                 Seek::End => return self.pending.take().map_or(Unfolded::End, Unfolded::Access),
             };
+            debug_assert!(
+                self.pending.is_none_or(|last| {
+                    last.file_offset.0 + last.bytes <= next.file_offset.0
+                        && last.stream_offset + last.bytes <= next.stream_offset
+                }),
+                "1: accesses come in the order of the request and of the file"
+            );
             match &mut self.pending {
                 Some(last) if self.merge.follows(last, &next) => last.bytes += next.bytes,
                 pending => {

@@ -15,6 +15,9 @@
 //!    period is merged in each.
 //! 2. Nothing is replayed before the walk has found the first access of the next period, and this
 //!    access is the recorded one moved by a period.
+//!
+//! `Unfold::record_returned` is the only caller that records (1). `played` compares the two
+//! accesses of 2 and names it.
 
 use super::{Access, ViewWalk};
 

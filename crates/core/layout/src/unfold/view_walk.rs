@@ -134,7 +134,7 @@ impl ViewWalk {
         start: u64,
         range: Range<u64>,
     ) -> Self {
-        let lane = ComponentCursor::at(&layout, parts, range.start);
+        let cursor = ComponentCursor::at(&layout, parts, range.start);
         let mut frames = Vec::new();
         let mut run = None;
         if view.is_contiguous() && !range.is_empty() {
@@ -148,7 +148,7 @@ impl ViewWalk {
             view,
             layout,
             parts: *parts,
-            component: lane,
+            component: cursor,
             start,
             limit,
             floor,
@@ -178,7 +178,7 @@ impl ViewWalk {
             let hit = match self.extent.take() {
                 Some(run) => self.look_in(run),
                 None => {
-                    self.enter_lane(self.floor);
+                    self.enter_component(self.floor);
                     self.next_child();
                     None
                 }
@@ -215,7 +215,7 @@ impl ViewWalk {
     /// The first byte of the extent that is on the parts. An extent without such a byte is
     /// finished.
     fn look_in(&mut self, run: RemainingExtent) -> Option<ViewExtent> {
-        self.enter_lane(run.start);
+        self.enter_component(run.start);
         let next = self.component.next(run.start);
         let end = run.end.min(self.component.end);
         let at = next.min(end);
@@ -232,7 +232,7 @@ impl ViewWalk {
         None
     }
 
-    fn enter_lane(&mut self, offset: u64) {
+    fn enter_component(&mut self, offset: u64) {
         if offset >= self.component.end && offset < self.limit {
             self.component = ComponentCursor::at(&self.layout, &self.parts, offset);
             self.no_hit_since = offset;
@@ -325,8 +325,8 @@ impl ViewWalk {
         copy: &Node,
         range: Range<u64>,
     ) -> (Option<u64>, u64) {
-        let combs = self.view.periodic_patterns_of(copy);
-        if let ([hull], false) = (combs, range.is_empty()) {
+        let patterns = self.view.periodic_patterns_of(copy);
+        if let ([hull], false) = (patterns, range.is_empty()) {
             // Usually it is the next copy, and one look is cheaper than a search over many columns.
             let at = copies.base + range.start * copies.stride;
             if at >= self.component.start && self.component.next(at) - at < hull.bytes {
@@ -334,7 +334,7 @@ impl ViewWalk {
             }
         }
         let mut steps = 0;
-        let found = self.component.cover.first_touch(&copies, combs, range, &mut steps);
+        let found = self.component.cover.first_touch(&copies, patterns, range, &mut steps);
         (found, steps)
     }
 

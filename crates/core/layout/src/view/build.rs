@@ -60,15 +60,15 @@ struct Builder {
 
 impl Builder {
     fn finish(self, root: Node, displacement: u64) -> ViewMap {
-        let Self { mut nodes, mut items, periodic_patterns: mut combs, .. } = self;
+        let Self { mut nodes, mut items, periodic_patterns: mut patterns, .. } = self;
         shrink_if_large(&mut nodes);
         shrink_if_large(&mut items);
-        shrink_if_large(&mut combs);
+        shrink_if_large(&mut patterns);
         let is_empty = matches!(root.shape, Shape::Run);
         ViewMap {
             displacement,
             root,
-            tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, periodic_patterns: combs })),
+            tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, periodic_patterns: patterns })),
         }
     }
 
@@ -91,8 +91,8 @@ impl Builder {
         if bytes == 0 {
             return Err(LayoutError::EmptyPattern);
         }
-        let combs = self.hull(bytes);
-        Ok(Node { bytes, span: bytes, shape: Shape::Run, periodic_patterns: combs })
+        let patterns = self.hull(bytes);
+        Ok(Node { bytes, span: bytes, shape: Shape::Run, periodic_patterns: patterns })
     }
 
     fn vector(&mut self, count: u64, stride: u64, child: Node) -> Result<Node, LayoutError> {
@@ -114,18 +114,18 @@ impl Builder {
                 if inner.checked_mul(step) == Some(stride) =>
             {
                 let shape = Shape::Repeat { count: count * inner, stride: step, child: grandchild };
-                let combs = self.periodic_patterns_of_repeat(span, step, grandchild);
-                Ok(Node { bytes: child.bytes * count, span, shape, periodic_patterns: combs })
+                let patterns = self.periodic_patterns_of_repeat(span, step, grandchild);
+                Ok(Node { bytes: child.bytes * count, span, shape, periodic_patterns: patterns })
             }
             _ => {
                 let bytes = child.bytes * count;
                 let child = self.add_node(child)?;
-                let combs = self.periodic_patterns_of_repeat(span, stride, child);
+                let patterns = self.periodic_patterns_of_repeat(span, stride, child);
                 Ok(Node {
                     bytes,
                     span,
                     shape: Shape::Repeat { count, stride, child },
-                    periodic_patterns: combs,
+                    periodic_patterns: patterns,
                 })
             }
         }
@@ -167,12 +167,12 @@ impl Builder {
             _ => {
                 let items = self.items.len()..self.items.len() + list.items.len();
                 self.items.extend(list.items);
-                let combs = self.hull(list.end);
+                let patterns = self.hull(list.end);
                 Ok(Node {
                     bytes: list.bytes,
                     span: list.end,
                     shape: Shape::List(items),
-                    periodic_patterns: combs,
+                    periodic_patterns: patterns,
                 })
             }
         }

@@ -13,6 +13,9 @@
 //! 1. Every node covers at least 1 byte; `bytes <= span`, and `span` does not exceed 2^64.
 //! 2. Children of a node ascend and do not overlap. So stream order is file order.
 //! 3. The root lies at `displacement`; a root that repeats does so without end.
+//!
+//! `Builder::add_node` asserts 1, and `ListBuilder::push` refuses a list that breaks 2.
+//! `Builder::root` makes every root (3).
 
 use std::{ops::Range, sync::Arc};
 
@@ -104,10 +107,10 @@ impl ViewMap {
 
     /// Memory that it uses, in bytes; clones share it.
     pub fn size_bytes(&self) -> usize {
-        let Tree { nodes, items, periodic_patterns: combs } = self.tree();
+        let Tree { nodes, items, periodic_patterns: patterns } = self.tree();
         nodes.capacity() * size_of::<Node>()
             + items.capacity() * size_of::<Item>()
-            + combs.capacity() * size_of::<PeriodicPattern>()
+            + patterns.capacity() * size_of::<PeriodicPattern>()
     }
 
     /// The file offset of a byte of the stream.

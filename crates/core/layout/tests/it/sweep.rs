@@ -29,11 +29,15 @@ fn wanted(
 }
 
 /// All extents, computed a few steps at a time, each with the known overlaps after it.
-fn swept(sweep: &mut RequestUnion, bytes_max: u64, steps: usize) -> Vec<(ObjectExtent, u64, bool)> {
+fn extents_of(
+    union: &mut RequestUnion,
+    bytes_max: u64,
+    steps: usize,
+) -> Vec<(ObjectExtent, u64, bool)> {
     let mut runs = Vec::new();
     loop {
-        match sweep.next_within(bytes_max, &mut steps.clone()) {
-            NextExtent::Extent(run) => runs.push((run, sweep.position(), sweep.take_overlaps())),
+        match union.next_within(bytes_max, &mut steps.clone()) {
+            NextExtent::Extent(run) => runs.push((run, union.position(), union.take_overlaps())),
             NextExtent::Paused => {}
             NextExtent::End => return runs,
         }
@@ -54,8 +58,8 @@ proptest! {
     ) {
         let parts: PartSet = (0..64).filter(|bit| bits >> bit & 1 == 1).map(PartIndex).collect();
         let wanted = wanted(&requests, &layout, &parts, end);
-        let mut sweep = layout.map().unwrap().union_of(&requests, &parts, end).unwrap();
-        let runs = swept(&mut sweep, bytes_max, steps);
+        let mut union = layout.map().unwrap().union_of(&requests, &parts, end).unwrap();
+        let runs = extents_of(&mut union, bytes_max, steps);
         let bytes = runs.iter().flat_map(|(run, ..)| {
             let run = *run;
             (0..run.bytes)
@@ -73,7 +77,7 @@ proptest! {
             prop_assert!(*overlaps || !several, "an overlap in {run:?} was not reported");
         }
         for request in 0..requests.len() {
-            prop_assert!(!sweep.has_more(request));
+            prop_assert!(!union.has_more(request));
         }
     }
 
@@ -97,8 +101,8 @@ proptest! {
                 }
             })
             .collect();
-        let mut sweep =
+        let mut union =
             layout.map().unwrap().union_of(&requests, &PartSet::first(64), u64::MAX).unwrap();
-        prop_assert!(swept(&mut sweep, bytes_max, 100).iter().all(|(.., overlaps)| !overlaps));
+        prop_assert!(extents_of(&mut union, bytes_max, 100).iter().all(|(.., overlaps)| !overlaps));
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct Command {
     pub(super) body: Vec<u8>,
     pub(super) payload: Vec<u8>,
     /// Maximum payload of the reply.
-    pub(super) room: usize,
+    pub(super) reply_bytes_max: usize,
     pub(super) answer: oneshot::Sender<Result<Reply, NetError>>,
     pub(super) permits: Permits,
     /// Where received bytes are reported for the permit.
@@ -121,28 +121,41 @@ impl ConnectionHandle {
         exchange: &Exchange<'_>,
         progress: Option<ReceiveProgress>,
     ) -> Result<Answered, NetError> {
-        let room: usize = exchange.recv.iter().map(|slice| slice.len()).sum();
+        let reply_bytes_max: usize = exchange.recv.iter().map(|slice| slice.len()).sum();
         let mut payload = Vec::with_capacity(exchange.send.iter().map(|slice| slice.len()).sum());
-        let kib = (room + payload.capacity()).div_ceil(1024).min(IN_FLIGHT_KIB_MAX) as u32;
+        let kib =
+            (reply_bytes_max + payload.capacity()).div_ceil(1024).min(IN_FLIGHT_KIB_MAX) as u32;
         let credit = Arc::clone(&self.credits).acquire_owned().await.map_err(|_| self.ended())?;
         let window =
             Arc::clone(&self.window).acquire_many_owned(kib).await.map_err(|_| self.ended())?;
         exchange.send.iter().for_each(|piece| payload.extend_from_slice(piece));
         let permits = Permits { _credit: credit, _window: Some(window) };
-        Ok(self.hand_over((exchange.op, exchange.body.clone(), payload), room, permits, progress))
+        Ok(self.hand_over(
+            (exchange.op, exchange.body.clone(), payload),
+            reply_bytes_max,
+            permits,
+            progress,
+        ))
     }
 
     fn hand_over(
         &self,
         (op, body, payload): (u16, Vec<u8>, Vec<u8>),
-        room: usize,
+        reply_bytes_max: usize,
         permits: Permits,
         progress: Option<ReceiveProgress>,
     ) -> Answered {
         let (answer, answered) = oneshot::channel();
         // if the task has ended, the dropped sender reports it
-        let _ =
-            self.commands.try_send(Command { op, body, payload, room, answer, permits, progress });
+        let _ = self.commands.try_send(Command {
+            op,
+            body,
+            payload,
+            reply_bytes_max,
+            answer,
+            permits,
+            progress,
+        });
         answered
     }
 

@@ -138,25 +138,30 @@ impl Driver for Tokio {
         batch: &mut [Exchange<'_>],
         silence_max: Duration,
     ) {
-        let mut lanes = vec![Vec::new(); connections.len()];
+        let mut by_connection = vec![Vec::new(); connections.len()];
         for (index, exchange) in batch.iter_mut().enumerate() {
             exchange.outcome = None;
-            lanes[exchange.connection].push(index);
+            by_connection[exchange.connection].push(index);
         }
-        let room =
-            |lane: &Vec<usize>| lane.iter().map(|index| batch[*index].reply_capacity()).sum();
-        let bounded = connections
-            .iter()
-            .zip(&lanes)
-            .filter(|(connection, lane)| connection.is_limited(room(lane)));
+        let reply_bytes_max = |exchanges_of_one: &Vec<usize>| {
+            exchanges_of_one.iter().map(|index| batch[*index].reply_capacity()).sum()
+        };
+        let bounded =
+            connections.iter().zip(&by_connection).filter(|(connection, exchanges_of_one)| {
+                connection.is_limited(reply_bytes_max(exchanges_of_one))
+            });
         self.intake.expect_call(bounded.count());
         let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
-        let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
-        let lanes = lanes.map(|(connection, lane)| {
-            let exchanges = lane.into_iter().filter_map(|index| slots[index].take()).collect();
+        let by_connection = connections
+            .iter_mut()
+            .zip(by_connection)
+            .filter(|(_, exchanges_of_one)| !exchanges_of_one.is_empty());
+        let by_connection = by_connection.map(|(connection, exchanges_of_one)| {
+            let exchanges =
+                exchanges_of_one.into_iter().filter_map(|index| slots[index].take()).collect();
             run_with_permit(&self.intake, connection, exchanges, silence_max)
         });
-        all(lanes.collect()).await;
+        all(by_connection.collect()).await;
     }
 
     async fn call(
@@ -196,12 +201,12 @@ async fn run_with_permit(
         return run_exchanges(connection, &mut exchanges, None, (silence_max, Duration::ZERO))
             .await;
     }
-    let turn = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
+    let permit = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
         Some(intake.acquire_now(1))
     } else {
         intake.acquire_async(1, silence_max).await
     };
-    let Some(turn) = turn else {
+    let Some(permit) = permit else {
         let error =
             connection.broken.clone().unwrap_or_else(|| connection.link.not_sent(silence_max));
         return exchanges
@@ -209,12 +214,12 @@ async fn run_with_permit(
             .for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
     };
     if let Some((socket, window)) = &mut connection.window {
-        window.begin(socket, turn.window_share());
+        window.begin(socket, permit.window_share());
     }
     run_exchanges(
         connection,
         &mut exchanges,
-        Some(turn.progress()),
+        Some(permit.progress()),
         (silence_max, begin.elapsed()),
     )
     .await;
@@ -222,7 +227,7 @@ async fn run_with_permit(
     if let Some((socket, window)) = &mut connection.window {
         window.end(socket, &mut received);
     }
-    turn.finish(received);
+    permit.finish(received);
 }
 
 /// Runs the exchanges of one connection. It sends them to the task in order as far as the window

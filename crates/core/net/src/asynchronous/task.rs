@@ -5,6 +5,9 @@
 //! 2. Payload is accepted only as far as its call has space for it. A data frame without payload
 //!    ends the connection: it would reset the server's time-out and bring nothing (I8).
 //! 3. When the task ends, every call gets the reason.
+//!
+//! `begin_frame` checks 2, since a server may send anything, and `digest` asserts it. The permits
+//! in each [`Command`] bound 1. The end of the task is one place (3).
 
 use std::{
     collections::HashMap,
@@ -94,7 +97,7 @@ struct IncomingPayload {
 
 struct Call {
     op: u16,
-    room: usize,
+    reply_bytes_max: usize,
     reply: Reply,
     answer: oneshot::Sender<Result<Reply, NetError>>,
     _permits: Permits,
@@ -125,7 +128,7 @@ impl Task {
     }
 
     fn begin(&mut self, command: Command) {
-        let Command { op, body, payload, room, answer, permits, progress } = command;
+        let Command { op, body, payload, reply_bytes_max, answer, permits, progress } = command;
         let request_id = self.next_id;
         self.next_id += 1;
         let (body_bytes, payload_bytes) = (body.len() as u32, payload.len() as u32);
@@ -136,7 +139,14 @@ impl Task {
         self.out.extend_from_slice(&payload);
         self.calls.insert(
             request_id,
-            Call { op, room, reply: Reply::default(), answer, _permits: permits, progress },
+            Call {
+                op,
+                reply_bytes_max,
+                reply: Reply::default(),
+                answer,
+                _permits: permits,
+                progress,
+            },
         );
     }
 
@@ -202,6 +212,10 @@ impl Task {
                 let bytes = self.buffer.take(call.reply.payload.len() - *done);
                 call.reply.payload[*done..*done + bytes.len()].copy_from_slice(bytes);
                 *done += bytes.len();
+                debug_assert!(
+                    call.reply.payload.len() <= call.reply_bytes_max,
+                    "2: more than its space"
+                );
                 if *done < call.reply.payload.len() {
                     return Ok(());
                 }
@@ -230,7 +244,7 @@ impl Task {
             None => "it answered a call that was not made",
             Some(call) if misplaced || call.op != header.op => "its reply does not fit the call",
             Some(_) if !last && more == 0 => "it sent a data frame without payload",
-            Some(call) if call.reply.payload.len() + more > call.room => {
+            Some(call) if call.reply.payload.len() + more > call.reply_bytes_max => {
                 "it sent more payload than was asked for"
             }
             Some(call) => {
@@ -284,9 +298,9 @@ impl Stream {
     /// `Ok(0)` at the end of the connection.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => {
-                tls.recv(&mut [IoSliceMut::new(into)], |rooms| self.socket.try_read_vectored(rooms))
-            }
+            Some(tls) => tls.recv(&mut [IoSliceMut::new(into)], |buffers| {
+                self.socket.try_read_vectored(buffers)
+            }),
             None => self.socket.try_read(into),
         }
     }

@@ -14,6 +14,9 @@
 //! 2. Only servers that move bytes extend it ([`crate::Driver::extend_call_deadline`]).
 //! 3. Without a deadline, each call to a server has its own time-out. Programs that use the library
 //!    directly work like this.
+//!
+//! No assertion checks these: the clock goes on while a thread sleeps. `begin` takes the earlier of
+//! two deadlines (1), and `extend` is the only way to a later one (2).
 
 use std::{
     cell::{Cell, RefCell},
@@ -71,13 +74,13 @@ impl CallDeadline {
 
     /// The time that this thread has left; `None` without a deadline.
     pub fn time_left() -> Option<Duration> {
-        BOUND.get().map(|bound| bound.until.saturating_sub(since_boot()))
+        BOUND.get().map(|limit| limit.until.saturating_sub(since_boot()))
     }
 
     /// Restarts the time of the deadline, if there is one, after slow work has succeeded.
     pub fn restart() {
-        if let Some(bound) = BOUND.get() {
-            extend(since_boot().saturating_add(bound.time));
+        if let Some(limit) = BOUND.get() {
+            extend(since_boot().saturating_add(limit.time));
         }
     }
 
@@ -89,8 +92,8 @@ impl CallDeadline {
         }
     }
 
-    fn set(bound: Option<CallTimeLimit>) -> Self {
-        Self { before: BOUND.replace(bound), blamed_before: BLAMED.take(), _here: PhantomData }
+    fn set(limit: Option<CallTimeLimit>) -> Self {
+        Self { before: BOUND.replace(limit), blamed_before: BLAMED.take(), _here: PhantomData }
     }
 }
 
@@ -112,8 +115,8 @@ pub(super) fn current() -> Option<CallTimeLimit> {
 }
 
 pub(super) fn extend(until: Duration) {
-    if let Some(bound) = BOUND.get() {
-        BOUND.set(Some(CallTimeLimit { until: bound.until.max(until), ..bound }));
+    if let Some(limit) = BOUND.get() {
+        BOUND.set(Some(CallTimeLimit { until: limit.until.max(until), ..limit }));
     }
 }
 

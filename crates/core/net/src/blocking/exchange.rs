@@ -46,40 +46,40 @@ pub(super) fn exchange(
     batch: &mut [Exchange<'_>],
     silence_max: Duration,
 ) {
-    let mut lanes = lanes(connections, batch, IdleTime::new(Instant::now(), silence_max));
+    let mut queues = queues(connections, batch, IdleTime::new(Instant::now(), silence_max));
     let bounded =
-        lanes.iter_mut().filter_map(|lane| lane.require_permit(batch).then_some(())).count();
+        queues.iter_mut().filter_map(|queue| queue.require_permit(batch).then_some(())).count();
     if bounded == 0 {
-        return run(&mut lanes, batch, None);
+        return run(&mut queues, batch, None);
     }
     // Requests that need no permit are sent first.
-    lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
-    let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
+    queues.iter_mut().for_each(|queue| run_step(queue, batch, send_all));
+    let permit = if queues.iter().any(|queue| queue.is_collective(batch)) {
         Some(intake.acquire_now(bounded))
     } else {
         // While the call waits for its permit, which may take long, the other servers must not be
         // blocked.
-        let go_on = |lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]| {
-            receive_some(lane, batch)?;
-            send_all(lane, batch)
+        let go_on = |queue: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]| {
+            receive_some(queue, batch)?;
+            send_all(queue, batch)
         };
         intake.acquire(bounded, silence_max, || {
-            lanes.iter_mut().for_each(|lane| run_step(lane, batch, go_on))
+            queues.iter_mut().for_each(|queue| run_step(queue, batch, go_on))
         })
     };
-    let Some(turn) = turn else {
-        for lane in lanes.iter_mut().filter(|lane| lane.awaits_permit() && !lane.is_done()) {
-            lane.fail_unsent(batch, silence_max);
+    let Some(permit) = permit else {
+        for queue in queues.iter_mut().filter(|queue| queue.awaits_permit() && !queue.is_done()) {
+            queue.fail_unsent(batch, silence_max);
         }
-        lanes.retain(|lane| !lane.is_done());
-        return run(&mut lanes, batch, None);
+        queues.retain(|queue| !queue.is_done());
+        return run(&mut queues, batch, None);
     };
     // Successive calls begin with different servers.
-    let first = turn.number() % lanes.len();
-    let mut shared = SharedPermit { permit: turn, first, received: ReceiveStats::default() };
-    shared.grant(&mut lanes, shared.permit.connections());
-    run(&mut lanes, batch, Some(&mut shared));
-    shared.end(&mut lanes);
+    let first = permit.number() % queues.len();
+    let mut shared = SharedPermit { permit, first, received: ReceiveStats::default() };
+    shared.grant(&mut queues, shared.permit.connections());
+    run(&mut queues, batch, Some(&mut shared));
+    shared.end(&mut queues);
 }
 
 /// A permit and the connections of one call. The permit covers some of them; each passes it on when
@@ -96,61 +96,61 @@ impl SharedPermit {
     /// Releases the permits of finished connections and passes them on. With `looked`, it also asks
     /// for more permits, since received bytes are accounted. Returns whether another connection has
     /// a permit now.
-    fn pass_on(&mut self, lanes: &mut [ExchangeQueue<'_>], looked: bool) -> bool {
-        let back = self.reclaim(lanes);
-        let wanted = lanes.iter().filter(|lane| lane.awaits_permit()).count();
+    fn pass_on(&mut self, queues: &mut [ExchangeQueue<'_>], looked: bool) -> bool {
+        let back = self.reclaim(queues);
+        let wanted = queues.iter().filter(|queue| queue.awaits_permit()).count();
         if back > wanted {
             self.permit.release(back - wanted);
         }
         let more = if looked && wanted > back { self.permit.extend(wanted - back) } else { 0 };
         let given = wanted.min(back + more);
-        self.grant(lanes, given);
+        self.grant(queues, given);
         given > 0
     }
 
-    fn grant(&mut self, lanes: &mut [ExchangeQueue<'_>], count: usize) {
+    fn grant(&mut self, queues: &mut [ExchangeQueue<'_>], count: usize) {
         if count == 0 {
             return;
         }
-        let (before, from) = lanes.split_at_mut(self.first);
+        let (before, from) = queues.split_at_mut(self.first);
         let mut waiting: Vec<_> =
-            from.iter_mut().chain(before).filter(|lane| lane.awaits_permit()).collect();
-        let servers: Vec<_> = waiting.iter().filter_map(|lane| lane.peer()).collect();
-        for lane in self.permit.choose_servers(&servers, count) {
-            waiting[lane].take_permit(self.permit.window_share(), self.permit.progress());
+            from.iter_mut().chain(before).filter(|queue| queue.awaits_permit()).collect();
+        let servers: Vec<_> = waiting.iter().filter_map(|queue| queue.peer()).collect();
+        for queue in self.permit.choose_servers(&servers, count) {
+            waiting[queue].take_permit(self.permit.window_share(), self.permit.progress());
         }
     }
 
     /// Reclaims the permits of finished connections. Returns how many.
-    fn reclaim(&mut self, lanes: &mut [ExchangeQueue<'_>]) -> usize {
+    fn reclaim(&mut self, queues: &mut [ExchangeQueue<'_>]) -> usize {
         let mut back = 0;
-        for lane in lanes {
-            if lane.release_permit(&mut self.received) {
-                lane.peer().into_iter().for_each(|server| self.permit.connection_done(server));
+        for queue in queues {
+            if queue.release_permit(&mut self.received) {
+                queue.peer().into_iter().for_each(|server| self.permit.connection_done(server));
                 back += 1;
             }
         }
         back
     }
 
-    fn end(mut self, lanes: &mut [ExchangeQueue<'_>]) {
-        self.reclaim(lanes);
+    fn end(mut self, queues: &mut [ExchangeQueue<'_>]) {
+        self.reclaim(queues);
         self.permit.finish(self.received);
     }
 }
 
 fn run(
-    lanes: &mut [ExchangeQueue<'_>],
+    queues: &mut [ExchangeQueue<'_>],
     batch: &mut [Exchange<'_>],
-    turn: Option<&mut SharedPermit>,
+    permit: Option<&mut SharedPermit>,
 ) {
-    if let [lane] = lanes {
-        run_step(lane, batch, run_single);
-    } else if let Err(error) = run_polled(lanes, batch, turn) {
-        for lane in lanes.iter_mut() {
-            run_step(lane, batch, receive_some); // bytes that arrived while this thread waited
-            if !lane.is_done() {
-                lane.end_connection(batch, io::Error::new(error.kind(), error.to_string()).into());
+    if let [queue] = queues {
+        run_step(queue, batch, run_single);
+    } else if let Err(error) = run_polled(queues, batch, permit) {
+        for queue in queues.iter_mut() {
+            run_step(queue, batch, receive_some); // bytes that arrived while this thread waited
+            if !queue.is_done() {
+                queue.end_connection(batch, io::Error::new(error.kind(), error.to_string()).into());
             }
         }
     }
@@ -163,48 +163,48 @@ fn timed_out() -> ConnectionEnd {
 
 /// An error ends one connection; the others go on.
 fn run_step(
-    lane: &mut ExchangeQueue<'_>,
+    queue: &mut ExchangeQueue<'_>,
     batch: &mut [Exchange<'_>],
     step: impl FnOnce(&mut ExchangeQueue<'_>, &mut [Exchange<'_>]) -> Result<(), ConnectionEnd>,
 ) {
-    if let Err(halt) = step(lane, batch) {
-        lane.end_connection(batch, halt);
+    if let Err(halt) = step(queue, batch) {
+        queue.end_connection(batch, halt);
     }
 }
 
-fn lanes<'c>(
+fn queues<'c>(
     connections: &'c mut [Connection],
     batch: &mut [Exchange<'_>],
     silence: IdleTime,
 ) -> Vec<ExchangeQueue<'c>> {
-    let mut lanes: Vec<ExchangeQueue<'c>> =
+    let mut queues: Vec<ExchangeQueue<'c>> =
         connections.iter_mut().map(|connection| ExchangeQueue::new(connection, silence)).collect();
     batch.iter_mut().for_each(|exchange| exchange.outcome = None);
     for (index, exchange) in batch.iter().enumerate() {
-        lanes[exchange.connection].push(index);
+        queues[exchange.connection].push(index);
     }
-    for lane in &mut lanes {
-        if let Some(error) = lane.broken() {
-            lane.fail(batch, &error);
+    for queue in &mut queues {
+        if let Some(error) = queue.broken() {
+            queue.fail(batch, &error);
         }
     }
-    lanes.retain(|lane| !lane.is_done());
-    lanes
+    queues.retain(|queue| !queue.is_done());
+    queues
 }
 
 /// One connection: sends as much as possible, then waits to receive. It polls for both directions
 /// only while both are possible.
 fn run_single(
-    lane: &mut ExchangeQueue<'_>,
+    queue: &mut ExchangeQueue<'_>,
     batch: &mut [Exchange<'_>],
 ) -> Result<(), ConnectionEnd> {
-    while !lane.is_done() {
-        match lane.send(batch, Wait::No)? {
+    while !queue.is_done() {
+        match queue.send(batch, Wait::No)? {
             StepResult::Moved => continue,
-            StepResult::Nothing => lane.receive_in_time(batch)?,
-            StepResult::Blocked => match lane.receive(batch, Wait::No)? {
+            StepResult::Nothing => queue.receive_in_time(batch)?,
+            StepResult::Blocked => match queue.receive(batch, Wait::No)? {
                 StepResult::Blocked | StepResult::Nothing => {
-                    let waited = wait_for(std::slice::from_mut(lane), batch)?;
+                    let waited = wait_for(std::slice::from_mut(queue), batch)?;
                     if !waited.timed_out.is_empty() {
                         return Err(timed_out());
                     }
@@ -219,20 +219,20 @@ fn run_single(
 
 /// Several connections.
 fn run_polled(
-    lanes: &mut [ExchangeQueue<'_>],
+    queues: &mut [ExchangeQueue<'_>],
     batch: &mut [Exchange<'_>],
-    mut turn: Option<&mut SharedPermit>,
+    mut permit: Option<&mut SharedPermit>,
 ) -> io::Result<()> {
-    send_to_all(lanes, batch);
-    let share = turn.as_ref().and_then(|turn| turn.permit.window_share());
-    if lanes.iter().all(|lane| lane.is_sent() && fits_its_buffer(lane, share)) {
+    send_to_all(queues, batch);
+    let share = permit.as_ref().and_then(|permit| permit.permit.window_share());
+    if queues.iter().all(|queue| queue.is_sent() && fits_its_buffer(queue, share)) {
         // The time of all servers begins now, not when the previous one has answered.
-        lanes.iter_mut().for_each(|lane| _ = lane.idle_deadline());
+        queues.iter_mut().for_each(|queue| _ = queue.idle_deadline());
         // In the order of the connections: see `Driver::exchange`.
-        for at in 0..lanes.len() {
-            run_step(&mut lanes[at], batch, run_single);
-            if let Some(turn) = &mut turn {
-                let _ = turn.pass_on(lanes, true); // all had their time
+        for at in 0..queues.len() {
+            run_step(&mut queues[at], batch, run_single);
+            if let Some(permit) = &mut permit {
+                let _ = permit.pass_on(queues, true); // all had their time
             }
         }
         return Ok(());
@@ -240,24 +240,24 @@ fn run_polled(
     // Sending may take so long that servers would count as late although their answers have
     // arrived.
     let mut looked = false;
-    while lanes.iter().any(|lane| !lane.is_done()) {
+    while queues.iter().any(|queue| !queue.is_done()) {
         // A connection that fails when it begins passes its permit on immediately: nothing would
         // wake this thread for the next one.
-        while let Some(turn) = &mut turn
-            && turn.pass_on(lanes, looked)
+        while let Some(permit) = &mut permit
+            && permit.pass_on(queues, looked)
         {
-            lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
+            queues.iter_mut().for_each(|queue| run_step(queue, batch, send_all));
         }
-        if lanes.iter().all(ExchangeQueue::is_done) {
+        if queues.iter().all(ExchangeQueue::is_done) {
             break;
         }
-        let waited = wait_for(lanes, batch)?;
+        let waited = wait_for(queues, batch)?;
         for at in waited.timed_out {
-            lanes[at].end_connection(batch, timed_out());
+            queues[at].end_connection(batch, timed_out());
         }
         for at in waited.ready {
-            run_step(&mut lanes[at], batch, receive_some);
-            run_step(&mut lanes[at], batch, send_all);
+            run_step(&mut queues[at], batch, receive_some);
+            run_step(&mut queues[at], batch, send_all);
         }
         looked = true;
     }
@@ -266,16 +266,16 @@ fn run_polled(
 
 /// Whether all it receives can be in flight while nobody reads it. `share`: the window of
 /// connections that have a permit.
-fn fits_its_buffer(lane: &ExchangeQueue<'_>, share: Option<u32>) -> bool {
-    let window = share.filter(|_| lane.has_permit()).map_or(u64::MAX, u64::from);
-    lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX.min(window)
+fn fits_its_buffer(queue: &ExchangeQueue<'_>, share: Option<u32>) -> bool {
+    let window = share.filter(|_| queue.has_permit()).map_or(u64::MAX, u64::from);
+    queue.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX.min(window)
 }
 
-fn send_to_all(lanes: &mut [ExchangeQueue<'_>], batch: &mut [Exchange<'_>]) {
-    in_rounds(lanes.len(), |at, most| {
+fn send_to_all(queues: &mut [ExchangeQueue<'_>], batch: &mut [Exchange<'_>]) {
+    in_rounds(queues.len(), |at, most| {
         let mut moved = false;
-        run_step(&mut lanes[at], batch, |lane, batch| {
-            moved = lane.send_up_to(most, batch, Wait::No)? == StepResult::Moved;
+        run_step(&mut queues[at], batch, |queue, batch| {
+            moved = queue.send_up_to(most, batch, Wait::No)? == StepResult::Moved;
             Ok(())
         });
         moved
@@ -285,25 +285,28 @@ fn send_to_all(lanes: &mut [ExchangeQueue<'_>], batch: &mut [Exchange<'_>]) {
 /// Calls `send(connection, bytes)` for each connection with a small limit, then with growing
 /// limits, until nothing moves. While a large request for one server is copied, another server's
 /// link would be idle. `send` returns whether it moved bytes.
-fn in_rounds(lanes: usize, mut send: impl FnMut(usize, usize) -> bool) {
+fn in_rounds(queues: usize, mut send: impl FnMut(usize, usize) -> bool) {
     let (mut most, mut moved) = (FIRST_SENT_BYTES, true);
     while std::mem::take(&mut moved) {
-        (0..lanes).for_each(|at| moved |= send(at, most));
+        (0..queues).for_each(|at| moved |= send(at, most));
         most = most.saturating_mul(2);
     }
 }
 
-fn send_all(lane: &mut ExchangeQueue<'_>, batch: &mut [Exchange<'_>]) -> Result<(), ConnectionEnd> {
-    while lane.send(batch, Wait::No)? == StepResult::Moved {}
+fn send_all(
+    queue: &mut ExchangeQueue<'_>,
+    batch: &mut [Exchange<'_>],
+) -> Result<(), ConnectionEnd> {
+    while queue.send(batch, Wait::No)? == StepResult::Moved {}
     Ok(())
 }
 
 fn receive_some(
-    lane: &mut ExchangeQueue<'_>,
+    queue: &mut ExchangeQueue<'_>,
     batch: &mut [Exchange<'_>],
 ) -> Result<(), ConnectionEnd> {
     for _ in 0..RECEIVES_MAX {
-        if lane.receive(batch, Wait::No)? != StepResult::Moved {
+        if queue.receive(batch, Wait::No)? != StepResult::Moved {
             break;
         }
     }
@@ -320,14 +323,14 @@ struct PollResult {
 }
 
 /// Sleeps until a connection can move or has been silent for too long.
-fn wait_for(lanes: &mut [ExchangeQueue<'_>], batch: &[Exchange<'_>]) -> io::Result<PollResult> {
-    if lanes.iter().any(|lane| lane.wants_to_receive() && lane.transport().has_received()) {
-        return Ok(PollResult { ready: (0..lanes.len()).collect(), ..PollResult::default() });
+fn wait_for(queues: &mut [ExchangeQueue<'_>], batch: &[Exchange<'_>]) -> io::Result<PollResult> {
+    if queues.iter().any(|queue| queue.wants_to_receive() && queue.transport().has_received()) {
+        return Ok(PollResult { ready: (0..queues.len()).collect(), ..PollResult::default() });
     }
-    let ends: Vec<Instant> = lanes.iter_mut().map(ExchangeQueue::idle_deadline).collect();
+    let ends: Vec<Instant> = queues.iter_mut().map(ExchangeQueue::idle_deadline).collect();
     // A connection that waits for a permit has sent no request, so its server is not silent.
     let polled =
-        lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, poll_for(lane, batch)?)));
+        queues.iter().enumerate().filter_map(|(at, queue)| Some((at, poll_for(queue, batch)?)));
     let (all, mut sockets): (Vec<usize>, Vec<PollFd<'_>>) = polled.unzip();
     let first = all.iter().map(|at| ends[*at]).min();
     let left =
@@ -348,11 +351,11 @@ fn wait_for(lanes: &mut [ExchangeQueue<'_>], batch: &[Exchange<'_>]) -> io::Resu
     Ok(waited)
 }
 
-fn poll_for<'a>(lane: &'a ExchangeQueue<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>> {
+fn poll_for<'a>(queue: &'a ExchangeQueue<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>> {
     let mut flags = PollFlags::empty();
-    flags.set(PollFlags::IN, lane.wants_to_receive());
-    flags.set(PollFlags::OUT, lane.wants_to_send(batch));
-    (!flags.is_empty()).then(|| PollFd::new(lane.transport().socket(), flags))
+    flags.set(PollFlags::IN, queue.wants_to_receive());
+    flags.set(PollFlags::OUT, queue.wants_to_send(batch));
+    (!flags.is_empty()).then(|| PollFd::new(queue.transport().socket(), flags))
 }
 
 #[cfg(test)]
@@ -394,8 +397,8 @@ mod tests {
         true
     }
 
-    fn call((at, room): (usize, &mut Vec<u8>)) -> Exchange<'_> {
-        let recv = vec![IoSliceMut::new(room)];
+    fn call((at, buffer): (usize, &mut Vec<u8>)) -> Exchange<'_> {
+        let recv = vec![IoSliceMut::new(buffer)];
         Exchange { connection: at, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }
     }
 
@@ -430,14 +433,14 @@ mod tests {
             connections.push(bounded(client));
         }
         let intake = ReceiveLimiter::with_frozen_clock();
-        let mut rooms = vec![vec![0xff; BYTES]; LANES];
-        let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
+        let mut buffers = vec![vec![0xff; BYTES]; LANES];
+        let mut batch: Vec<Exchange<'_>> = buffers.iter_mut().enumerate().map(call).collect();
         exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
         let came: Vec<bool> =
             batch.into_iter().map(|call| call.outcome.expect("an outcome").is_ok()).collect();
-        for (at, (came, room)) in came.into_iter().zip(&rooms).enumerate() {
+        for (at, (came, buffer)) in came.into_iter().zip(&buffers).enumerate() {
             assert_eq!(came, at % 3 != 1, "{at}");
-            assert!(!came || room.iter().all(|byte| usize::from(*byte) == at), "{at}");
+            assert!(!came || buffer.iter().all(|byte| usize::from(*byte) == at), "{at}");
         }
         assert!(intake.is_idle());
     }
@@ -466,8 +469,8 @@ mod tests {
         // One permit is free; the connections of a call use it one after another.
         let _others = intake.acquire_now(intake.permit_count() - 1);
         for _ in 0..LANES {
-            let mut rooms = vec![vec![0xff; BYTES]; LANES];
-            let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
+            let mut buffers = vec![vec![0xff; BYTES]; LANES];
+            let mut batch: Vec<Exchange<'_>> = buffers.iter_mut().enumerate().map(call).collect();
             exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
             assert!(batch.iter().all(|call| call.outcome.as_ref().is_some_and(Result::is_ok)));
         }
@@ -488,8 +491,8 @@ mod tests {
         let (connection, mut server) = pair();
         let intake = ReceiveLimiter::with_frozen_clock();
         let others = intake.acquire_now(1000);
-        let mut room = vec![0; BYTES];
-        let mut batch = [call((0, &mut room))];
+        let mut buffer = vec![0; BYTES];
+        let mut batch = [call((0, &mut buffer))];
         let mut connections = [connection];
         exchange(&intake, &mut connections, &mut batch, Duration::from_millis(1));
         let [failed] = batch;
@@ -507,10 +510,10 @@ mod tests {
             server.read_to_end(&mut asked).expect("the connection's end");
             asked
         });
-        let mut batch = [call((0, &mut room))];
+        let mut batch = [call((0, &mut buffer))];
         exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
         let [answered] = batch;
-        assert!(answered.outcome.expect("an outcome").is_ok() && room == vec![7; BYTES]);
+        assert!(answered.outcome.expect("an outcome").is_ok() && buffer == vec![7; BYTES]);
         drop(connections);
         assert_eq!(server.join().expect("no panic"), [], "it was asked once");
     }
@@ -546,15 +549,15 @@ mod tests {
             }
             assert!(free_server.is_finished(), "the call that waits for a permit blocked it");
         });
-        let (mut room, mut free_room) = (vec![0; BYTES], vec![0; LARGE]);
-        let mut batch = [call((0, &mut room)), call((1, &mut free_room))];
+        let (mut buffer, mut free_buffer) = (vec![0; BYTES], vec![0; LARGE]);
+        let mut batch = [call((0, &mut buffer)), call((1, &mut free_buffer))];
         let mut connections = [waiting, free];
         exchange(&intake, &mut connections, &mut batch, SILENCE);
         for call in batch {
             call.outcome.expect("an outcome").expect("an answer");
         }
         assert!(connections.iter().all(|connection| connection.broken.is_none()));
-        assert!(room == vec![7; BYTES]);
+        assert!(buffer == vec![7; BYTES]);
         holder.join().expect("no panic");
         assert!(intake.is_idle());
     }
@@ -583,20 +586,20 @@ mod tests {
         let payload: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
         let (connection, mut server) = pair();
         let mut connections = [connection];
-        let mut room = Vec::new();
+        let mut buffer = Vec::new();
         // Parts end within slices and at their ends.
         let send = payload.chunks(24_000).map(io::IoSlice::new).collect();
-        let mut batch = [Exchange { send, ..call((0, &mut room)) }];
-        let mut lanes = lanes(
+        let mut batch = [Exchange { send, ..call((0, &mut buffer)) }];
+        let mut queues = queues(
             &mut connections,
             &mut batch,
             IdleTime::new(Instant::now(), Duration::from_secs(600)),
         );
-        let sent = |lane: &mut ExchangeQueue<'_>, most| {
-            lane.send_up_to(most, &batch, Wait::No).expect("sent")
+        let sent = |queue: &mut ExchangeQueue<'_>, most| {
+            queue.send_up_to(most, &batch, Wait::No).expect("sent")
         };
-        assert_eq!(sent(&mut lanes[0], FRAME_HEADER_BYTES + 1000), StepResult::Moved);
-        assert_eq!(sent(&mut lanes[0], 23_000), StepResult::Moved);
+        assert_eq!(sent(&mut queues[0], FRAME_HEADER_BYTES + 1000), StepResult::Moved);
+        assert_eq!(sent(&mut queues[0], 23_000), StepResult::Moved);
         let mut beginning = vec![0; FRAME_HEADER_BYTES + 24_000];
         server.read_exact(&mut beginning).expect("the beginning");
         assert!(beginning[FRAME_HEADER_BYTES..] == payload[..24_000]);
@@ -608,8 +611,8 @@ mod tests {
             server.read_exact(&mut rest).expect("the rest");
             rest
         });
-        while !lanes[0].is_sent() {
-            send_to_all(&mut lanes, &mut batch);
+        while !queues[0].is_sent() {
+            send_to_all(&mut queues, &mut batch);
         }
         assert!(rest.join().expect("no panic") == payload[24_000..]);
     }
@@ -618,24 +621,24 @@ mod tests {
     fn servers_are_not_late_before_their_sockets_were_read() {
         let ((one, _first), (other, _second)) = (pair(), pair());
         let mut connections = [one, other];
-        let mut rooms = vec![vec![0; BYTES]; 2];
-        let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
-        let mut lanes = lanes(
+        let mut buffers = vec![vec![0; BYTES]; 2];
+        let mut batch: Vec<Exchange<'_>> = buffers.iter_mut().enumerate().map(call).collect();
+        let mut queues = queues(
             &mut connections,
             &mut batch,
             IdleTime::new(Instant::now(), Duration::from_secs(600)),
         );
-        assert!(lanes.iter_mut().all(|lane| lane.require_permit(&batch)));
+        assert!(queues.iter_mut().all(|queue| queue.require_permit(&batch)));
         let intake = Arc::new(ReceiveLimiter::new());
-        let places = intake.permit_count();
+        let connections = intake.permit_count();
         let mut shared = SharedPermit {
-            permit: intake.acquire_now(places),
+            permit: intake.acquire_now(connections),
             first: 0,
             received: ReceiveStats::default(),
         };
-        shared.grant(&mut lanes, 1);
+        shared.grant(&mut queues, 1);
         thread::sleep(Duration::from_millis(5)); // as long as sending to many servers may take
-        assert!(!shared.pass_on(&mut lanes, false));
-        assert!(shared.pass_on(&mut lanes, true), "it was looked, and nothing had come");
+        assert!(!shared.pass_on(&mut queues, false));
+        assert!(shared.pass_on(&mut queues, true), "it was looked, and nothing had come");
     }
 }

@@ -14,6 +14,9 @@
 //! 3. A frame ends the connection if its call is not in flight, or if its payload exceeds the space
 //!    for it. So does a data frame without payload: it would reset the server's time-out and bring
 //!    nothing (I8).
+//!
+//! `begin` asserts 1, after `may_begin` has checked it. `receive_bytes` lists the caller's buffers
+//! (2), and `begin_frame` refuses what breaks 3, since a server may send anything.
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
@@ -447,8 +450,8 @@ impl<'c> ExchangeQueue<'c> {
         if self.awaits_permit() {
             return false;
         }
-        let room = self.in_flight_bytes + wanted(&batch[next]) <= IN_FLIGHT_BYTES_MAX;
-        self.in_flight.is_empty() || room && self.in_flight.len() < self.connection.credits
+        let fits = self.in_flight_bytes + wanted(&batch[next]) <= IN_FLIGHT_BYTES_MAX;
+        self.in_flight.is_empty() || fits && self.in_flight.len() < self.connection.credits
     }
 
     fn begin(&mut self, batch: &[Exchange<'_>]) -> bool {
@@ -504,7 +507,8 @@ impl<'c> ExchangeQueue<'c> {
             pieces.push(IoSliceMut::new(body));
         }
         let call = &self.in_flight[call];
-        if push_room(&mut pieces, &mut batch[call.exchange].recv, (call.slice, call.offset), left) {
+        if push_space(&mut pieces, &mut batch[call.exchange].recv, (call.slice, call.offset), left)
+        {
             pieces.push(IoSliceMut::new(ahead));
         }
         transport.recv(&mut pieces, wait)
@@ -592,7 +596,7 @@ impl<'c> ExchangeQueue<'c> {
         if header.op != exchange.op {
             return Err(self.misbehaved("it answered a call with another message"));
         }
-        if state.room(&exchange.recv) < payload {
+        if state.space(&exchange.recv) < payload {
             return Err(self.misbehaved("it sent more payload than was asked for"));
         }
         match header.flags {
@@ -613,16 +617,16 @@ impl<'c> ExchangeQueue<'c> {
 
 impl CallInFlight {
     /// Bytes that still fit the caller's buffers.
-    fn room(&self, slices: &[IoSliceMut<'_>]) -> usize {
+    fn space(&self, slices: &[IoSliceMut<'_>]) -> usize {
         slices[self.slice..].iter().map(|slice| slice.len()).sum::<usize>() - self.offset
     }
 
     /// Copies bytes from the inbox to their destination.
     fn scatter(&mut self, slices: &mut [IoSliceMut<'_>], mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let room = &mut slices[self.slice][self.offset..];
-            let (now, rest) = bytes.split_at(room.len().min(bytes.len()));
-            room[..now.len()].copy_from_slice(now);
+            let space = &mut slices[self.slice][self.offset..];
+            let (now, rest) = bytes.split_at(space.len().min(bytes.len()));
+            space[..now.len()].copy_from_slice(now);
             self.advance(slices, now.len());
             bytes = rest;
         }
@@ -641,7 +645,7 @@ impl CallInFlight {
 
 /// Adds buffer space for `bytes` from the given position to `pieces`, up to the limit of one system
 /// call. Returns whether all fit. One entry stays free for a header.
-fn push_room<'b>(
+fn push_space<'b>(
     pieces: &mut Vec<IoSliceMut<'b>>,
     slices: &'b mut [IoSliceMut<'_>],
     (slice, mut offset): (usize, usize),
@@ -651,11 +655,11 @@ fn push_room<'b>(
         if bytes == 0 || pieces.len() == PIECES_MAX - 1 {
             break;
         }
-        let room = &mut slice[offset..];
+        let space = &mut slice[offset..];
         offset = 0;
-        let take = room.len().min(bytes);
+        let take = space.len().min(bytes);
         bytes -= take;
-        pieces.push(IoSliceMut::new(&mut room[..take]));
+        pieces.push(IoSliceMut::new(&mut space[..take]));
     }
     bytes == 0
 }

@@ -126,9 +126,9 @@ impl Driver for Blocking {
     }
 
     fn call_deadline(&self) -> Option<CallTimeLimit> {
-        let of_driver = |bound: CallTimeLimit| CallTimeLimit {
-            until: bound.until.saturating_sub(self.start),
-            ..bound
+        let of_driver = |limit: CallTimeLimit| CallTimeLimit {
+            until: limit.until.saturating_sub(self.start),
+            ..limit
         };
         call_deadline::current().map(of_driver)
     }

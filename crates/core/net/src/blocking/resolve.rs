@@ -46,11 +46,11 @@ impl Resolver {
     }
 
     fn look_up(&'static self, address: &str, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
-        let place = LookupPermit::take(&self.running)?;
+        let permit = LookupPermit::take(&self.running)?;
         let (answer, answered) = sync_channel(1);
         let name = address.to_string();
         thread::Builder::new().name("braid-resolver".into()).spawn(move || {
-            let _place = place;
+            let _permit = permit;
             let _ = answer.send((self.lookup)(&name)); // the caller may have stopped waiting
         })?;
         match answered.recv_timeout(deadline.saturating_duration_since(Instant::now())) {

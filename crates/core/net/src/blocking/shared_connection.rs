@@ -13,6 +13,9 @@
 //! 3. A call that timed out leaves its id behind, so that its late reply is recognized and dropped.
 //!    It holds its credit until then.
 //! 4. After an error every call gets that error immediately.
+//!
+//! `call` asserts the credits of 3. The leader is the thread that took `receiver`, of which there
+//! is one (2). Which threads are woken (1), and when (4), cannot be seen from the state.
 
 use std::{
     collections::HashMap,
@@ -97,6 +100,7 @@ impl SharedConnection {
         let id = state.next_id;
         state.next_id += 1;
         state.calls.insert(id, CallState::Waiting { op, thread: thread::current() });
+        debug_assert!(state.calls.len() <= self.credits, "3: a call holds its credit");
         push_frame(&mut state.out, op, FrameFlags::REQUEST, id, body);
         state.has_unsent = true;
         self.wait(state, id, begin, deadline)

@@ -70,27 +70,28 @@ fn answered((connection, mut server): (Connection, TcpStream)) -> (Connection, T
     (connection, server)
 }
 
-/// One call on each connection, with `room` bytes of buffer. Returns the servers named in errors,
+/// One call on each connection, with `bytes` bytes of buffer. Returns the servers named in errors,
 /// `None` for a whole answer.
 fn call(
     intake: &Arc<ReceiveLimiter>,
     connections: &mut [Connection],
-    room: usize,
+    bytes: usize,
     silence_max: Duration,
 ) -> Vec<Option<String>> {
-    let mut rooms = vec![vec![0; room]; connections.len()];
-    let calls = rooms.iter_mut().enumerate().map(|(connection, room)| {
-        let recv = vec![IoSliceMut::new(room)];
+    let mut buffers = vec![vec![0; bytes]; connections.len()];
+    let calls = buffers.iter_mut().enumerate().map(|(connection, bytes)| {
+        let recv = vec![IoSliceMut::new(bytes)];
         Exchange { connection, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }
     });
     let mut batch: Vec<_> = calls.collect();
     exchange(intake, connections, &mut batch, silence_max);
     let outcomes: Vec<_> =
         batch.into_iter().map(|call| call.outcome.expect("an outcome")).collect();
-    let came = outcomes.into_iter().zip(&rooms).map(|(outcome, room)| match outcome {
+    let came = outcomes.into_iter().zip(&buffers).map(|(outcome, bytes)| match outcome {
         Ok(answer) => {
             assert!(
-                answer.payload_bytes == BYTES as u64 && room[..BYTES].iter().all(|byte| *byte == 7)
+                answer.payload_bytes == BYTES as u64
+                    && bytes[..BYTES].iter().all(|byte| *byte == 7)
             );
             None
         }

@@ -46,20 +46,20 @@ pub(super) fn exchange(
         return None;
     }
     let begin = Instant::now();
-    let turn = match connection.is_limited(buffer.len() as u64) {
+    let permit = match connection.is_limited(buffer.len() as u64) {
         false => None,
         true => match intake.acquire(1, silence_max, || {}) {
             None => return Some(Err(connection.not_sent(silence_max))),
-            turn => turn,
+            permit => permit,
         },
     };
     let asked = Instant::now();
-    if let Some(turn) = &turn {
-        connection.open_window(turn.window_share());
+    if let Some(permit) = &permit {
+        connection.open_window(permit.window_share());
     }
     let request_id = connection.next_id;
     connection.next_id += 1;
-    let progress = turn.as_ref().map(ReceivePermit::progress);
+    let progress = permit.as_ref().map(ReceivePermit::progress);
     let mut call = SplicedCall {
         connection,
         op,
@@ -76,10 +76,10 @@ pub(super) fn exchange(
     // would cost both the pipe and the copy.
     let overfilled = call.copies;
     connection.fills_pipe |= overfilled;
-    if let Some(turn) = turn {
+    if let Some(permit) = permit {
         let mut received = ReceiveStats::default();
         connection.close_window(&mut received);
-        turn.finish(received);
+        permit.finish(received);
     }
     Some(outcome.map_err(|halt| {
         let error = connection.error_for(halt, silence_max.min(asked.elapsed()), asked - begin);
@@ -137,8 +137,8 @@ impl SplicedCall<'_> {
     fn frame(&self) -> Result<(FrameHeader, Vec<u8>), ConnectionEnd> {
         let mut ahead = [0; FRAME_HEADER_BYTES + AHEAD_BYTES];
         // Once all payload is there, only the final frame can follow.
-        let room = if self.got == self.buffer.len() { ahead.len() } else { FRAME_HEADER_BYTES };
-        let came = self.receive_into(&mut ahead[..room], FRAME_HEADER_BYTES)?;
+        let space = if self.got == self.buffer.len() { ahead.len() } else { FRAME_HEADER_BYTES };
+        let came = self.receive_into(&mut ahead[..space], FRAME_HEADER_BYTES)?;
         let (header, behind) = ahead[..came].split_at(FRAME_HEADER_BYTES);
         let header: &[u8; FRAME_HEADER_BYTES] = header.try_into().expect("split there");
         let header =
@@ -199,11 +199,11 @@ impl SplicedCall<'_> {
         Ok(())
     }
 
-    /// Receives at least `least` bytes into `room`. Returns how many.
-    fn receive_into(&self, room: &mut [u8], least: usize) -> Result<usize, ConnectionEnd> {
+    /// Receives at least `least` bytes into `space`. Returns how many.
+    fn receive_into(&self, space: &mut [u8], least: usize) -> Result<usize, ConnectionEnd> {
         let mut came = 0;
         while came < least {
-            match self.connection.transport.recv_into(&mut room[came..], self.wait())? {
+            match self.connection.transport.recv_into(&mut space[came..], self.wait())? {
                 0 => return Err(closed()),
                 bytes => came += bytes,
             }

@@ -161,8 +161,8 @@ impl ReceiveLimiter {
         let (mut waiting, mut line) = (self.request(wanted), LinkIdleTime::new(self, silence_max));
         loop {
             let left = line.left();
-            if let Some(turn) = waiting.until(Instant::now() + left.unwrap_or_default()) {
-                return Some(turn);
+            if let Some(permit) = waiting.until(Instant::now() + left.unwrap_or_default()) {
+                return Some(permit);
             }
             left?;
             meanwhile();
@@ -181,7 +181,7 @@ impl ReceiveLimiter {
         std::future::poll_fn(|context| {
             loop {
                 let look = match waiting.poll(context.waker()) {
-                    Ok(turn) => return Poll::Ready(Some(turn)),
+                    Ok(permit) => return Poll::Ready(Some(permit)),
                     Err(look) => look,
                 };
                 let Some(left) = line.left() else { return Poll::Ready(None) };
@@ -204,20 +204,20 @@ impl ReceiveLimiter {
     }
 
     /// Announces a call of this many connections, each of which requests its own permit.
-    pub(crate) fn expect_call(&self, lanes: usize) {
-        if lanes < 2 {
+    pub(crate) fn expect_call(&self, connections: usize) {
+        if connections < 2 {
             return;
         }
         let (now, mut state) = (self.start.elapsed(), self.state());
-        state.permit_count(lanes, self.received.load(Ordering::Relaxed), now);
+        state.permit_count(connections, self.received.load(Ordering::Relaxed), now);
     }
 
     /// A permit without waiting, for connections whose answers depend on answers to other
     /// connections.
-    pub(crate) fn acquire_now(self: &Arc<Self>, lanes: usize) -> ReceivePermit {
+    pub(crate) fn acquire_now(self: &Arc<Self>, connections: usize) -> ReceivePermit {
         let now = self.start.elapsed();
         let mut state = self.state();
-        let asked = state.permits.grant_now(lanes, now);
+        let asked = state.permits.grant_now(connections, now);
         state.make_permit(self, asked, now).unwrap_or_else(|_| unreachable!("it was granted"))
     }
 
@@ -256,10 +256,10 @@ impl ReceiveLimiter {
 
 impl LimiterState {
     fn release_server(&mut self, server: SocketAddr) {
-        if let Entry::Occupied(mut lanes) = self.receiving_from.entry(server) {
-            *lanes.get_mut() -= 1;
-            if *lanes.get() == 0 {
-                lanes.remove();
+        if let Entry::Occupied(mut connections) = self.receiving_from.entry(server) {
+            *connections.get_mut() -= 1;
+            if *connections.get() == 0 {
+                connections.remove();
             }
         }
     }
@@ -286,14 +286,14 @@ impl LimiterState {
         now: Duration,
     ) -> Result<ReceivePermit, Option<Duration>> {
         match asked {
-            PermitReply::Granted { id, lanes, received } => {
-                let share = self.limit.start_receiving(lanes, now);
+            PermitReply::Granted { id, connections, received } => {
+                let share = self.limit.start_receiving(connections, now);
                 let begun =
                     ReceiveMark { at: now, received: intake.received.load(Ordering::Relaxed) };
                 Ok(ReceivePermit {
                     intake: Arc::clone(intake),
                     id,
-                    connections: lanes,
+                    connections,
                     begun,
                     share,
                     received,
@@ -312,7 +312,7 @@ impl PermitWait<'_> {
         let mut look = Duration::ZERO; // polls once more with a real waker before the thread sleeps
         loop {
             match self.poll(&waker) {
-                Ok(turn) => return Some(turn),
+                Ok(permit) => return Some(permit),
                 Err(_) if waker.will_wake(Waker::noop()) => {
                     waker = Arc::new(ThreadWaker(thread::current())).into()
                 }
@@ -332,8 +332,10 @@ impl PermitWait<'_> {
     fn poll(&mut self, waker: &Waker) -> Result<ReceivePermit, Option<Duration>> {
         let (intake, now) = (self.intake, self.intake.start.elapsed());
         let mut state = intake.state();
-        let places = state.permit_count(self.wanted, intake.received.load(Ordering::Relaxed), now);
-        let asked = state.permits.request((self.wanted, places), &mut self.ticket, waker, now);
+        let connections_max =
+            state.permit_count(self.wanted, intake.received.load(Ordering::Relaxed), now);
+        let asked =
+            state.permits.request((self.wanted, connections_max), &mut self.ticket, waker, now);
         state.make_permit(intake, asked, now)
     }
 }
@@ -389,29 +391,33 @@ impl ReceivePermit {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
         let received = self.intake.received.load(Ordering::Relaxed);
-        let places = state.permit_count(self.connections + wanted, received, now);
-        let lanes = state.permits.extend(self.id, (wanted, places), now);
-        if lanes > 0 {
-            self.share = state.limit.start_receiving(lanes, now);
-            self.connections += lanes;
+        let connections_max = state.permit_count(self.connections + wanted, received, now);
+        let connections = state.permits.extend(self.id, (wanted, connections_max), now);
+        if connections > 0 {
+            self.share = state.limit.start_receiving(connections, now);
+            self.connections += connections;
         }
-        lanes
+        connections
     }
 
-    /// Chooses up to `lanes` of the connections to these servers: those whose servers are least
+    /// Chooses up to `connections` of the connections to these servers: those whose servers are least
     /// used first, then in the given order.
-    pub(crate) fn choose_servers(&mut self, servers: &[SocketAddr], lanes: usize) -> Vec<usize> {
+    pub(crate) fn choose_servers(
+        &mut self,
+        servers: &[SocketAddr],
+        connections: usize,
+    ) -> Vec<usize> {
         let asked = &mut self.intake.state().receiving_from;
         let mut left: Vec<usize> = (0..servers.len()).collect();
-        let mut chosen = Vec::with_capacity(lanes);
-        while chosen.len() < lanes
+        let mut chosen = Vec::with_capacity(connections);
+        while chosen.len() < connections
             && let Some(at) =
                 (0..left.len()).min_by_key(|at| asked.get(&servers[left[*at]]).copied())
         {
-            let lane = left.remove(at);
-            *asked.entry(servers[lane]).or_default() += 1;
-            self.servers.push(servers[lane]);
-            chosen.push(lane);
+            let connection = left.remove(at);
+            *asked.entry(servers[connection]).or_default() += 1;
+            self.servers.push(servers[connection]);
+            chosen.push(connection);
         }
         chosen
     }
@@ -425,18 +431,18 @@ impl ReceivePermit {
     }
 
     /// Releases this many connections.
-    pub(crate) fn release(&mut self, lanes: usize) {
+    pub(crate) fn release(&mut self, connections: usize) {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
-        self.connections -= lanes;
-        state.permits.release(self.id, lanes);
-        state.limit.stop_receiving(lanes, now);
+        self.connections -= connections;
+        state.permits.release(self.id, connections);
+        state.limit.stop_receiving(connections, now);
     }
 
     /// All connections have received.
     pub(crate) fn finish(mut self, seen: ReceiveStats) {
-        let lanes = self.connections;
-        self.release(lanes);
+        let connections = self.connections;
+        self.release(connections);
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
         // Read under the lock, so that the totals of successive permits never decrease.
@@ -457,8 +463,8 @@ impl Drop for ReceivePermit {
             self.intake.state().release_server(server);
         }
         if self.connections > 0 {
-            let lanes = self.connections;
-            self.release(lanes);
+            let connections = self.connections;
+            self.release(connections);
         }
     }
 }
@@ -492,13 +498,13 @@ mod tests {
     #[test]
     fn a_call_without_time_gets_no_permit_and_leaves_the_queue() {
         let intake = ReceiveLimiter::with_frozen_clock();
-        let turn = intake.acquire_now(intake.permit_count());
+        let permit = intake.acquire_now(intake.permit_count());
         assert!(intake.acquire_until(1, Instant::now()).is_none());
-        drop(turn);
-        let turn = intake
+        drop(permit);
+        let permit = intake
             .acquire_until(1, Instant::now())
             .expect("a permit is free, and no call is before it");
-        drop(turn);
+        drop(permit);
         assert!(intake.is_idle());
     }
 
@@ -509,7 +515,7 @@ mod tests {
         let intake = ReceiveLimiter::with_frozen_clock();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let turn = intake.acquire_now(intake.permit_count());
+        let permit = intake.acquire_now(intake.permit_count());
         assert!(
             runtime.block_on(intake.acquire_async(1, SILENCE / 10)).is_none(),
             "nothing is received"
@@ -518,7 +524,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(move || {
                 while Instant::now() < held {
-                    turn.progress().add(1);
+                    permit.progress().add(1);
                     thread::sleep(Duration::from_millis(1));
                 }
             });
@@ -553,10 +559,10 @@ mod tests {
                 let intake = &intake;
                 scope.spawn(move || {
                     for call in 0..50_000 {
-                        let turn = intake.acquire_now(1);
-                        turn.progress().add(1);
+                        let permit = intake.acquire_now(1);
+                        permit.progress().add(1);
                         let out_of_order = if call % LOST_EVERY == 0 { 1000 } else { 0 };
-                        turn.finish(ReceiveStats { out_of_order, ..ReceiveStats::default() });
+                        permit.finish(ReceiveStats { out_of_order, ..ReceiveStats::default() });
                     }
                 });
             }
@@ -575,21 +581,21 @@ mod tests {
                 let intake = &intake;
                 scope.spawn(move || {
                     for call in 0..100 {
-                        let mut turn = wait(intake, 1 + (thread + call) % 6).expect("a permit");
-                        turn.progress().add(1);
-                        turn.extend(1);
-                        if turn.connections() > 1 {
-                            turn.release(1);
+                        let mut permit = wait(intake, 1 + (thread + call) % 6).expect("a permit");
+                        permit.progress().add(1);
+                        permit.extend(1);
+                        if permit.connections() > 1 {
+                            permit.release(1);
                         }
-                        turn.finish(ReceiveStats::default());
+                        permit.finish(ReceiveStats::default());
                     }
                 });
             }
             runtime.block_on(async {
                 for _ in 0..100 {
-                    let turn = intake.acquire_async(2, LONG).await.expect("a permit");
+                    let permit = intake.acquire_async(2, LONG).await.expect("a permit");
                     tokio::task::yield_now().await;
-                    drop(turn);
+                    drop(permit);
                 }
             });
         });

@@ -26,6 +26,9 @@
 //!    no call waits longer than that for a server that does not answer.
 //! 3. A dropped permit releases its connections. A dropped wait passes its position to the next
 //!    call.
+//!
+//! `enter_queue` asserts the order in 2, and `release` asserts 3. What else a waiting call holds
+//! cannot be seen here (1).
 
 use std::{
     collections::VecDeque,
@@ -75,7 +78,7 @@ struct LinkState {
 #[derive(Debug)]
 struct HeldPermit {
     id: u64,
-    lanes: usize,
+    connections: usize,
     /// Incremented by the receiving code.
     received: Arc<AtomicU64>,
     /// The value of `received` last seen, when it last changed, and the link's total at that time.
@@ -87,8 +90,8 @@ struct HeldPermit {
 /// The reply to a request for permits.
 #[derive(Debug)]
 pub(super) enum PermitReply {
-    /// A permit for `lanes` connections.
-    Granted { id: u64, lanes: usize, received: Arc<AtomicU64> },
+    /// A permit for `connections` connections.
+    Granted { id: u64, connections: usize, received: Arc<AtomicU64> },
     /// Not yet: wait for the waker, or poll again after this time, if one is given.
     NotYet(Option<Duration>),
 }
@@ -126,21 +129,21 @@ impl ReceivePermits {
         };
     }
 
-    /// Requests permits for `wanted` connections when `places` exist. `ticket` is the position in
+    /// Requests permits for `wanted` connections when `connections_max` exist. `ticket` is the position in
     /// the queue; `None` at first.
     pub(super) fn request(
         &mut self,
-        (wanted, places): (usize, usize),
+        (wanted, connections_max): (usize, usize),
         ticket: &mut Option<u64>,
         waker: &Waker,
         now: Duration,
     ) -> PermitReply {
         let front = self.queue.front().map(|(waiting, _)| *waiting);
         if front.is_none() || front == *ticket {
-            let (taken, next_look) = self.permits_in_use(places, now);
-            if taken < places {
+            let (taken, next_look) = self.permits_in_use(connections_max, now);
+            if taken < connections_max {
                 self.leave_queue(ticket);
-                return self.grant_now(wanted.min(places - taken), now);
+                return self.grant_now(wanted.min(connections_max - taken), now);
             }
             self.enter_queue(ticket, waker);
             return PermitReply::NotYet(Some(next_look.max(RECHECK_INTERVAL_MIN)));
@@ -156,19 +159,19 @@ impl ReceivePermits {
     }
 
     /// A permit for connections that must not wait.
-    pub(super) fn grant_now(&mut self, lanes: usize, now: Duration) -> PermitReply {
+    pub(super) fn grant_now(&mut self, connections: usize, now: Duration) -> PermitReply {
         let (id, received) = (self.next, Arc::new(AtomicU64::new(0)));
         self.next += 1;
         let passed = self.link.received;
         self.held.push(HeldPermit {
             id,
-            lanes,
+            connections,
             received: Arc::clone(&received),
             seen: 0,
             since: now,
             passed,
         });
-        PermitReply::Granted { id, lanes, received }
+        PermitReply::Granted { id, connections, received }
     }
 
     /// Adds up to `wanted` connections to a permit, if they are free and no call waits. Returns how
@@ -176,24 +179,29 @@ impl ReceivePermits {
     pub(super) fn extend(
         &mut self,
         id: u64,
-        (wanted, places): (usize, usize),
+        (wanted, connections_max): (usize, usize),
         now: Duration,
     ) -> usize {
         if !self.queue.is_empty() {
             return 0;
         }
-        let lanes = wanted.min(places.saturating_sub(self.permits_in_use(places, now).0));
+        let connections =
+            wanted.min(connections_max.saturating_sub(self.permits_in_use(connections_max, now).0));
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
-            held.lanes += lanes;
+            held.connections += connections;
         }
-        lanes
+        connections
     }
 
     /// Connections have stopped receiving.
-    pub(super) fn release(&mut self, id: u64, lanes: usize) {
+    pub(super) fn release(&mut self, id: u64, connections: usize) {
         if let Some(at) = self.held.iter().position(|held| held.id == id) {
-            self.held[at].lanes -= lanes;
-            if self.held[at].lanes == 0 {
+            debug_assert!(
+                connections <= self.held[at].connections,
+                "3: a connection is released once"
+            );
+            self.held[at].connections -= connections;
+            if self.held[at].connections == 0 {
                 self.held.swap_remove(at);
             }
         }
@@ -215,6 +223,10 @@ impl ReceivePermits {
             known.clone_from(waker);
             return;
         }
+        debug_assert!(
+            self.queue.back().is_none_or(|(last, _)| *last < self.next_ticket),
+            "2: calls wait in the order of their requests"
+        );
         *ticket = Some(self.next_ticket);
         self.queue.push_back((self.next_ticket, waker.clone()));
         self.next_ticket += 1;
@@ -227,30 +239,30 @@ impl ReceivePermits {
     }
 
     /// Permits in use, and the time until the next connection may count as late.
-    fn permits_in_use(&mut self, places: usize, now: Duration) -> (usize, Duration) {
-        let (line, mut asked, mut late, mut receiving, mut next_look) =
+    fn permits_in_use(&mut self, connections_max: usize, now: Duration) -> (usize, Duration) {
+        let (link, mut asked, mut late, mut receiving, mut next_look) =
             (self.link, 0, 0, 0, STALL_TIMEOUT);
         for held in &mut self.held {
             let received = held.received.load(Ordering::Relaxed);
             if received != held.seen {
-                (held.seen, held.since, held.passed) = (received, now, line.received);
+                (held.seen, held.since, held.passed) = (received, now, link.received);
             }
             let nothing_for = now.saturating_sub(held.since);
-            let (place, patience) = match held.seen {
-                _ if line.may_delay(held.passed, now) => {
-                    let patience = if held.seen == 0 { FIRST_BYTE_TIMEOUT } else { STALL_TIMEOUT };
-                    let place = if held.seen == 0 { &mut asked } else { &mut receiving };
-                    (place, patience.max(nothing_for + line.idle_after))
+            let (count, wait_time) = match held.seen {
+                _ if link.may_delay(held.passed, now) => {
+                    let wait_time = if held.seen == 0 { FIRST_BYTE_TIMEOUT } else { STALL_TIMEOUT };
+                    let count = if held.seen == 0 { &mut asked } else { &mut receiving };
+                    (count, wait_time.max(nothing_for + link.idle_after))
                 }
                 _ if nothing_for >= STALL_TIMEOUT => continue,
                 0 if nothing_for < FIRST_BYTE_TIMEOUT => (&mut asked, FIRST_BYTE_TIMEOUT),
                 0 => (&mut late, STALL_TIMEOUT),
                 _ => (&mut receiving, STALL_TIMEOUT),
             };
-            *place += held.lanes;
-            next_look = next_look.min(patience - nothing_for);
+            *count += held.connections;
+            next_look = next_look.min(wait_time - nothing_for);
         }
-        let late = if 2 * receiving >= places { late } else { 0 };
+        let late = if 2 * receiving >= connections_max { late } else { 0 };
         (asked + receiving + late, next_look)
     }
 }
@@ -283,68 +295,71 @@ mod tests {
     /// A granted permit: its id, its connections, and the counter of received bytes.
     fn granted(asked: PermitReply) -> (u64, usize, Arc<AtomicU64>) {
         match asked {
-            PermitReply::Granted { id, lanes, received } => (id, lanes, received),
+            PermitReply::Granted { id, connections, received } => (id, connections, received),
             PermitReply::NotYet(_) => panic!("has to wait"),
         }
     }
 
     fn ask(
-        turns: &mut ReceivePermits,
+        permits: &mut ReceivePermits,
         wanted: usize,
         ticket: &mut Option<u64>,
         now: Duration,
     ) -> PermitReply {
-        turns.request((wanted, PLACES), ticket, Waker::noop(), now)
+        permits.request((wanted, PLACES), ticket, Waker::noop(), now)
     }
 
     #[test]
     fn a_call_gets_the_free_permits_and_the_next_one_waits() {
-        let mut turns = ReceivePermits::default();
-        let (first, lanes, _) = granted(ask(&mut turns, 3, &mut None, us(0)));
-        assert_eq!(lanes, 3);
-        assert_eq!(granted(ask(&mut turns, 3, &mut None, us(0))).1, 1);
+        let mut permits = ReceivePermits::default();
+        let (first, connections, _) = granted(ask(&mut permits, 3, &mut None, us(0)));
+        assert_eq!(connections, 3);
+        assert_eq!(granted(ask(&mut permits, 3, &mut None, us(0))).1, 1);
         let mut ticket = None;
-        assert!(matches!(ask(&mut turns, 1, &mut ticket, us(1)), PermitReply::NotYet(Some(_))));
-        turns.release(first, 2);
-        assert_eq!(granted(ask(&mut turns, 8, &mut ticket, us(2))).1, 2);
-        assert!(turns.queue.is_empty());
+        assert!(matches!(ask(&mut permits, 1, &mut ticket, us(1)), PermitReply::NotYet(Some(_))));
+        permits.release(first, 2);
+        assert_eq!(granted(ask(&mut permits, 8, &mut ticket, us(2))).1, 2);
+        assert!(permits.queue.is_empty());
     }
 
     #[test]
     fn the_first_in_the_queue_is_woken_first_and_not_overtaken() {
-        let mut turns = ReceivePermits::default();
-        let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        let mut permits = ReceivePermits::default();
+        let (first, ..) = granted(ask(&mut permits, PLACES, &mut None, us(0)));
         let wakes: [Arc<Woken>; 3] = Default::default();
         let mut tickets = [None; 3];
         for (wake, ticket) in wakes.iter().zip(&mut tickets) {
             let waker = Waker::from(Arc::clone(wake));
             assert!(matches!(
-                turns.request((1, PLACES), ticket, &waker, us(0)),
+                permits.request((1, PLACES), ticket, &waker, us(0)),
                 PermitReply::NotYet(_)
             ));
         }
-        turns.release(first, 1);
+        permits.release(first, 1);
         let woken = || wakes.each_ref().map(|wake| wake.0.load(Ordering::Relaxed));
         assert_eq!(woken(), [1, 0, 0]);
         assert!(
-            matches!(ask(&mut turns, 1, &mut None, us(1)), PermitReply::NotYet(None)),
+            matches!(ask(&mut permits, 1, &mut None, us(1)), PermitReply::NotYet(None)),
             "a place is free, but not for it"
         );
-        assert!(matches!(ask(&mut turns, 1, &mut tickets[1], us(1)), PermitReply::NotYet(None)));
-        granted(ask(&mut turns, 1, &mut tickets[0], us(1)));
+        assert!(matches!(ask(&mut permits, 1, &mut tickets[1], us(1)), PermitReply::NotYet(None)));
+        granted(ask(&mut permits, 1, &mut tickets[0], us(1)));
         assert_eq!(woken(), [1, 0, 0], "the replaced waker of the second one was woken");
-        assert_eq!(turns.queue.front().map(|(waiting, _)| *waiting), tickets[1]);
+        assert_eq!(permits.queue.front().map(|(waiting, _)| *waiting), tickets[1]);
     }
 
     #[test]
     fn a_call_that_waited_has_the_next_permit_number() {
-        let mut turns = ReceivePermits::default();
-        let (mut last, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        let mut permits = ReceivePermits::default();
+        let (mut last, ..) = granted(ask(&mut permits, PLACES, &mut None, us(0)));
         for _ in 0..3 {
             let mut ticket = None;
-            assert!(matches!(ask(&mut turns, PLACES, &mut ticket, us(0)), PermitReply::NotYet(_)));
-            turns.release(last, PLACES);
-            let (next, ..) = granted(ask(&mut turns, PLACES, &mut ticket, us(0)));
+            assert!(matches!(
+                ask(&mut permits, PLACES, &mut ticket, us(0)),
+                PermitReply::NotYet(_)
+            ));
+            permits.release(last, PLACES);
+            let (next, ..) = granted(ask(&mut permits, PLACES, &mut ticket, us(0)));
             assert_eq!(
                 next,
                 last + 1,
@@ -356,52 +371,52 @@ mod tests {
 
     #[test]
     fn a_dropped_wait_passes_its_position_to_the_next_call() {
-        let mut turns = ReceivePermits::default();
-        let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        let mut permits = ReceivePermits::default();
+        let (first, ..) = granted(ask(&mut permits, PLACES, &mut None, us(0)));
         let (mut dropped, mut next, wake) = (None, None, Arc::new(Woken::default()));
-        ask(&mut turns, 1, &mut dropped, us(0));
-        turns.request((1, PLACES), &mut next, &Waker::from(Arc::clone(&wake)), us(0));
-        turns.release(first, 1); // wakes the waiter that is about to be dropped
-        turns.leave_queue(&mut dropped);
+        ask(&mut permits, 1, &mut dropped, us(0));
+        permits.request((1, PLACES), &mut next, &Waker::from(Arc::clone(&wake)), us(0));
+        permits.release(first, 1); // wakes the waiter that is about to be dropped
+        permits.leave_queue(&mut dropped);
         assert_eq!(wake.0.load(Ordering::Relaxed), 1);
-        granted(ask(&mut turns, 1, &mut next, us(1)));
+        granted(ask(&mut permits, 1, &mut next, us(1)));
     }
 
     #[test]
     fn a_server_that_does_not_answer_blocks_no_other_call() {
-        let mut turns = ReceivePermits::default();
-        let (_, _, received) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        let mut permits = ReceivePermits::default();
+        let (_, _, received) = granted(ask(&mut permits, PLACES, &mut None, us(0)));
         let mut ticket = None;
-        let PermitReply::NotYet(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else {
+        let PermitReply::NotYet(Some(look)) = ask(&mut permits, PLACES, &mut ticket, us(0)) else {
             panic!("the call is granted immediately")
         };
         assert_eq!(look, FIRST_BYTE_TIMEOUT);
-        let (late, lanes, _) = granted(ask(&mut turns, PLACES, &mut ticket, look));
-        assert_eq!(lanes, PLACES);
-        turns.release(late, lanes);
+        let (late, connections, _) = granted(ask(&mut permits, PLACES, &mut ticket, look));
+        assert_eq!(connections, PLACES);
+        permits.release(late, connections);
         // The late answer arrives: its permits count again until it stalls.
         received.store(1, Ordering::Relaxed);
         let now = look + us(10);
-        let PermitReply::NotYet(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else {
+        let PermitReply::NotYet(Some(look)) = ask(&mut permits, 1, &mut ticket, now) else {
             panic!("the call is granted immediately")
         };
         assert_eq!(look, STALL_TIMEOUT);
-        granted(ask(&mut turns, 1, &mut ticket, now + look));
+        granted(ask(&mut permits, 1, &mut ticket, now + look));
     }
 
     #[test]
     fn a_late_answer_is_awaited_longer_while_half_of_the_permits_receive() {
-        let mut turns = ReceivePermits::default();
-        let (busy, _, received) = granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
+        let mut permits = ReceivePermits::default();
+        let (busy, _, received) = granted(ask(&mut permits, PLACES / 2, &mut None, us(0)));
         received.store(1, Ordering::Relaxed);
-        granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
+        granted(ask(&mut permits, PLACES / 2, &mut None, us(0)));
         let mut ticket = None;
-        let PermitReply::NotYet(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else {
+        let PermitReply::NotYet(Some(look)) = ask(&mut permits, 1, &mut ticket, us(2000)) else {
             panic!("the call is granted immediately")
         };
         assert_eq!(look, STALL_TIMEOUT - us(2000));
-        turns.release(busy, PLACES / 2);
-        assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(2000))).1, PLACES);
+        permits.release(busy, PLACES / 2);
+        assert_eq!(granted(ask(&mut permits, PLACES, &mut ticket, us(2000))).1, PLACES);
     }
 
     #[test]
@@ -409,20 +424,20 @@ mod tests {
         // 100 Mbit/s: what may be in flight takes 4 ms, and six connections get their first bytes
         // one after another.
         const BOUND: u64 = 48 << 10;
-        let (mut turns, mut ticket) = (ReceivePermits::default(), None);
-        let see = |turns: &mut ReceivePermits, received, at| {
-            turns.update_link(received, (BOUND, us(4000)), us(at))
+        let (mut permits, mut ticket) = (ReceivePermits::default(), None);
+        let see = |permits: &mut ReceivePermits, received, at| {
+            permits.update_link(received, (BOUND, us(4000)), us(at))
         };
-        see(&mut turns, 0, 0);
-        let (_, _, first) = granted(ask(&mut turns, 1, &mut None, us(0)));
-        granted(ask(&mut turns, PLACES - 1, &mut None, us(0)));
+        see(&mut permits, 0, 0);
+        let (_, _, first) = granted(ask(&mut permits, 1, &mut None, us(0)));
+        granted(ask(&mut permits, PLACES - 1, &mut None, us(0)));
         let mut received = 0;
         for at in (500..15_000).step_by(500) {
             received += 6250;
             first.store(received, Ordering::Relaxed);
-            see(&mut turns, received, at);
+            see(&mut permits, received, at);
             assert!(
-                matches!(ask(&mut turns, 1, &mut ticket, us(at)), PermitReply::NotYet(Some(_))),
+                matches!(ask(&mut permits, 1, &mut ticket, us(at)), PermitReply::NotYet(Some(_))),
                 "at {at} us"
             );
         }
@@ -430,8 +445,8 @@ mod tests {
         // cause.
         received += 4 * BOUND;
         first.store(received, Ordering::Relaxed);
-        see(&mut turns, received, 15_000);
-        assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(15_000))).1, PLACES - 1);
+        see(&mut permits, received, 15_000);
+        assert_eq!(granted(ask(&mut permits, PLACES, &mut ticket, us(15_000))).1, PLACES - 1);
     }
 
     #[test]
@@ -439,43 +454,43 @@ mod tests {
         for (drains_in, idle_after) in
             [(us(400), FIRST_BYTE_TIMEOUT), (us(4000), us(2000)), (us(400_000), LINK_IDLE_MAX)]
         {
-            let (mut turns, mut ticket) = (ReceivePermits::default(), None);
-            turns.update_link(0, (48 << 10, drains_in), us(0));
-            granted(ask(&mut turns, PLACES, &mut None, us(0)));
-            turns.update_link(1000, (48 << 10, drains_in), us(10));
-            let PermitReply::NotYet(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else {
+            let (mut permits, mut ticket) = (ReceivePermits::default(), None);
+            permits.update_link(0, (48 << 10, drains_in), us(0));
+            granted(ask(&mut permits, PLACES, &mut None, us(0)));
+            permits.update_link(1000, (48 << 10, drains_in), us(10));
+            let PermitReply::NotYet(Some(look)) = ask(&mut permits, 1, &mut ticket, us(10)) else {
                 panic!("the call is granted immediately")
             };
             assert_eq!(look, idle_after);
-            turns.update_link(1000, (48 << 10, drains_in), us(10) + look);
-            granted(ask(&mut turns, 1, &mut ticket, us(10) + look));
+            permits.update_link(1000, (48 << 10, drains_in), us(10) + look);
+            granted(ask(&mut permits, 1, &mut ticket, us(10) + look));
         }
     }
 
     #[test]
     fn a_permit_is_extended_only_when_no_call_waits() {
-        let mut turns = ReceivePermits::default();
-        let (first, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
-        assert_eq!(turns.extend(first, (2, PLACES), us(0)), 2);
-        let (second, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
+        let mut permits = ReceivePermits::default();
+        let (first, ..) = granted(ask(&mut permits, 1, &mut None, us(0)));
+        assert_eq!(permits.extend(first, (2, PLACES), us(0)), 2);
+        let (second, ..) = granted(ask(&mut permits, 1, &mut None, us(0)));
         let mut ticket = None;
-        ask(&mut turns, 1, &mut ticket, us(0));
-        turns.release(second, 1);
-        assert_eq!(turns.extend(first, (1, PLACES), us(0)), 0);
-        granted(ask(&mut turns, 1, &mut ticket, us(0)));
-        turns.release(first, 3);
-        assert_eq!(turns.permits_in_use(PLACES, us(0)).0, 1);
+        ask(&mut permits, 1, &mut ticket, us(0));
+        permits.release(second, 1);
+        assert_eq!(permits.extend(first, (1, PLACES), us(0)), 0);
+        granted(ask(&mut permits, 1, &mut ticket, us(0)));
+        permits.release(first, 3);
+        assert_eq!(permits.permits_in_use(PLACES, us(0)).0, 1);
     }
 
     #[test]
     fn many_calls_all_get_permits_and_never_exceed_the_limit() {
-        let mut turns = ReceivePermits::default();
+        let mut permits = ReceivePermits::default();
         /// Connections that it still has to request, its ticket, and its permit.
         #[derive(Default, Debug)]
         struct Caller {
             left: usize,
             ticket: Option<u64>,
-            turn: Option<(u64, usize)>,
+            granted_permit: Option<(u64, usize)>,
         }
         let mut calls: Vec<Caller> =
             (0..40).map(|n| Caller { left: 1 + n * 7 % 6, ..Caller::default() }).collect();
@@ -486,18 +501,18 @@ mod tests {
             now += us(10);
             for at in 0..calls.len() {
                 let call = &mut calls[(at + rounds) % 40];
-                if let Some((id, lanes)) = call.turn.take() {
-                    turns.release(id, lanes);
-                    call.left -= lanes;
+                if let Some((id, connections)) = call.granted_permit.take() {
+                    permits.release(id, connections);
+                    call.left -= connections;
                 } else if call.left > 0
-                    && let PermitReply::Granted { id, lanes, .. } =
-                        ask(&mut turns, call.left, &mut call.ticket, now)
+                    && let PermitReply::Granted { id, connections, .. } =
+                        ask(&mut permits, call.left, &mut call.ticket, now)
                 {
-                    call.turn = Some((id, lanes));
+                    call.granted_permit = Some((id, connections));
                 }
-                assert!(turns.held.iter().map(|held| held.lanes).sum::<usize>() <= PLACES);
+                assert!(permits.held.iter().map(|held| held.connections).sum::<usize>() <= PLACES);
             }
         }
-        assert!(turns.held.is_empty() && turns.queue.is_empty());
+        assert!(permits.held.is_empty() && permits.queue.is_empty());
     }
 }

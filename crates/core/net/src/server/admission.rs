@@ -79,9 +79,9 @@ pub(super) fn admit(
     shared: &Arc<ListenerState>,
     transport: Arc<Transport>,
     address: SocketAddr,
-    place: &ConnectionPermit,
+    permit: &ConnectionPermit,
 ) -> Option<AdmittedPeer> {
-    shake_hands(shared, &transport, address, place)
+    shake_hands(shared, &transport, address, permit)
         .map_err(|rejected| reject(shared, &transport, rejected))
         .ok()
 }
@@ -97,7 +97,7 @@ fn shake_hands(
     shared: &Arc<ListenerState>,
     transport: &Arc<Transport>,
     address: SocketAddr,
-    place: &ConnectionPermit,
+    permit: &ConnectionPermit,
 ) -> Result<AdmittedPeer, AdmissionError> {
     let deadline = Wait::Until(Instant::now() + shared.config.handshake_timeout);
     let loopback = loopback(&address);
@@ -124,11 +124,11 @@ fn shake_hands(
         .map_err(AdmissionError::Refused)?;
     nothing_behind(&buffer, OP_AUTH)?;
     let AuthenticatedClient { frame: reply, role, credential, connection: id } = proved;
-    place.authenticate(role, &credential).map_err(|full| {
+    permit.authenticate(role, &credential).map_err(|full| {
         shared.over_limit.fetch_add(1, Ordering::Relaxed);
         AdmissionError::Refused(Refusal::new(OP_AUTH, full))
     })?;
-    let connection = place.number();
+    let connection = permit.number();
     let peer =
         Peer { role, credential, address: address.to_string(), loopback, tls, connection, id };
     Ok(AdmittedPeer {

@@ -11,6 +11,10 @@
 //! 2. Requests in flight never exceed the credits. So the replies to a client that does not read
 //!    are bounded (I9): while many bytes of replies wait, no further request is handled.
 //! 3. Replies to different requests may be sent in any order.
+//!
+//! `push` asserts the count of 1; a responder can answer once, since it gives up what it answers
+//! to. `handle_arrived` refuses a request beyond the credits (2), which a client may send. 3
+//! permits something and needs no check.
 
 use std::{
     sync::{
@@ -119,8 +123,8 @@ impl<S: CallService> CallHandler<S> {
 }
 
 impl<S: CallService> Handler for CallHandler<S> {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(connection) = admitted.accept() else { return };
         let session = self.service.connected(connection.peer()).map(Arc::new);
         let credits = connection.credits();
         let stall_timeout = connection.stall_timeout();
@@ -273,7 +277,8 @@ impl Replies {
         push_frame(&mut out.frames, op, FrameFlags::FINAL, request_id, body);
         // Decrement before the reply is sent: the client may reuse the credit as soon as it has
         // read the reply.
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let before = self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "1: more replies than requests");
         if !out.held && !out.sending {
             self.flush(out);
         }

@@ -182,7 +182,7 @@ impl ServerConnection {
     }
 
     /// Receives the next bytes of the payload into `pieces`, in order, as many as arrive without a
-    /// pause. Returns how many; 0 when none arrived within `patience`. The body must have been
+    /// pause. Returns how many; 0 when none arrived within `wait_time`. The body must have been
     /// read. For a thread that receives from many connections in turn: it waits for no permit.
     ///
     /// # Errors
@@ -193,13 +193,13 @@ impl ServerConnection {
     pub fn payload_within(
         &mut self,
         pieces: &mut [IoSliceMut<'_>],
-        patience: Duration,
+        wait_time: Duration,
     ) -> Result<usize, ReceiveError> {
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         assert!(wanted <= self.payload_left, "more payload asked for than the frame has");
         self.skip_body()?;
         let received = if self.buffer.is_empty() {
-            self.receive_within(pieces, patience)
+            self.receive_within(pieces, wait_time)
         } else {
             Ok(pieces.iter_mut().map(|piece| self.take_buffered(piece)).sum())
         };
@@ -210,14 +210,14 @@ impl ServerConnection {
     fn receive_within(
         &mut self,
         pieces: &mut [IoSliceMut<'_>],
-        patience: Duration,
+        wait_time: Duration,
     ) -> Result<usize, ReceiveError> {
         if let Some(inflow) = &mut self.receive_limit {
             inflow.begin_without_waiting();
         }
         let mut received = self.transport.recv(pieces, Wait::No);
         if matches!(&received, Err(error) if error.kind() == ErrorKind::WouldBlock) {
-            received = match self.transport.wait_for_bytes(patience) {
+            received = match self.transport.wait_for_bytes(wait_time) {
                 Ok(true) => self.transport.recv(pieces, Wait::No),
                 Ok(false) => Err(ErrorKind::WouldBlock.into()),
                 Err(error) => Err(error),

@@ -13,6 +13,8 @@
 //! 2. Clients leave some connections to servers and administrators, so that an I/O daemon that lost
 //!    its metadata server can reconnect.
 //! 3. No user and no session exceeds its share.
+//!
+//! Assertions check 1 and 3. `check_limits` refuses clients that would break 2.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -79,23 +81,18 @@ impl ShareOwner {
         }
     }
 
-    fn share(self, places_max: usize) -> usize {
+    fn share(self, connections_max: usize) -> usize {
         let part = match self {
             Self::User { .. } => SHARE_OF_USER,
             Self::Session(_) => SHARE_OF_SESSION,
         };
-        places_max.div_ceil(part)
+        connections_max.div_ceil(part)
     }
 }
 
 impl ConnectionLimits {
-    pub(super) fn new(places_max: usize, unauthenticated_max: usize) -> Self {
-        Self {
-            connections_max: places_max,
-            unauthenticated_max,
-            table: Mutex::default(),
-            left: Condvar::new(),
-        }
+    pub(super) fn new(connections_max: usize, unauthenticated_max: usize) -> Self {
+        Self { connections_max, unauthenticated_max, table: Mutex::default(), left: Condvar::new() }
     }
 
     /// Present connections, including those in their handshake.
@@ -128,7 +125,7 @@ impl ConnectionLimits {
             table.unauthenticated.len() <= self.unauthenticated_max.max(1),
             "invariant 1: unauthenticated connections exceed their own limit"
         );
-        Some(ConnectionPermit { number, places: Arc::clone(self) })
+        Some(ConnectionPermit { number, limits: Arc::clone(self) })
     }
 
     /// Admits no more, and shuts down all connections. Returns whether all ended before `deadline`.
@@ -157,9 +154,14 @@ impl ConnectionTable {
         self.unauthenticated.len() + self.authenticated.len() + self.closing
     }
 
-    fn check_limits(&self, places_max: usize, role: Role, owners: Owners) -> Result<(), Failure> {
-        let kept = if role == Role::Client { places_max / RESERVED_DIVISOR } else { 0 };
-        if self.authenticated.len() >= places_max - kept {
+    fn check_limits(
+        &self,
+        connections_max: usize,
+        role: Role,
+        owners: Owners,
+    ) -> Result<(), Failure> {
+        let reserved = if role == Role::Client { connections_max / RESERVED_DIVISOR } else { 0 };
+        if self.authenticated.len() >= connections_max - reserved {
             let why = format!(
                 "the server has {} connections, its limit; try: repeat it later",
                 self.authenticated.len()
@@ -168,7 +170,7 @@ impl ConnectionTable {
         }
         for owner in owners.into_iter().flatten() {
             let (has, share) =
-                (self.shares.get(&owner).copied().unwrap_or(0), owner.share(places_max));
+                (self.shares.get(&owner).copied().unwrap_or(0), owner.share(connections_max));
             if has >= share {
                 let whose = match owner {
                     ShareOwner::User { .. } => "this user",
@@ -187,7 +189,7 @@ impl ConnectionTable {
 /// The right of one connection to exist. Dropping it frees its place.
 pub(super) struct ConnectionPermit {
     number: u64,
-    places: Arc<ConnectionLimits>,
+    limits: Arc<ConnectionLimits>,
 }
 
 impl ConnectionPermit {
@@ -201,9 +203,9 @@ impl ConnectionPermit {
     /// # Errors
     /// [`Status::TooManyOpen`]: a limit is reached.
     pub(super) fn authenticate(&self, role: Role, credential: &Credential) -> Result<(), Failure> {
-        let mut table = lock(&self.places.table);
+        let mut table = lock(&self.limits.table);
         let owners = ShareOwner::of(role, credential);
-        table.check_limits(self.places.connections_max, role, owners)?;
+        table.check_limits(self.limits.connections_max, role, owners)?;
         let Some(transport) = table.unauthenticated.remove(&self.number) else {
             return Err(Failure::new(
                 Status::TooManyOpen,
@@ -215,7 +217,7 @@ impl ConnectionPermit {
             let has = table.shares.entry(owner).or_default();
             *has += 1;
             debug_assert!(
-                *has <= owner.share(self.places.connections_max),
+                *has <= owner.share(self.limits.connections_max),
                 "invariant 3: {owner:?} exceeds its share"
             );
         }
@@ -225,7 +227,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut table = lock(&self.places.table);
+        let mut table = lock(&self.limits.table);
         if let Some((_, owners)) = table.authenticated.remove(&self.number) {
             for owner in owners.into_iter().flatten() {
                 if let Some(has) = table.shares.get_mut(&owner) {
@@ -239,6 +241,6 @@ impl Drop for ConnectionPermit {
             table.closing -= 1;
         }
         drop(table);
-        self.places.left.notify_all();
+        self.limits.left.notify_all();
     }
 }

@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Serves a connection until it ends.
 pub trait Handler: Send + Sync + 'static {
     /// Runs on the connection's own thread.
-    fn run(&self, newcomer: AdmittedPeer);
+    fn run(&self, admitted: AdmittedPeer);
 }
 
 /// Counters since the listener was bound.
@@ -200,13 +200,13 @@ fn start(
         tcp::accepted_near(&stream);
     }
     let transport = Arc::new(Transport::new(stream)?);
-    let Some(place) = shared.connection_limits.admit(&transport) else { return Ok(()) };
+    let Some(permit) = shared.connection_limits.admit(&transport) else { return Ok(()) };
     let (shared, handler) = (Arc::clone(shared), Arc::clone(handler));
     let run = move || {
         // Dropped last, so that no handler runs when the listener has stopped.
-        let place = place;
-        if let Some(newcomer) = admission::admit(&shared, transport, address, &place) {
-            handler.run(newcomer);
+        let permit = permit;
+        if let Some(admitted) = admission::admit(&shared, transport, address, &permit) {
+            handler.run(admitted);
         }
     };
     thread::Builder::new().name("braid-connection".into()).stack_size(STACK_BYTES).spawn(run)?;

@@ -11,6 +11,9 @@
 //!    frames from it (I9).
 //! 2. No write to a client waits without limit.
 //! 3. [`Listener::stop`] ends every connection in bounded time (I8).
+//!
+//! No assertion checks these: they are time-outs and limits on what a peer does. `admission.rs`
+//! sets those of 1, `sender.rs` that of 2, and [`Listener::stop`] waits until its own deadline (3).
 
 mod admission;
 mod call;

@@ -97,11 +97,11 @@ impl ReceiveLimit {
         if !self.is_limited {
             return;
         }
-        if let Some(turn) =
+        if let Some(permit) =
             self.intake.acquire_until(1, Instant::now() + wait_max.min(self.wait_max))
         {
-            self.window.begin(self.transport.socket(), turn.window_share());
-            self.permit = Some(ActivePermit { progress: turn.progress(), permit: turn });
+            self.window.begin(self.transport.socket(), permit.window_share());
+            self.permit = Some(ActivePermit { progress: permit.progress(), permit });
         }
     }
 
@@ -110,9 +110,9 @@ impl ReceiveLimit {
     pub(super) fn begin_without_waiting(&mut self) {
         self.end();
         if self.is_limited {
-            let turn = self.intake.acquire_now(1);
-            self.window.begin(self.transport.socket(), turn.window_share());
-            self.permit = Some(ActivePermit { progress: turn.progress(), permit: turn });
+            let permit = self.intake.acquire_now(1);
+            self.window.begin(self.transport.socket(), permit.window_share());
+            self.permit = Some(ActivePermit { progress: permit.progress(), permit });
         }
     }
 
@@ -125,10 +125,10 @@ impl ReceiveLimit {
 
     /// Call when the received bytes are stored, or before waiting for other connections.
     pub(super) fn end(&mut self) {
-        if let Some(ActivePermit { permit: turn, .. }) = self.permit.take() {
+        if let Some(ActivePermit { permit, .. }) = self.permit.take() {
             let mut received = ReceiveStats::default();
             self.window.end(self.transport.socket(), &mut received);
-            turn.finish(received);
+            permit.finish(received);
         }
     }
 }
@@ -265,10 +265,10 @@ mod tests {
                             1 + receiving.fetch_add(1, Ordering::SeqCst),
                             Ordering::SeqCst,
                         );
-                        let room = left.min(CHUNK);
+                        let bytes = left.min(CHUNK);
                         let bytes = inflow
                             .transport
-                            .recv_into(&mut buffer[..room], Wait::Until(Instant::now() + LONG))
+                            .recv_into(&mut buffer[..bytes], Wait::Until(Instant::now() + LONG))
                             .expect("the bytes");
                         assert!(
                             bytes > 0

@@ -314,8 +314,8 @@ impl FrameSender {
     ) -> (usize, Result<(), SendError>) {
         let (mut sent, mut failure) = (0, None);
         while sent < length {
-            let read = |rooms: &mut [IoSliceMut<'_>]| {
-                read_slices_at(file, rooms, offset + sent as u64).map_err(|error| {
+            let read = |buffers: &mut [IoSliceMut<'_>]| {
+                read_slices_at(file, buffers, offset + sent as u64).map_err(|error| {
                     failure = Some(error);
                     // not an error of the connection, whatever its kind
                     io::Error::other("the file")
@@ -401,16 +401,16 @@ fn is_fault(error: &io::Error) -> bool {
 
 /// Fills a prefix of the slices, in order.
 #[cfg(target_os = "linux")]
-fn read_slices_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-    Ok(rustix::io::preadv(file, rooms, offset)?)
+fn read_slices_at(file: &File, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::preadv(file, buffers, offset)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn read_slices_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+fn read_slices_at(file: &File, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
     let mut read = 0;
-    for room in rooms {
-        match read_at(file, room, offset + read as u64) {
-            Ok(bytes) if bytes == room.len() => read += bytes,
+    for buffer in buffers {
+        match read_at(file, buffer, offset + read as u64) {
+            Ok(bytes) if bytes == buffer.len() => read += bytes,
             Ok(bytes) => return Ok(read + bytes),
             Err(error) if read == 0 => return Err(error),
             Err(_) => break, // the next read reports it again

@@ -75,13 +75,15 @@ impl Channel {
         recv: &mut impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         match pieces.first_mut().filter(|piece| piece.len() >= DIRECT_BYTES_MIN) {
-            Some(room) => {
-                let (bytes, update_asked) = opener.refill_into(room, recv)?;
+            Some(buffer) => {
+                let (bytes, update_asked) = opener.refill_into(buffer, recv)?;
                 self.update_asked.fetch_or(update_asked, Ordering::Relaxed);
                 Ok(bytes)
             }
             None => {
-                opener.refill(wanted, &mut |room: &mut [u8]| recv(&mut [IoSliceMut::new(room)]))?;
+                opener.refill(wanted, &mut |buffer: &mut [u8]| {
+                    recv(&mut [IoSliceMut::new(buffer)])
+                })?;
                 Ok(0)
             }
         }

@@ -20,6 +20,9 @@
 //!    records follow the handshake.
 //! 3. Rustls gets the records of the handshake and no byte of what follows.
 //! 4. Sending and receiving share no lock.
+//!
+//! No assertion checks these: the configuration in this file allows nothing else (1, 2), and the
+//! types separate the handshake from the records (3) and the two directions (4).
 
 mod channel;
 mod keys;

@@ -15,6 +15,9 @@
 //! 1. Bytes are returned only after their record's tag was verified. Memory behind the returned
 //!    bytes has no meaning.
 //! 2. After an error no record is opened.
+//!
+//! `open_record` returns bytes only when the library has verified their tag, and the assertions
+//! check that none is overwritten before it is taken (1). `ended` remembers an error (2).
 
 use std::{
     io::{self, ErrorKind, IoSliceMut},
@@ -76,15 +79,15 @@ impl Inbox {
         Ok(())
     }
 
-    /// Receives more, first into `room`, which now begins with the bytes received before. Returns
-    /// how many bytes of `room` are filled. The rest goes into the inbox, behind space for a
+    /// Receives more, first into `buffer`, which now begins with the bytes received before. Returns
+    /// how many bytes of `buffer` are filled. The rest goes into the inbox, behind space for a
     /// record.
     fn refill_into(
         &mut self,
-        room: &mut [u8],
+        buffer: &mut [u8],
         recv: &mut impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let (front, rest) = room.split_at_mut(self.end - self.start);
+        let (front, rest) = buffer.split_at_mut(self.end - self.start);
         front.copy_from_slice(&self.bytes[self.start..self.end]);
         let around = rest.len() / PLAINTEXT_BYTES_MAX * (RECORD_BYTES_MAX - PLAINTEXT_BYTES_MAX);
         let until = self.bytes.len().min(RECORD_BYTES_MAX + around + AHEAD_BYTES);
@@ -159,29 +162,30 @@ impl RecordOpener {
         self.inbox.refill(wanted, recv)
     }
 
-    /// Receives more into `room` and opens it there. Returns how much plaintext is in `room`, and
-    /// whether the peer asked for a new key. `room` has at least [`DIRECT_BYTES_MIN`] bytes.
+    /// Receives more into `buffer` and opens it there. Returns how much plaintext is in `buffer`, and
+    /// whether the peer asked for a new key. `buffer` has at least [`DIRECT_BYTES_MIN`] bytes.
     pub(super) fn refill_into(
         &mut self,
-        room: &mut [u8],
+        buffer: &mut [u8],
         recv: &mut impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<(usize, bool)> {
-        assert!(self.plain.is_empty(), "plaintext is taken before more is received");
-        let received = self.inbox.refill_into(room, recv)?;
-        let opened = self.open_direct(&mut room[..received]);
+        assert!(self.plain.is_empty(), "1: plaintext is taken before more is received");
+        let received = self.inbox.refill_into(buffer, recv)?;
+        let opened = self.open_direct(&mut buffer[..received]);
         self.ended |= opened.is_err();
         opened
     }
 
     /// Each record's plaintext follows that of the record before.
-    fn open_direct(&mut self, room: &mut [u8]) -> io::Result<(usize, bool)> {
+    fn open_direct(&mut self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
         let (mut plain, mut at, mut update_asked) = (0, 0, false);
-        while let Some(bytes) = record_bytes(&room[at..])?.filter(|bytes| *bytes <= room.len() - at)
+        while let Some(bytes) =
+            record_bytes(&buffer[at..])?.filter(|bytes| *bytes <= buffer.len() - at)
         {
             let (kind, length) =
-                open_record(&mut self.keys, &mut room[plain..at + bytes], at - plain)?;
+                open_record(&mut self.keys, &mut buffer[plain..at + bytes], at - plain)?;
             at += bytes;
-            match opened(kind, &room[plain..plain + length], &mut self.keys)? {
+            match opened(kind, &buffer[plain..plain + length], &mut self.keys)? {
                 OpenedRecord::Updated { asked } => update_asked |= asked,
                 OpenedRecord::End => {
                     self.ended = true;
@@ -190,7 +194,7 @@ impl RecordOpener {
                 _ => plain += length,
             }
         }
-        self.inbox.put_back(&room[at..]);
+        self.inbox.put_back(&buffer[at..]);
         Ok((plain, update_asked))
     }
 
@@ -205,7 +209,7 @@ impl RecordOpener {
 
     /// Opens the next record. All plaintext before it must have been taken.
     pub(super) fn open(&mut self) -> io::Result<OpenedRecord> {
-        assert!(self.plain.is_empty(), "a record is taken before the next is opened");
+        assert!(self.plain.is_empty(), "1: a record is taken before the next is opened");
         if self.ended {
             return Ok(OpenedRecord::End);
         }

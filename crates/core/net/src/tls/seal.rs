@@ -62,7 +62,9 @@ impl Sealer {
     pub(super) fn take(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut plain = Gather { pieces, offset: 0 };
         let length = pieces.iter().map(|piece| piece.len()).sum();
-        self.take_from(length, |rooms| Ok(rooms.iter_mut().map(|room| plain.copy(room)).sum()))
+        self.take_from(length, |buffers| {
+            Ok(buffers.iter_mut().map(|buffer| plain.copy(buffer)).sum())
+        })
     }
 
     /// Seals up to `length` bytes, at most [`SEND_RECORDS`], that `read` puts into the plaintext
@@ -86,13 +88,13 @@ impl Sealer {
             .min(SEND_RECORDS)
             .min(self.records_left() as usize);
         let length = length.min(records * PLAINTEXT_BYTES_MAX);
-        let mut rooms: [_; SEND_RECORDS] = array::from_fn(|_| IoSliceMut::new(&mut []));
+        let mut buffers: [_; SEND_RECORDS] = array::from_fn(|_| IoSliceMut::new(&mut []));
         let space = self.space(length + records * (HEADER_BYTES + TRAILER_BYTES));
         for (n, record) in space.chunks_mut(RECORD_BYTES).enumerate() {
             let plain = PLAINTEXT_BYTES_MAX.min(length - n * PLAINTEXT_BYTES_MAX);
-            rooms[n] = IoSliceMut::new(&mut record[HEADER_BYTES..HEADER_BYTES + plain]);
+            buffers[n] = IoSliceMut::new(&mut record[HEADER_BYTES..HEADER_BYTES + plain]);
         }
-        let taken = read(&mut rooms[..records])?;
+        let taken = read(&mut buffers[..records])?;
         assert!(taken <= length, "more was read than there is room for");
         for at in (0..taken).step_by(PLAINTEXT_BYTES_MAX) {
             self.seal(DATA, PLAINTEXT_BYTES_MAX.min(taken - at))?;
@@ -149,13 +151,13 @@ struct Gather<'a, 'b> {
 }
 
 impl Gather<'_, '_> {
-    fn copy(&mut self, mut room: &mut [u8]) -> usize {
+    fn copy(&mut self, mut buffer: &mut [u8]) -> usize {
         let mut copied = 0;
         while let [piece, rest @ ..] = self.pieces {
-            let bytes = room.len().min(piece.len() - self.offset);
-            let (now, later) = room.split_at_mut(bytes);
+            let bytes = buffer.len().min(piece.len() - self.offset);
+            let (now, later) = buffer.split_at_mut(bytes);
             now.copy_from_slice(&piece[self.offset..self.offset + bytes]);
-            (room, self.offset, copied) = (later, self.offset + bytes, copied + bytes);
+            (buffer, self.offset, copied) = (later, self.offset + bytes, copied + bytes);
             if self.offset < piece.len() {
                 break;
             }

@@ -69,7 +69,7 @@ fn rustls_reads_what_is_sealed_and_the_other_way_round_across_new_keys() {
         }
         let mut done = 0;
         while done < length {
-            let recv = |rooms: &mut [IoSliceMut<'_>]| (&client).read_vectored(rooms);
+            let recv = |buffers: &mut [IoSliceMut<'_>]| (&client).read_vectored(buffers);
             let got = channel.recv(&mut [IoSliceMut::new(&mut received[done..])], recv).unwrap();
             assert_ne!(got, 0, "the echo ended");
             done += got;
@@ -105,8 +105,8 @@ fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
         changed[bit / 8] ^= 1 << (bit % 8);
         changed.resize(RECEIVE_BYTES, 0); // so that a larger length finds its bytes
         let (_, mut opener) = ends(&AES_128_GCM);
-        let refilled = opener.refill(RECEIVE_BYTES, &mut |room: &mut [u8]| {
-            room[..changed.len()].copy_from_slice(&changed);
+        let refilled = opener.refill(RECEIVE_BYTES, &mut |buffer: &mut [u8]| {
+            buffer[..changed.len()].copy_from_slice(&changed);
             Ok(changed.len())
         });
         refilled.unwrap();
@@ -122,19 +122,19 @@ fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
 #[test]
 fn a_changed_bit_in_a_record_opened_in_place_ends_the_channel() {
     let sealed = seal_all(&mut ends(&AES_128_GCM).0, &[IoSlice::new(&[9; 60_000])]);
-    let mut room = vec![0; 60_000];
+    let mut buffer = vec![0; 60_000];
     for byte in (0..sealed.len()).step_by(997) {
         let mut changed = sealed.clone();
         changed[byte] ^= 1;
         let (sealer, opener) = ends(&AES_128_GCM);
         let channel = Channel::new(sealer, opener);
-        let mut arrive = |rooms: &mut [IoSliceMut<'_>]| (&changed[..]).read_vectored(rooms);
+        let mut arrive = |buffers: &mut [IoSliceMut<'_>]| (&changed[..]).read_vectored(buffers);
         let error = channel
-            .recv(&mut [IoSliceMut::new(&mut room)], &mut arrive)
+            .recv(&mut [IoSliceMut::new(&mut buffer)], &mut arrive)
             .expect_err("a changed record");
         assert_eq!(error.kind(), ErrorKind::InvalidData, "byte {byte}");
         assert_eq!(
-            channel.recv(&mut [IoSliceMut::new(&mut room)], arrive).unwrap(),
+            channel.recv(&mut [IoSliceMut::new(&mut buffer)], arrive).unwrap(),
             0,
             "something after an error"
         );
@@ -152,7 +152,7 @@ fn a_little_of_which_more_follows_is_sent_with_what_follows() {
     };
     assert_eq!(channel.send(&[IoSlice::new(b"head")], true, &mut send).unwrap(), 4);
     assert!(channel.has_unsent());
-    channel.send_from(5, |rooms| (&b"bytes"[..]).read_vectored(rooms), &mut send).unwrap();
+    channel.send_from(5, |buffers| (&b"bytes"[..]).read_vectored(buffers), &mut send).unwrap();
     assert!(!channel.has_unsent());
     channel.send(&[IoSlice::new(b"tail")], true, &mut send).unwrap();
     channel.flush(&mut send).unwrap();
@@ -161,17 +161,17 @@ fn a_little_of_which_more_follows_is_sent_with_what_follows() {
         2,
         "one call for the head with its bytes, and what was held back by a flush"
     );
-    let mut room = [0; 13];
-    let mut arrive = |rooms: &mut [IoSliceMut<'_>]| (&sent.concat()[..]).read_vectored(rooms);
-    assert_eq!(channel.recv(&mut [IoSliceMut::new(&mut room)], &mut arrive).unwrap(), 13);
-    assert_eq!(&room, b"headbytestail");
+    let mut buffer = [0; 13];
+    let mut arrive = |buffers: &mut [IoSliceMut<'_>]| (&sent.concat()[..]).read_vectored(buffers);
+    assert_eq!(channel.recv(&mut [IoSliceMut::new(&mut buffer)], &mut arrive).unwrap(), 13);
+    assert_eq!(&buffer, b"headbytestail");
 }
 
 #[test]
 fn a_record_that_comes_twice_ends_the_channel() {
     let (mut sealer, mut opener) = ends(&AES_128_GCM);
     let sealed = seal_all(&mut sealer, &[IoSlice::new(b"once")]).repeat(2);
-    let mut arrive = |room: &mut [u8]| (&sealed[..]).read(room);
+    let mut arrive = |buffer: &mut [u8]| (&sealed[..]).read(buffer);
     opener.refill(sealed.len(), &mut arrive).unwrap();
     assert!(matches!(opener.open(), Ok(OpenedRecord::Data)));
     assert_eq!(opener.copy_to(&mut IoSliceMut::new(&mut [0; 4]), 0), 4);
@@ -184,7 +184,7 @@ fn a_file_that_cannot_be_read_costs_no_sequence_number() {
     let error = sealer.take_from(10, |_| Err(io::Error::other("a bad sector"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Other);
     let sealed = seal_all(&mut sealer, &[IoSlice::new(b"whole")]);
-    opener.refill(sealed.len(), &mut |room: &mut [u8]| (&sealed[..]).read(room)).unwrap();
+    opener.refill(sealed.len(), &mut |buffer: &mut [u8]| (&sealed[..]).read(buffer)).unwrap();
     assert!(matches!(opener.open(), Ok(OpenedRecord::Data)));
 }
 
@@ -193,7 +193,7 @@ proptest! {
     fn what_is_sealed_is_opened_however_it_arrives(
         pieces in vec(vec(any::<u8>(), 0..40_000), 1..5),
         arrivals in vec(1usize..90_000, 1..5),
-        rooms in vec((1usize..90_000, 0usize..40_000), 1..5),
+        buffers in vec((1usize..90_000, 0usize..40_000), 1..5),
         records_per_key in 2u64..6,
         chacha in any::<bool>(),
     ) {
@@ -210,7 +210,7 @@ proptest! {
         };
         let channel = Channel::new(ends(&AES_128_GCM).0, opener);
         let mut opened = Vec::new();
-        for (first, second) in rooms.iter().cycle() {
+        for (first, second) in buffers.iter().cycle() {
             let (mut first, mut second) = (vec![0; *first], vec![0; *second]);
             let mut slices = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
             let bytes = channel.recv(&mut slices, &mut arrive).unwrap();

@@ -49,12 +49,12 @@ fn an_exchange_and_calls_go_over_tls() {
     let mut received = vec![vec![0; sent.len()]; 4];
     let body = [255; 12].to_vec();
     let mut batch: Vec<_> = (received.iter_mut().enumerate())
-        .map(|(n, room)| Exchange {
+        .map(|(n, buffer)| Exchange {
             connection: n % 2,
             op: 9,
             body: body.clone(),
             send: sent.chunks(100_000).map(IoSlice::new).collect(),
-            recv: room.chunks_mut(65_536).map(IoSliceMut::new).collect(),
+            recv: buffer.chunks_mut(65_536).map(IoSliceMut::new).collect(),
             outcome: None,
         })
         .collect();

@@ -154,10 +154,10 @@ fn a_proof_made_for_another_channel_is_refused() {
 
 fn one_exchange(
     connection: &mut [Connection],
-    room: &mut [u8],
+    reply_buffer: &mut [u8],
     timeout: Duration,
 ) -> Result<(), NetError> {
-    let recv = vec![IoSliceMut::new(room)];
+    let recv = vec![IoSliceMut::new(reply_buffer)];
     let mut batch =
         [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
     block_on(Blocking::new().exchange(connection, &mut batch, timeout));
@@ -206,17 +206,17 @@ fn a_server_that_goes_silent_in_the_middle_of_its_answer_is_a_timeout() {
     assert!(matches!(against(stops, SHORT), NetError::TimedOut { .. }));
 }
 
-/// One exchange with each of two servers at a time, with `room` bytes of buffer each. Returns how
+/// One exchange with each of two servers at a time, with a buffer of `bytes` each. Returns how
 /// many bytes arrived.
-fn from_two(servers: [fn(&mut ServerConnection); 2], room: usize) -> [Result<u64, NetError>; 2] {
+fn from_two(servers: [fn(&mut ServerConnection); 2], bytes: usize) -> [Result<u64, NetError>; 2] {
     let listeners =
         servers.map(|script| listen(config(NodeKind::Iod, 1), Arc::new(Script(script))));
     let mut connections =
         listeners.each_ref().map(|listener| connect(&endpoint(listener, NodeKind::Iod, 1)));
-    let mut rooms = [vec![0; room], vec![0; room]];
-    let mut batch: Vec<_> = (rooms.iter_mut().enumerate())
-        .map(|(connection, room)| {
-            let (send, recv) = (Vec::new(), vec![IoSliceMut::new(room)]);
+    let mut reply_buffers = [vec![0; bytes], vec![0; bytes]];
+    let mut batch: Vec<_> = (reply_buffers.iter_mut().enumerate())
+        .map(|(connection, reply_buffer)| {
+            let (send, recv) = (Vec::new(), vec![IoSliceMut::new(reply_buffer)]);
             Exchange { connection, op: 9, body: vec![1], send, recv, outcome: None }
         })
         .collect();
@@ -228,17 +228,21 @@ fn from_two(servers: [fn(&mut ServerConnection); 2], room: usize) -> [Result<u64
 fn a_slow_server_is_waited_for_while_it_moves_and_a_silent_one_fails() {
     // Small buffers: one after another. Large ones: polled together.
     thread::scope(|scope| {
-        for room in [TRICKLED, 100_000] {
+        for bytes in [TRICKLED, 100_000] {
             for slow in [0, 1] {
                 scope.spawn(move || {
                     let servers =
                         if slow == 0 { [trickle, stay_silent] } else { [stay_silent, trickle] };
-                    let outcomes = from_two(servers, room);
-                    assert_eq!(outcomes[slow], Ok(TRICKLED as u64), "room {room}, {slow} is slow");
+                    let outcomes = from_two(servers, bytes);
+                    assert_eq!(
+                        outcomes[slow],
+                        Ok(TRICKLED as u64),
+                        "{bytes} bytes of buffer, {slow} is slow"
+                    );
                     let silent = &outcomes[1 - slow];
                     assert!(
                         matches!(silent, Err(NetError::TimedOut { .. })),
-                        "room {room}, {slow} is slow: {silent:?}"
+                        "{bytes} bytes of buffer, {slow} is slow: {silent:?}"
                     );
                 });
             }
@@ -286,17 +290,21 @@ fn frames_that_bring_nothing_are_refused_and_keep_no_call_waiting() {
     {
         let (mut pipe, mut connection) = (braid_net::Pipe::new().unwrap(), connect(&endpoint));
         pipe.begin(b"").unwrap();
-        let (driver, mut room) = (Blocking::new(), [0; 1000]);
-        let answer =
-            driver.exchange_into_pipe(&mut connection, (9, &[1]), (&mut pipe, &mut room), LONG);
+        let (driver, mut reply_buffer) = (Blocking::new(), [0; 1000]);
+        let answer = driver.exchange_into_pipe(
+            &mut connection,
+            (9, &[1]),
+            (&mut pipe, &mut reply_buffer),
+            LONG,
+        );
         refused(block_on(answer).expect("it can").unwrap_err());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let driver = Tokio::new();
         let mut connection = [driver.connect(&endpoint, LONG).await.unwrap()];
-        let mut room = [0; 1000];
-        let recv = vec![IoSliceMut::new(&mut room)];
+        let mut reply_buffer = [0; 1000];
+        let recv = vec![IoSliceMut::new(&mut reply_buffer)];
         let mut batch = [Exchange {
             connection: 0,
             op: 9,
@@ -332,14 +340,14 @@ fn one_dead_server_of_a_batch_leaves_the_others_answers() {
     let mut connections =
         [connect(&endpoint(&dead, NodeKind::Iod, 2)), connect(&endpoint(&alive, NodeKind::Iod, 1))];
     let sent = vec![5; 300_000];
-    let mut rooms = [vec![0; 300_000], vec![0; 300_000]];
-    let mut batch: Vec<_> = (rooms.iter_mut().enumerate())
-        .map(|(connection, room)| Exchange {
+    let mut reply_buffers = [vec![0; 300_000], vec![0; 300_000]];
+    let mut batch: Vec<_> = (reply_buffers.iter_mut().enumerate())
+        .map(|(connection, reply_buffer)| Exchange {
             connection,
             op: 9,
             body: Vec::new(),
             send: vec![IoSlice::new(&sent)],
-            recv: vec![IoSliceMut::new(room)],
+            recv: vec![IoSliceMut::new(reply_buffer)],
             outcome: None,
         })
         .collect();
@@ -433,7 +441,7 @@ fn many_threads_on_one_connection_get_their_own_answers_out_of_order() {
 /// Answers "now" immediately, and "never" only when the connection ends.
 #[derive(Default)]
 struct Stubborn {
-    kept: Mutex<Vec<Responder>>,
+    responders: Mutex<Vec<Responder>>,
 }
 
 impl CallService for Stubborn {
@@ -443,11 +451,14 @@ impl CallService for Stubborn {
     }
     fn handle(&self, _: &Arc<()>, _: u16, body: &[u8], responder: Responder) {
         match body {
-            b"never" => self.kept.lock().unwrap().push(responder),
+            b"never" => self.responders.lock().unwrap().push(responder),
             b"forget" => drop(responder),
-            b"late" => {
-                self.kept.lock().unwrap().drain(..).for_each(|kept| kept.send(b"late".to_vec()))
-            }
+            b"late" => self
+                .responders
+                .lock()
+                .unwrap()
+                .drain(..)
+                .for_each(|responders| responders.send(b"late".to_vec())),
             _ => responder.send(body.to_vec()),
         }
     }
@@ -580,8 +591,8 @@ fn stop_ends_waiting_connections_and_calls() {
 struct Flood(Mutex<mpsc::Sender<Result<(), SendError>>>);
 
 impl Handler for Flood {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(connection) = admitted.accept() else { return };
         let payload = vec![0; 256 * 1024];
         let header = frame(FrameFlags::DATA, 1, payload.len() as u32);
         let sent = loop {

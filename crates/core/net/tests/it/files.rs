@@ -26,8 +26,8 @@ struct FromFile {
 }
 
 impl Handler for FromFile {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(mut connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(mut connection) = admitted.accept() else { return };
         while let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) {
             let payload_bytes = self.length as u32;
             let data = FrameHeader {
@@ -77,14 +77,14 @@ fn answered(length: usize, tls: TlsPolicy, send: Send) -> (Vec<u8>, Result<(), S
     let (sent, outcome) = mpsc::sync_channel(1);
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(FromFile { send, length, sent }));
     let endpoint = Endpoint { tls, ..endpoint(&listener, NodeKind::Iod, 1) };
-    let mut room = vec![0xaa; length];
-    let recv = vec![IoSliceMut::new(&mut room)];
+    let mut buffer = vec![0xaa; length];
+    let recv = vec![IoSliceMut::new(&mut buffer)];
     let mut batch =
         [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
     block_on(Blocking::new().exchange(&mut [connect(&endpoint)], &mut batch, LONG));
     let answer = batch[0].outcome.take().unwrap().unwrap();
     assert_eq!((answer.body, answer.payload_bytes), (b"end".to_vec(), length as u64));
-    (room, outcome.recv().unwrap())
+    (buffer, outcome.recv().unwrap())
 }
 
 fn content(bytes: usize) -> Vec<u8> {

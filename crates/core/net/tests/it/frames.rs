@@ -18,13 +18,13 @@ proptest! {
     fn frames_come_out_whole_however_the_stream_is_cut(
         bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..20),
         cuts in prop::collection::vec(1..200usize, 1..50),
-        room in 32..500usize,
+        bytes in 32..500usize,
     ) {
         let mut stream = Vec::new();
         for (id, body) in bodies.iter().enumerate() {
             push_frame(&mut stream, 7, FrameFlags::REQUEST, id as u64, body);
         }
-        let (mut buffer, mut at, mut out) = (FrameBuffer::new(room), 0, Vec::new());
+        let (mut buffer, mut at, mut out) = (FrameBuffer::new(bytes), 0, Vec::new());
         let mut cuts = cuts.iter().cycle();
         while out.len() < bodies.len() {
             while let Some((header, body)) = buffer.frame().unwrap() {

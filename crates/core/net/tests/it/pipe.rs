@@ -23,8 +23,8 @@ const PREFIX: &[u8] = b"sixteen bytes at";
 struct Frames;
 
 impl Handler for Frames {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(mut connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(mut connection) = admitted.accept() else { return };
         while let Ok(Some(header)) = connection.next_header(None) {
             let cuts = connection.body().unwrap().to_vec();
             if send_frames(&connection, header.request_id, &cuts).is_err() {
@@ -73,10 +73,10 @@ fn exchange(
     connection: &mut Connection,
     cuts: &[u8],
     pipe: &mut Pipe,
-    room: &mut [u8],
+    space: &mut [u8],
     timeout: Duration,
 ) -> Option<Result<Answer, NetError>> {
-    block_on(Blocking::new().exchange_into_pipe(connection, (9, cuts), (pipe, room), timeout))
+    block_on(Blocking::new().exchange_into_pipe(connection, (9, cuts), (pipe, space), timeout))
 }
 
 /// What a device receives.
@@ -91,23 +91,25 @@ fn sent(pipe: &mut Pipe) -> Vec<u8> {
 }
 
 /// Whether the payload arrived in the pipe. In any case it must equal what was sent.
-fn goes_through(connection: &mut Connection, cuts: &[u8], more_room: usize) -> bool {
+fn goes_through(connection: &mut Connection, cuts: &[u8], more_space: usize) -> bool {
     let content = content(cuts);
-    let (mut pipe, mut room) = (begun(), vec![0xaa; content.len() + more_room]);
+    let (mut pipe, mut space) = (begun(), vec![0xaa; content.len() + more_space]);
     // Nothing, after a call on this connection that filled its pipe.
-    let Some(answer) = exchange(connection, cuts, &mut pipe, &mut room, LONG) else { return false };
+    let Some(answer) = exchange(connection, cuts, &mut pipe, &mut space, LONG) else {
+        return false;
+    };
     let answer = answer.unwrap();
     assert_eq!(answer, Answer { body: b"end".to_vec(), payload_bytes: content.len() as u64 });
     if pipe.payload_bytes() == 0 {
         assert!(
-            room[..content.len()] == content
-                && room[content.len()..].iter().all(|byte| *byte == 0xaa)
+            space[..content.len()] == content
+                && space[content.len()..].iter().all(|byte| *byte == 0xaa)
         );
         return content.is_empty();
     }
     assert_eq!(pipe.payload_bytes(), content.len());
     assert!(sent(&mut pipe) == [PREFIX, &content].concat());
-    assert!(room.iter().all(|byte| *byte == 0xaa), "the buffer is not touched");
+    assert!(space.iter().all(|byte| *byte == 0xaa), "the buffer is not touched");
     true
 }
 
@@ -137,15 +139,15 @@ fn a_full_pipe_moves_all_payload_to_the_buffer_and_is_not_tried_again() {
         !goes_through(&mut connection, &many_pieces, 0),
         "a place for each frame at least: there are 256"
     );
-    let (mut pipe, mut room) = (begun(), vec![0; 4 * 8100]);
-    assert!(exchange(&mut connection, &[90], &mut pipe, &mut room, LONG).is_none());
+    let (mut pipe, mut space) = (begun(), vec![0; 4 * 8100]);
+    assert!(exchange(&mut connection, &[90], &mut pipe, &mut space, LONG).is_none());
     let mut connections = [connection];
-    let recv = vec![std::io::IoSliceMut::new(&mut room)];
+    let recv = vec![std::io::IoSliceMut::new(&mut space)];
     let mut batch =
         [Exchange { connection: 0, op: 9, body: vec![90], send: vec![], recv, outcome: None }];
     block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
     assert!(
-        batch[0].outcome.take().unwrap().is_ok() && room == content(&[90]),
+        batch[0].outcome.take().unwrap().is_ok() && space == content(&[90]),
         "it is as good as before"
     );
 }
@@ -156,8 +158,8 @@ fn calls_by_pipe_and_by_buffer_take_turns_on_a_connection() {
     let mut connections = [connect(&endpoint)];
     for _ in 0..3 {
         assert!(goes_through(&mut connections[0], &[200, 100, 0], 0));
-        let (cuts, mut room) = (vec![90, 9], vec![0; 4 * (8100 + 81)]);
-        let recv = vec![std::io::IoSliceMut::new(&mut room)];
+        let (cuts, mut space) = (vec![90, 9], vec![0; 4 * (8100 + 81)]);
+        let recv = vec![std::io::IoSliceMut::new(&mut space)];
         let mut batch = [Exchange {
             connection: 0,
             op: 9,
@@ -168,7 +170,7 @@ fn calls_by_pipe_and_by_buffer_take_turns_on_a_connection() {
         }];
         block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
         assert!(batch[0].outcome.take().unwrap().is_ok());
-        assert!(room == content(&cuts));
+        assert!(space == content(&cuts));
     }
 }
 
@@ -176,14 +178,14 @@ fn calls_by_pipe_and_by_buffer_take_turns_on_a_connection() {
 fn over_tls_nothing_is_sent_and_the_connection_stays_good() {
     let (_listener, endpoint) = server();
     let mut connections = [connect(&Endpoint { tls: TlsPolicy::Always, ..endpoint })];
-    let (mut pipe, mut room) = (begun(), vec![0; 40_000]);
-    assert!(exchange(&mut connections[0], &[100], &mut pipe, &mut room, LONG).is_none());
-    let recv = vec![std::io::IoSliceMut::new(&mut room)];
+    let (mut pipe, mut space) = (begun(), vec![0; 40_000]);
+    assert!(exchange(&mut connections[0], &[100], &mut pipe, &mut space, LONG).is_none());
+    let recv = vec![std::io::IoSliceMut::new(&mut space)];
     let mut batch =
         [Exchange { connection: 0, op: 9, body: vec![100], send: vec![], recv, outcome: None }];
     block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
     assert!(batch[0].outcome.take().unwrap().is_ok());
-    assert!(room == content(&[100]));
+    assert!(space == content(&[100]));
 }
 
 /// The error of a call to a server that follows the script. What arrived before can be taken out of
@@ -191,17 +193,17 @@ fn over_tls_nothing_is_sent_and_the_connection_stays_good() {
 fn against(script: fn(&mut ServerConnection), timeout: Duration) -> NetError {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(script)));
     let mut connection = connect(&endpoint(&listener, NodeKind::Iod, 1));
-    let (mut pipe, mut room) = (begun(), vec![0; 1000]);
+    let (mut pipe, mut space) = (begun(), vec![0; 1000]);
     let error =
-        exchange(&mut connection, &[1], &mut pipe, &mut room, timeout).unwrap().unwrap_err();
+        exchange(&mut connection, &[1], &mut pipe, &mut space, timeout).unwrap().unwrap_err();
     assert!(
         error.to_string().contains("I/O daemon 1 at 127.0.0.1:"),
         "the error names the server: {error}"
     );
-    pipe.take(&mut room).unwrap();
+    pipe.take(&mut space).unwrap();
     assert!(pipe.is_empty());
     assert!(
-        exchange(&mut connection, &[1], &mut pipe, &mut room, LONG).is_none(),
+        exchange(&mut connection, &[1], &mut pipe, &mut space, LONG).is_none(),
         "the connection is not used again"
     );
     error
@@ -227,8 +229,8 @@ fn a_server_that_stays_silent_in_the_middle_is_a_timeout() {
 fn a_server_that_is_slow_is_waited_for_while_it_moves() {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(trickle)));
     let mut connection = connect(&endpoint(&listener, NodeKind::Iod, 1));
-    let (mut pipe, mut room) = (begun(), vec![0; TRICKLED]);
-    let answer = exchange(&mut connection, &[1], &mut pipe, &mut room, SILENCE).unwrap().unwrap();
+    let (mut pipe, mut space) = (begun(), vec![0; TRICKLED]);
+    let answer = exchange(&mut connection, &[1], &mut pipe, &mut space, SILENCE).unwrap().unwrap();
     assert_eq!(answer.payload_bytes, TRICKLED as u64);
 }
 
@@ -269,8 +271,8 @@ proptest! {
     ) {
         let (_listener, endpoint) = server();
         let mut connection = connect(&endpoint);
-        for (cuts, more_room) in calls {
-            goes_through(&mut connection, &cuts, more_room);
+        for (cuts, more_space) in calls {
+            goes_through(&mut connection, &cuts, more_space);
         }
     }
 }

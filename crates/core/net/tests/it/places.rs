@@ -44,7 +44,7 @@ fn all(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Connected> {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so_and_served_when_there_is_room() {
+fn one_connection_too_many_is_refused_and_served_when_one_has_ended() {
     let listener = listen_to(1, 8);
     let first = connect(&of_server(&listener));
     assert_eq!(refused(&of_server(&listener)).status, Status::TooManyOpen);

@@ -47,12 +47,12 @@ async fn exchanges_over_several_connections_bring_every_byte_back() {
         let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 253) as u8).collect();
         let mut received = vec![vec![0; sent.len()]; 7];
         let mut batch: Vec<_> = (received.iter_mut().enumerate())
-            .map(|(n, room)| Exchange {
+            .map(|(n, buffer)| Exchange {
                 connection: n % 2,
                 op: 9,
                 body: vec![255; n],
                 send: sent.chunks(77_777).map(IoSlice::new).collect(),
-                recv: room.chunks_mut(65_536).map(IoSliceMut::new).collect(),
+                recv: buffer.chunks_mut(65_536).map(IoSliceMut::new).collect(),
                 outcome: None,
             })
             .collect();
@@ -91,10 +91,10 @@ async fn a_slow_server_is_waited_for_while_it_moves_and_a_silent_one_fails() {
         driver.connect(&endpoint(&slow, NodeKind::Iod, 1), LONG).await.unwrap(),
         driver.connect(&endpoint(&silent, NodeKind::Iod, 2), LONG).await.unwrap(),
     ];
-    let mut rooms = [vec![0; TRICKLED], vec![0; TRICKLED]];
-    let mut batch: Vec<_> = (rooms.iter_mut().enumerate())
-        .map(|(connection, room)| {
-            let (send, recv) = (Vec::new(), vec![IoSliceMut::new(room)]);
+    let mut buffers = [vec![0; TRICKLED], vec![0; TRICKLED]];
+    let mut batch: Vec<_> = (buffers.iter_mut().enumerate())
+        .map(|(connection, buffer)| {
+            let (send, recv) = (Vec::new(), vec![IoSliceMut::new(buffer)]);
             Exchange { connection, op: 9, body: vec![1], send, recv, outcome: None }
         })
         .collect();

@@ -9,6 +9,9 @@
 //!    several mounts change and look, a recall then has nothing to wait for.
 //! 3. The notes and the recalls are bounded (I9). Notes that the kernel does not use any more are
 //!    removed. Where there are too many, nothing is cacheable.
+//!
+//! `note` and `take` assert 3, and `note` refuses what would break 2. The caller writes its reply
+//! within `reply_cacheable` (1), which cannot be seen here.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -90,11 +93,11 @@ impl KernelNames {
         if state.notes + 2 > NOTES_MAX {
             state.tidy(now);
         }
-        let has_room = state.notes + 2 <= NOTES_MAX;
+        let has_space = state.notes + 2 <= NOTES_MAX;
         let State { directories, notes, .. } = &mut *state;
         let found = match directories.entry(directory) {
             Entry::Occupied(found) => found.into_mut(),
-            Entry::Vacant(_) if !has_room => return false,
+            Entry::Vacant(_) if !has_space => return false,
             Entry::Vacant(none) => {
                 *notes += 1;
                 none.insert(Names { names: HashMap::new(), last: now })
@@ -103,14 +106,14 @@ impl KernelNames {
         match name.map(|name| (name, found.names.get_mut(name))) {
             None => {}
             Some((_, Some(at))) => *at = now,
-            Some((_, None)) if !has_room => return false,
+            Some((_, None)) if !has_space => return false,
             Some((name, None)) => {
                 *notes += 1;
                 found.names.insert(name.into(), now);
             }
         }
         found.last = now;
-        debug_assert!(*notes <= NOTES_MAX, "I3: more names are noted than allowed");
+        debug_assert!(*notes <= NOTES_MAX, "3: more names are noted than allowed");
         true
     }
 
@@ -136,6 +139,7 @@ impl KernelNames {
         if state.recalled.len() < RECALLED_MAX {
             state.recalled.insert(directory, now);
         }
+        debug_assert!(state.recalled.len() <= RECALLED_MAX, "3: bounded");
         let Names { names, last } = state.directories.remove(&directory)?;
         state.notes -= names.len() + 1;
         let names =

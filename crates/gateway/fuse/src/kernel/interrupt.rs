@@ -77,9 +77,9 @@ pub struct SignalGuard {
 }
 
 impl Interrupt {
-    /// `deserts`: the channel and unique of a request that may be answered EINTR before its handler
+    /// `abandonable`: the channel and unique of a request that may be answered EINTR before its handler
     /// ends.
-    pub(super) fn new(thread: u32, deserts: Option<(Channel, u64)>) -> Self {
+    pub(super) fn new(thread: u32, abandonable: Option<(Channel, u64)>) -> Self {
         let [signalled, killed, answered] = [const { AtomicBool::new(false) }; 3];
         Self {
             state: Arc::new(InterruptState {
@@ -87,7 +87,7 @@ impl Interrupt {
                 signalled,
                 killed,
                 answered,
-                abandonable: deserts,
+                abandonable,
                 wakes: Mutex::default(),
             }),
         }

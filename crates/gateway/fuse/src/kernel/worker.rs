@@ -297,7 +297,7 @@ pub(super) fn dispatch(
     channel: &Channel,
     request: Request<'_>,
     scratch: &mut [u8],
-    deserting: Abandonable,
+    abandonable_kind: Abandonable,
 ) {
     let header = request.header;
     match &request.operation {
@@ -310,9 +310,10 @@ pub(super) fn dispatch(
         Operation::Unknown if header.opcode == opcode::NOTIFY_REPLY => return,
         _ => {}
     }
-    let deserts = deserting == Abandonable::IfNothingChanges && request.operation.changes_nothing();
-    let deserts = deserts.then(|| (channel.clone(), header.unique));
-    let interrupt = Interrupt::new(header.pid, deserts);
+    let abandonable =
+        abandonable_kind == Abandonable::IfNothingChanges && request.operation.changes_nothing();
+    let abandonable = abandonable.then(|| (channel.clone(), header.unique));
+    let interrupt = Interrupt::new(header.pid, abandonable);
     pool.interrupts.register(header.unique, &interrupt);
     let reply = Reply::new(channel, &pool.interrupts, interrupt.clone(), &header);
     match request.operation {

@@ -22,13 +22,13 @@ pub(super) struct WorkerDemand {
 }
 
 impl WorkerDemand {
-    /// A request was read. `away`: the workers that do not wait for one now.
-    pub(super) fn note_request(&self, away: usize) {
-        self.peak.fetch_max(away, Ordering::Relaxed);
+    /// A request was read. `busy`: the workers that do not wait for one now.
+    pub(super) fn note_request(&self, busy: usize) {
+        self.peak.fetch_max(busy, Ordering::Relaxed);
     }
 
-    /// The number of workers to keep while `away` are away. `now_ms`: from any fixed start.
-    pub(super) fn workers(&self, now_ms: u64, away: usize) -> usize {
+    /// The number of workers to keep while `busy` are away. `now_ms`: from any fixed start.
+    pub(super) fn workers(&self, now_ms: u64, busy: usize) -> usize {
         let began = self.window_began_ms.load(Ordering::Relaxed);
         if now_ms.saturating_sub(began) >= WINDOW_MS
             && self
@@ -36,7 +36,7 @@ impl WorkerDemand {
                 .compare_exchange(began, now_ms, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
         {
-            self.peak_before.store(self.peak.swap(away, Ordering::Relaxed), Ordering::Relaxed);
+            self.peak_before.store(self.peak.swap(busy, Ordering::Relaxed), Ordering::Relaxed);
         }
         self.peak.load(Ordering::Relaxed).max(self.peak_before.load(Ordering::Relaxed)) + 1
     }

@@ -22,7 +22,7 @@ fn mount(memory: Memory) -> Option<TestMount> {
 /// Holds the lookup of names that begin with `wait`, whatever happens.
 fn holding(memory: Memory) -> Option<TestMount> {
     let mount = mount(memory)?;
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name } if name.starts_with(b"wait") => Fate::HoldDeaf,
         _ => Fate::Serve,
     });
@@ -101,7 +101,7 @@ fn more_requests_wait_than_there_were_entries_and_others_are_served() {
         .map(|ten| process("stat", &ten.iter().map(|p| p.to_str().unwrap()).collect::<Vec<_>>()))
         .collect();
     // Each process asks for one name at a time.
-    mount.memory.gate.wait_held(WAITING / 10);
+    mount.memory.barrier.wait_held(WAITING / 10);
     thread::scope(|scope| {
         let (mount, threads) = (&mount, WAITING / 2);
         for n in 0..threads {
@@ -110,14 +110,14 @@ fn more_requests_wait_than_there_were_entries_and_others_are_served() {
         let held = thread::spawn({
             let memory = std::sync::Arc::clone(&mount.memory);
             move || {
-                memory.gate.wait_held(WAITING / 10 + threads);
+                memory.barrier.wait_held(WAITING / 10 + threads);
                 memory
             }
         });
         // A failure must not leave the others waiting.
         let all = held.join();
         let read = all.is_ok().then(|| fs::read(mount.path("file")).unwrap());
-        mount.memory.gate.open();
+        mount.memory.barrier.open();
         assert_eq!(read.as_deref(), Some(&b"first content"[..]), "not all requests were read");
     });
     for child in children {
@@ -130,12 +130,12 @@ fn entries_of_the_killed_are_used_again() {
     let Some(mount) = holding(Memory::new()) else { return };
     for round in 1..=20 {
         let child = process("stat", &[mount.path(&format!("wait{round}")).to_str().unwrap()]);
-        mount.memory.gate.wait_held(round);
+        mount.memory.barrier.wait_held(round);
         kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
         assert!(ended(child).is_some(), "round {round}");
         assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
     }
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     // The handlers return to entries that other workers have taken over.
     for _ in 0..200 {
         assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
@@ -162,7 +162,7 @@ fn an_abort_ends_all_that_wait_and_the_mount() {
     let children: Vec<Child> = (0..20)
         .map(|n| process("stat", &[mount.path(&format!("wait{n}")).to_str().unwrap()]))
         .collect();
-    mount.memory.gate.wait_held(20);
+    mount.memory.barrier.wait_held(20);
     // As with the kernel's `fusectl`, and as at the end of a killed mount.
     mount.mounted.entry().unwrap().abort().unwrap().abort().unwrap();
     for child in children {

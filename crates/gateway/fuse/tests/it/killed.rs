@@ -108,13 +108,13 @@ fn a_read_that_was_taken_waits() {
     // read-ahead it sends the request again; the error of the second request is returned to the
     // program.
     let reads = AtomicUsize::new(0);
-    mount.memory.gate.rule(move |request| match request.operation {
+    mount.memory.barrier.rule(move |request| match request.operation {
         Operation::Read { .. } if reads.fetch_add(1, Ordering::Relaxed) == 0 => Fate::Drop,
         Operation::Read { .. } => Fate::HoldDeaf,
         _ => Fate::Serve,
     });
     eprintln!("{}", mount.root().display());
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     invalidate_and_stay(&mount)
 }
 
@@ -136,12 +136,12 @@ fn a_read_that_was_not_taken_waits() {
     // Its only worker is blocked by another file when the read comes.
     let pool = PoolOptions { workers_max: 1, clone_fd: false };
     let Some(mount) = TestMount::over(IoUring::Off, Memory::cached(), pool) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name: b"wait" } => Fate::HoldDeaf,
         _ => Fate::Serve,
     });
     eprintln!("{}", mount.root().display());
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     eprintln!("busy");
     invalidate_and_stay(&mount)
 }

@@ -344,6 +344,6 @@ fn free_space_is_counted_in_the_unit_that_programs_expect() {
     }
     let cluster = Cluster::start(1);
     let mount = Mount::new(&cluster);
-    let room = rustix::fs::statfs(mount.point()).unwrap();
-    assert_eq!((room.f_bsize, room.f_frsize), (4096, 4096));
+    let space = rustix::fs::statfs(mount.point()).unwrap();
+    assert_eq!((space.f_bsize, space.f_frsize), (4096, 4096));
 }

@@ -74,15 +74,15 @@ fn names_and_negative_entries_are_cached_until_they_are_expired() {
 
 /// Calls a function while a lookup of an expired name waits for its reply.
 fn while_looked_up<R>(mount: &TestMount, name: &'static str, then: impl FnOnce() -> R) -> R {
-    mount.memory.gate.rule(move |request| match request.operation {
+    mount.memory.barrier.rule(move |request| match request.operation {
         Operation::Lookup { name: asked } if asked == name.as_bytes() => Fate::Hold,
         _ => Fate::Serve,
     });
     let path = mount.path(name);
     let looks = std::thread::spawn(move || fs::metadata(path).map(drop));
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     let result = then();
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     looks.join().unwrap().unwrap();
     result
 }
@@ -187,13 +187,13 @@ fn is_stuck(thread: u32, done: &Receiver<()>) -> bool {
 fn a_pending_create_delays_only_the_expiry_of_names() {
     let Some(mount) = cached(0) else { return };
     assert!(fs::metadata(mount.path("sub")).is_ok());
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Create { .. } => Fate::Hold,
         _ => Fate::Serve,
     });
     let path = mount.path("new");
     let create = std::thread::spawn(move || fs::File::create(path).map(drop));
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
 
     let notifier = mount.memory.notifier().clone();
     notifier.inval_attributes(ROOT).unwrap();
@@ -204,9 +204,9 @@ fn a_pending_create_delays_only_the_expiry_of_names() {
         expiring.wait_for(Duration::from_millis(100)).is_none(),
         "it did not wait for a create: the design may wait"
     );
-    assert_eq!(mount.memory.gate.held(), 1, "the create still waits");
+    assert_eq!(mount.memory.barrier.held(), 1, "the create still waits");
     let asked = mount.memory.seen(opcode::LOOKUP);
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     expiring.wait_for(LONG).unwrap().unwrap();
     create.join().unwrap().unwrap();
     assert!(fs::metadata(mount.path("sub")).is_ok());
@@ -220,19 +220,19 @@ fn a_pending_create_delays_only_the_expiry_of_names() {
 fn attributes_of_a_file_being_created_are_dropped_once_it_exists() {
     for names in [vec!["new"], vec![]] {
         let Some(mount) = cached(0) else { return };
-        mount.memory.gate.rule(|request| match request.operation {
+        mount.memory.barrier.rule(|request| match request.operation {
             Operation::Create { .. } => Fate::Hold,
             _ => Fate::Serve,
         });
         let path = mount.path("new");
         let create = std::thread::spawn(move || fs::File::create(path).unwrap());
-        mount.memory.gate.wait_held(1);
+        mount.memory.barrier.wait_held(1);
         let (notifier, node) = (mount.memory.notifier().clone(), SUB.max(FILE) + 1);
         notifier.inval_attributes(node).unwrap();
         let expiring = notifier.expire(expiry(&names, &[node]));
         assert!(expiring.wait_for(Duration::from_millis(50)).is_none());
         assert_eq!(expiring.sent(), 0);
-        mount.memory.gate.open();
+        mount.memory.barrier.open();
         let made = create.join().unwrap();
         expiring.wait_for(LONG).unwrap().unwrap();
         mount.memory.set_content(node, "written by another");
@@ -255,7 +255,7 @@ fn locked_directories_do_not_delay_the_expiry_of_others() {
         })
         .collect();
     assert!(fs::metadata(mount.path("sub")).is_ok());
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Create { .. } => Fate::Hold,
         _ => Fate::Serve,
     });
@@ -266,7 +266,7 @@ fn locked_directories_do_not_delay_the_expiry_of_others() {
             std::thread::spawn(move || fs::File::create(path).map(drop))
         })
         .collect();
-    mount.memory.gate.wait_held(HELD);
+    mount.memory.barrier.wait_held(HELD);
     let notifier = mount.memory.notifier().clone();
     let held: Vec<_> = nodes
         .iter()
@@ -280,7 +280,7 @@ fn locked_directories_do_not_delay_the_expiry_of_others() {
         held.iter().all(|one| one.wait_for(Duration::ZERO).is_none()),
         "the design may wait for them"
     );
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     creates.into_iter().for_each(|create| create.join().unwrap().unwrap());
     held.iter().for_each(|one| one.wait_for(LONG).unwrap().unwrap());
 }
@@ -288,18 +288,18 @@ fn locked_directories_do_not_delay_the_expiry_of_others() {
 #[test]
 fn invalidating_pages_waits_for_a_running_read_and_attributes_do_not() {
     let Some(mount) = cached(fopen::KEEP_CACHE) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Read { .. } => Fate::Hold,
         _ => Fate::Serve,
     });
     let file = fs::File::open(mount.path("file")).unwrap();
     let read = std::thread::spawn(move || file.read_at(&mut [0; 4], 0).unwrap());
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     let notifier = mount.memory.notifier().clone();
     notifier.inval_attributes(FILE).unwrap();
     let (thread, done) = beside(move || notifier.inval_inode(FILE, 0, 0).unwrap());
     assert!(is_stuck(thread, &done), "pages were dropped beside a read of them");
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     done.recv_timeout(LONG).unwrap();
     assert_eq!(read.join().unwrap(), 4);
 }
@@ -313,12 +313,12 @@ fn a_blocked_drop_of_pages_delays_no_other() {
     let node = other.metadata().unwrap().ino();
     assert_eq!(other.read_at(&mut [0; 13], 0).unwrap(), 13);
     mount.memory.set_content(node, "other content");
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Read { .. } if request.header.node == FILE => Fate::Hold,
         _ => Fate::Serve,
     });
     let read = std::thread::spawn(move || open.read_at(&mut [0; 4], 0).unwrap());
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
 
     // Enough to block all threads but one, and then one more that is released.
     let held: Vec<_> = (1..INVALIDATORS_MAX)
@@ -335,7 +335,7 @@ fn a_blocked_drop_of_pages_delays_no_other() {
         assert!(done.try_recv().is_err(), "pages were dropped beside a read of them");
         assert!(!is_deep(*thread), "the calling thread can be killed");
     }
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     held.iter().for_each(|(_, done)| done.recv_timeout(LONG).unwrap());
     assert_eq!(read.join().unwrap(), 4);
 }

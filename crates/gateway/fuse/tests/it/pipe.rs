@@ -40,20 +40,20 @@ fn is_as_written(mount: &Mount, name: &str, bytes: &[u8]) {
     for (at, length) in
         [(1, 600 * KIB), (512 * KIB - 1, MIB), (bytes.len() as u64, 1), (3 * MIB - 5, 5 * MIB)]
     {
-        let mut room = vec![0xaa; length as usize];
-        let got = read_all_at(&file, &mut room, at);
+        let mut buffer = vec![0xaa; length as usize];
+        let got = read_all_at(&file, &mut buffer, at);
         let from = bytes.len().min(at as usize);
         assert!(
-            room[..got] == bytes[from..bytes.len().min(from + length as usize)],
+            buffer[..got] == bytes[from..bytes.len().min(from + length as usize)],
             "{name} from {at}"
         );
     }
 }
 
-fn read_all_at(file: &File, room: &mut [u8], at: u64) -> usize {
+fn read_all_at(file: &File, buffer: &mut [u8], at: u64) -> usize {
     let mut got = 0;
-    while got < room.len() {
-        match file.read_at(&mut room[got..], at + got as u64).unwrap() {
+    while got < buffer.len() {
+        match file.read_at(&mut buffer[got..], at + got as u64).unwrap() {
             0 => break,
             bytes => got += bytes,
         }

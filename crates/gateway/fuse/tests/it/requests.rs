@@ -50,7 +50,7 @@ fn requests_of_a_mebibyte_are_agreed_on() {
 #[test]
 fn with_a_hundred_waiting_requests_the_next_one_is_served() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name } if name.starts_with(b"wait") => Fate::Hold,
         _ => Fate::Serve,
     });
@@ -59,10 +59,10 @@ fn with_a_hundred_waiting_requests_the_next_one_is_served() {
         for path in &paths {
             scope.spawn(move || assert_eq!(errno(fs::metadata(path)), Some(Errno::NOENT)));
         }
-        mount.memory.gate.wait_held(100);
+        mount.memory.barrier.wait_held(100);
         assert!(mount.mounted.workers() > 100, "{} workers", mount.mounted.workers());
         assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
-        mount.memory.gate.open();
+        mount.memory.barrier.open();
     });
 }
 
@@ -71,7 +71,7 @@ fn at_the_limit_requests_wait_in_the_kernel_and_are_served_later() {
     let pool = PoolOptions { workers_max: 3, ..PoolOptions::default() };
     // Over io_uring each processor has its own workers.
     let Some(mount) = TestMount::over(IoUring::Off, Memory::new(), pool) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name } if name.starts_with(b"wait") => Fate::Hold,
         _ => Fate::Serve,
     });
@@ -80,9 +80,9 @@ fn at_the_limit_requests_wait_in_the_kernel_and_are_served_later() {
         for path in &paths {
             scope.spawn(move || assert_eq!(errno(fs::metadata(path)), Some(Errno::NOENT)));
         }
-        mount.memory.gate.wait_held(3);
+        mount.memory.barrier.wait_held(3);
         assert_eq!(mount.mounted.workers(), 3);
-        mount.memory.gate.open();
+        mount.memory.barrier.open();
     });
     assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
 }
@@ -91,7 +91,7 @@ fn at_the_limit_requests_wait_in_the_kernel_and_are_served_later() {
 fn with_a_descriptor_for_each_worker_requests_are_served_too() {
     let pool = PoolOptions { clone_fd: true, ..PoolOptions::default() };
     let Some(mount) = TestMount::with(Memory::new(), pool) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name } if name.starts_with(b"wait") => Fate::Hold,
         _ => Fate::Serve,
     });
@@ -100,16 +100,16 @@ fn with_a_descriptor_for_each_worker_requests_are_served_too() {
         for path in &paths {
             scope.spawn(move || assert_eq!(errno(fs::metadata(path)), Some(Errno::NOENT)));
         }
-        mount.memory.gate.wait_held(8);
+        mount.memory.barrier.wait_held(8);
         assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
-        mount.memory.gate.open();
+        mount.memory.barrier.open();
     });
 }
 
 #[test]
 fn a_dropped_reply_is_an_input_output_error() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name: b"file" } => Fate::Drop,
         _ => Fate::Serve,
     });
@@ -120,7 +120,7 @@ fn a_dropped_reply_is_an_input_output_error() {
 #[test]
 fn a_handler_that_panics_fails_its_request_alone() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name: b"panic" } => Fate::Panic,
         _ => Fate::Serve,
     });
@@ -156,17 +156,17 @@ fn processes_that_use_a_mount_are_named_and_a_lazy_unmount_works() {
 #[test]
 fn a_mount_ends_while_a_request_waits_for_ever() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name: b"wait" } => Fate::HoldUntilKilled,
         _ => Fate::Serve,
     });
     let waiting = process("stat", &[mount.path("wait").to_str().unwrap()]);
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     mount.mounted.end();
     assert_eq!(braid_fuse::kernel::mount::entry_at(mount.root()).unwrap(), None);
     // The waiting process ends with its reply, or with the connection, which ends with this
     // process.
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     assert!(ended(waiting).is_some());
 }
 

@@ -15,7 +15,7 @@ fn signal(child: &Child, signal: Signal) {
 /// A mount on which the lookup of `wait` waits until its process is being killed.
 fn waiting_mount(pool: PoolOptions) -> Option<TestMount> {
     let mount = TestMount::with(Memory::new(), pool)?;
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name: b"wait" } => Fate::HoldUntilKilled,
         _ => Fate::Serve,
     });
@@ -29,10 +29,10 @@ fn killed_at_once(pool: PoolOptions, with: Signal) {
     let path = mount.path("wait");
     let arguments = [&default, "stat", path.to_str().unwrap()];
     let child = process("env", &arguments[if with == Signal::KILL { 1 } else { 0 }..]);
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     signal(&child, with);
     assert_eq!(ended(child).and_then(|status| status.signal()), Some(with.as_raw()));
-    assert_eq!(mount.memory.gate.held(), 0);
+    assert_eq!(mount.memory.barrier.held(), 0);
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn a_handled_signal_ends_no_wait_and_a_later_kill_does() {
     let Some(mount) = waiting_mount(PoolOptions::default()) else { return };
     let script = format!("trap : USR1; read -r x < {}", mount.path("wait").display());
     let child = process("bash", &["-c", &script]);
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     signal(&child, Signal::USR1);
-    mount.memory.gate.wait_signals(1);
-    assert_eq!(mount.memory.gate.held(), 1, "the wait continues");
+    mount.memory.barrier.wait_signals(1);
+    assert_eq!(mount.memory.barrier.held(), 1, "the wait continues");
     // The kernel does not report this signal.
     signal(&child, Signal::KILL);
     assert_eq!(ended(child).and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
@@ -72,7 +72,7 @@ fn a_handled_signal_ends_no_wait_and_a_later_kill_does() {
 #[test]
 fn a_signal_ends_the_wait_for_a_lock() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::SetLock { wait: true, lock } if lock.flock && request.header.node == FILE => {
             Fate::Hold
         }
@@ -80,46 +80,46 @@ fn a_signal_ends_the_wait_for_a_lock() {
     });
     let script = format!("exec 9< {}; exec flock 9", mount.path("file").display());
     let child = process("bash", &["-c", &script]);
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     signal(&child, Signal::TERM);
     assert!(ended(child).is_some_and(|status| !status.success()));
-    assert_eq!(mount.memory.gate.held(), 0);
+    assert_eq!(mount.memory.barrier.held(), 0);
 }
 
 #[test]
 fn a_killed_process_ends_though_its_handler_never_checks_signals() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::Lookup { name: b"wait" } => Fate::HoldDeaf,
         _ => Fate::Serve,
     });
     let child = process("stat", &[mount.path("wait").to_str().unwrap()]);
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     signal(&child, Signal::KILL);
     assert_eq!(ended(child).and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
-    assert_eq!(mount.memory.gate.held(), 1, "the handler has not answered yet");
-    mount.memory.gate.open();
+    assert_eq!(mount.memory.barrier.held(), 1, "the handler has not answered yet");
+    mount.memory.barrier.open();
     assert!(std::fs::metadata(mount.path("file")).is_ok());
 }
 
 #[test]
 fn a_change_is_waited_for_even_by_the_killed() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
-    mount.memory.gate.rule(|request| match request.operation {
+    mount.memory.barrier.rule(|request| match request.operation {
         Operation::MakeDirectory { .. } | Operation::Lookup { name: b"beside" } => Fate::HoldDeaf,
         _ => Fate::Serve,
     });
     let child = process("mkdir", &[mount.path("sub/made").to_str().unwrap()]);
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     signal(&child, Signal::KILL);
     // A second process that ends shows that the watcher has checked meanwhile.
     let beside = process("stat", &[mount.path("beside").to_str().unwrap()]);
-    mount.memory.gate.wait_held(2);
+    mount.memory.barrier.wait_held(2);
     signal(&beside, Signal::KILL);
     assert!(ended(beside).is_some());
     let state = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     assert!(!state.contains(") Z "), "it ended before its change: {state}");
-    mount.memory.gate.open();
+    mount.memory.barrier.open();
     assert!(ended(child).is_some());
     assert!(std::fs::metadata(mount.path("sub/made")).is_ok());
 }
@@ -131,7 +131,7 @@ fn many_waiting_processes_all_end_when_they_are_killed() {
     let children: Vec<Child> =
         (0..30).map(|_| process("stat", &[path.to_str().unwrap()])).collect();
     // Lookups of one name wait for each other in the kernel, which sends one for all of them.
-    mount.memory.gate.wait_held(1);
+    mount.memory.barrier.wait_held(1);
     for child in &children {
         signal(child, Signal::KILL);
     }

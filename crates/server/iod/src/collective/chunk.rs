@@ -54,21 +54,21 @@ impl ChunkPlan {
     /// in an object.
     pub(super) fn more(
         &mut self,
-        sweep: &mut RequestUnion,
+        union: &mut RequestUnion,
         capability: &VerifiedCapability,
         bytes_max: u64,
         hole_bytes: u64,
     ) -> PlanResult {
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         loop {
-            let room = bytes_max.saturating_sub(self.bytes);
-            if room == 0 || self.extents.len() >= COLLECTIVE_EXTENTS_MAX {
-                return self.whole(sweep);
+            let space = bytes_max.saturating_sub(self.bytes);
+            if space == 0 || self.extents.len() >= COLLECTIVE_EXTENTS_MAX {
+                return self.whole(union);
             }
-            match sweep.next_within(room, &mut steps) {
+            match union.next_within(space, &mut steps) {
                 NextExtent::Paused => return PlanResult::Paused,
                 NextExtent::End if self.extents.is_empty() => return PlanResult::Nothing,
-                NextExtent::End => return self.whole(sweep),
+                NextExtent::End => return self.whole(union),
                 NextExtent::Extent(run) => {
                     let Some(slot) = capability.local_index(run.part) else { continue };
                     // PARTS_MAX fits 16 bits.
@@ -116,8 +116,8 @@ impl ChunkPlan {
         }
     }
 
-    fn whole(&mut self, sweep: &mut RequestUnion) -> PlanResult {
-        self.end = sweep.position();
+    fn whole(&mut self, union: &mut RequestUnion) -> PlanResult {
+        self.end = union.position();
         self.extents.sort_unstable_by_key(|extent| (extent.slot, extent.offset));
         let mut at = 0;
         for extent in &mut self.extents {

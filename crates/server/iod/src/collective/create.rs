@@ -92,13 +92,13 @@ fn make<S: ObjectStore>(
         _ => (vec![None; capability.local_parts.len()], Vec::new(), FILE_BYTES_MAX),
     };
     let unfolds = unfolds(&capability, &collect.tasks, &permit)?;
-    let sweep = with_first_bytes(RequestUnion::from_unfolds(unfolds.iter().cloned(), file_end))?;
-    let cursor = |(at, unfold)| sweep.has_more(at).then(|| Box::new(Cursor::new(unfold, file_end)));
+    let union = with_first_bytes(RequestUnion::from_unfolds(unfolds.iter().cloned(), file_end))?;
+    let cursor = |(at, unfold)| union.has_more(at).then(|| Box::new(Cursor::new(unfold, file_end)));
     let cursors: Vec<_> = unfolds.into_iter().enumerate().map(cursor).collect();
     let (writes, with_bytes) =
         (collect.kind == CollectiveKind::Write, cursors.iter().flatten().count());
     let chunk_bytes = if writes { write_bytes_for(with_bytes) } else { read_bytes_for(with_bytes) };
-    let progress = CollectiveProgress::new(sweep, cursors, writes);
+    let progress = CollectiveProgress::new(union, cursors, writes);
     Ok(Collective {
         id: collect.collective,
         permit,
@@ -172,10 +172,10 @@ fn unfolds(
 }
 
 /// The union of the requests, after it has found every task's first byte.
-fn with_first_bytes(mut sweep: RequestUnion) -> Result<RequestUnion, Failure> {
+fn with_first_bytes(mut union: RequestUnion) -> Result<RequestUnion, Failure> {
     for _ in 0..VIEW_SEARCH_SLICES_MAX {
-        if sweep.find_next_accesses(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
-            return Ok(sweep);
+        if union.find_next_accesses(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
+            return Ok(union);
         }
     }
     Err(Failure::new(Status::LimitExceeded, "the tasks' views take too long to search"))

@@ -67,7 +67,7 @@ pub(super) struct Joined {
     pub(super) collective: Arc<Collective>,
     /// Whether the call has bytes to transfer; false when earlier calls had all of the task's
     /// bytes.
-    is_in_turn: bool,
+    is_in_order: bool,
     /// Of a read; `None` when earlier calls had all of the task's bytes.
     pub(super) cursor: Option<Box<Cursor>>,
     pub(super) chunk: Option<Arc<Chunk>>,
@@ -247,8 +247,8 @@ impl JoinJob {
     }
 
     /// Whether the call has bytes to transfer.
-    pub(super) fn is_in_turn(&self) -> bool {
-        self.joined.as_ref().is_some_and(|entered| entered.is_in_turn)
+    pub(super) fn is_in_order(&self) -> bool {
+        self.joined.as_ref().is_some_and(|entered| entered.is_in_order)
     }
 
     /// Checks the slice. Joins, once the `Collect` has arrived and the task's earlier calls have
@@ -283,7 +283,7 @@ impl JoinJob {
                 self.record_participation(&collective);
                 self.joined = Some(Joined {
                     collective,
-                    is_in_turn: true,
+                    is_in_order: true,
                     cursor,
                     chunk: None,
                     making: None,
@@ -293,7 +293,7 @@ impl JoinJob {
             (JoinAction::Nothing, _) => {
                 self.joined = Some(Joined {
                     collective,
-                    is_in_turn: false,
+                    is_in_order: false,
                     cursor: None,
                     chunk: None,
                     making: None,
@@ -389,8 +389,8 @@ impl JoinJob {
             });
             match want {
                 NextAction::Chunk(chunk) => entered.chunk = Some(chunk),
-                NextAction::Make(sweep, memory) => {
-                    entered.making = Some((sweep, ChunkPlan::default(), memory))
+                NextAction::Make(union, memory) => {
+                    entered.making = Some((union, ChunkPlan::default(), memory))
                 }
                 NextAction::Wait => return Err(self.waits(seen, now)),
                 NextAction::Nothing => return Ok(ChunkPosition::Nothing),
@@ -402,13 +402,13 @@ impl JoinJob {
     /// One slice of making a chunk. Returns whether the chunk is made.
     fn make<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         let Some(Joined { collective, making, .. }) = &mut self.joined else { return Ok(true) };
-        let Some((sweep, plan, _)) = making else { return Ok(true) };
+        let Some((union, plan, _)) = making else { return Ok(true) };
         let planned =
-            plan.more(sweep, &collective.capability, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
+            plan.more(union, &collective.capability, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
         if planned == PlanResult::Paused {
             return Ok(false);
         }
-        let Some((sweep, plan, mut memory)) = making.take() else { return Ok(true) };
+        let Some((union, plan, mut memory)) = making.take() else { return Ok(true) };
         let chunk = if planned == PlanResult::Whole {
             fit(&mut memory, plan.bytes as usize);
             collective.fill(core, &plan, &mut memory)?;
@@ -416,23 +416,23 @@ impl JoinJob {
         } else {
             None
         };
-        collective.advance(now, |progress| progress.made(sweep, chunk));
+        collective.advance(now, |progress| progress.made(union, chunk));
         Ok(true)
     }
 
     /// Ends the collective request with this failure, unless it has one. Returns the one that it
     /// has.
     pub(super) fn failed(&mut self, failure: &Failure, now: Duration) -> Failure {
-        let Some(Joined { collective, is_in_turn, .. }) = self.joined.take() else {
+        let Some(Joined { collective, is_in_order, .. }) = self.joined.take() else {
             return failure.clone();
         };
         // Another call of the task may run: a call without bytes to transfer has offered nothing.
-        if is_in_turn {
+        if is_in_order {
             collective.progress().withdraw(self.rank);
         }
         self.collectives.fail(&collective, failure, now);
-        let kept = collective.progress().failure().cloned();
-        kept.unwrap_or_else(|| failure.clone())
+        let found = collective.progress().failure().cloned();
+        found.unwrap_or_else(|| failure.clone())
     }
 
     /// The same, as a reply.
@@ -450,11 +450,11 @@ impl JoinJob {
 
     /// The call succeeds.
     pub(super) fn leave<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
-        let Some(Joined { collective, cursor, is_in_turn, .. }) = self.joined.take() else {
+        let Some(Joined { collective, cursor, is_in_order, .. }) = self.joined.take() else {
             return;
         };
         let had = self.had;
-        if is_in_turn {
+        if is_in_order {
             collective.advance(now, |progress| progress.end(self.rank, cursor, had));
         }
         self.collectives.release_if_over(&collective);

@@ -23,7 +23,7 @@ pub(super) struct CollectiveLimits {
 
 #[derive(Debug, Default)]
 struct PermitTable {
-    places: Vec<PermitEntry>,
+    permits: Vec<PermitEntry>,
     newest: u64,
 }
 
@@ -40,7 +40,7 @@ struct PermitEntry {
 #[must_use = "the place is free again when it is dropped"]
 #[derive(Debug)]
 pub(super) struct CollectivePermit {
-    places: Arc<CollectiveLimits>,
+    permits: Arc<CollectiveLimits>,
     number: u64,
 }
 
@@ -57,28 +57,28 @@ impl CollectiveLimits {
     ) -> Result<CollectivePermit, Failure> {
         let mut taken = self.lock();
         let (all, own) = (
-            UsageSum::of(taken.places.iter()),
-            UsageSum::of(taken.places.iter().filter(|held| held.session == session)),
+            UsageSum::of(taken.permits.iter()),
+            UsageSum::of(taken.permits.iter().filter(|held| held.session == session)),
         );
         let users =
-            UsageSum::of(taken.places.iter().filter(|held| user.is_some() && held.user == user));
+            UsageSum::of(taken.permits.iter().filter(|held| user.is_some() && held.user == user));
         let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
-        if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
+        if all.permits >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
             return refused(format!(
                 "{} collective requests of {} tasks run on this I/O daemon",
-                all.places, all.tasks
+                all.permits, all.tasks
             ));
         }
-        if own.places >= COLLECTIVES_OF_SESSION_MAX {
+        if own.permits >= COLLECTIVES_OF_SESSION_MAX {
             return refused(format!(
                 "session {session} has {} collective requests on this I/O daemon",
-                own.places
+                own.permits
             ));
         }
-        if users.places >= COLLECTIVES_OF_USER_MAX {
+        if users.permits >= COLLECTIVES_OF_USER_MAX {
             return refused(format!(
                 "the user has {} collective requests on this I/O daemon",
-                users.places
+                users.permits
             ));
         }
         let views = |of: &str, sum: &UsageSum| {
@@ -98,8 +98,8 @@ impl CollectiveLimits {
         }
         taken.newest += 1;
         let number = taken.newest;
-        taken.places.push(PermitEntry { number, session, user, tasks, bytes });
-        Ok(CollectivePermit { places: Arc::clone(self), number })
+        taken.permits.push(PermitEntry { number, session, user, tasks, bytes });
+        Ok(CollectivePermit { permits: Arc::clone(self), number })
     }
 
     fn lock(&self) -> MutexGuard<'_, PermitTable> {
@@ -111,7 +111,7 @@ impl CollectivePermit {
     /// Lowers the counted view bytes to the exact number.
     pub(super) fn reduce_view_bytes(&self, bytes: usize) {
         if let Some(held) =
-            self.places.lock().places.iter_mut().find(|held| held.number == self.number)
+            self.permits.lock().permits.iter_mut().find(|held| held.number == self.number)
         {
             held.bytes = held.bytes.min(bytes);
         }
@@ -119,7 +119,7 @@ impl CollectivePermit {
 
     /// Releases the permit.
     pub(super) fn release(&self) {
-        self.places.lock().places.retain(|held| held.number != self.number);
+        self.permits.lock().permits.retain(|held| held.number != self.number);
     }
 }
 
@@ -131,15 +131,15 @@ impl Drop for CollectivePermit {
 
 #[derive(Debug, Default)]
 struct UsageSum {
-    places: usize,
+    permits: usize,
     tasks: usize,
     bytes: usize,
 }
 
 impl UsageSum {
-    fn of<'a>(places: impl Iterator<Item = &'a PermitEntry>) -> Self {
-        places.fold(Self::default(), |sum, held| Self {
-            places: sum.places + 1,
+    fn of<'a>(permits: impl Iterator<Item = &'a PermitEntry>) -> Self {
+        permits.fold(Self::default(), |sum, held| Self {
+            permits: sum.permits + 1,
             tasks: sum.tasks + held.tasks,
             bytes: sum.bytes + held.bytes,
         })
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn a_session_has_a_share_of_the_places_and_all_together_have_all() {
-        let places = Arc::<CollectiveLimits>::default();
-        let of = |session| places.take((SessionId(session), None), 1, 0);
+        let permits = Arc::<CollectiveLimits>::default();
+        let of = |session| permits.take((SessionId(session), None), 1, 0);
         let mut taken = Vec::new();
         for session in 0..4 {
             taken.extend((0..COLLECTIVES_OF_SESSION_MAX).map(|_| of(session).unwrap()));
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn a_user_with_many_sessions_leaves_half_the_places_and_memory_to_others() {
         let user = |uid| Some(User { key: braid_types::KeyId(1), uid });
-        let places = Arc::<CollectiveLimits>::default();
-        let take = |session, uid, bytes| places.take((SessionId(session), user(uid)), 1, bytes);
+        let permits = Arc::<CollectiveLimits>::default();
+        let take = |session, uid, bytes| permits.take((SessionId(session), user(uid)), 1, bytes);
         let taken: Vec<_> = (0..COLLECTIVES_OF_USER_MAX as u64)
             .map(|session| take(session, 7, 0).unwrap())
             .collect();
@@ -191,24 +191,24 @@ mod tests {
 
     #[test]
     fn tasks_and_memory_of_views_are_bounded_before_there_are_any() {
-        let places = Arc::<CollectiveLimits>::default();
-        assert!(refused(places.take((SessionId(1), None), COLLECTIVE_TASKS_MAX + 1, 0)));
-        assert!(refused(places.take(
+        let permits = Arc::<CollectiveLimits>::default();
+        assert!(refused(permits.take((SessionId(1), None), COLLECTIVE_TASKS_MAX + 1, 0)));
+        assert!(refused(permits.take(
             (SessionId(1), None),
             1,
             COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX + 1
         )));
         let most = |session| {
-            places.take((SessionId(session), None), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX)
+            permits.take((SessionId(session), None), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX)
         };
         let taken: Vec<_> = (0..4).map(|session| most(session).unwrap()).collect();
         assert!(
-            refused(places.take((SessionId(0), None), 1, 1))
-                && refused(places.take((SessionId(9), None), 1, 1))
+            refused(permits.take((SessionId(0), None), 1, 1))
+                && refused(permits.take((SessionId(9), None), 1, 1))
         );
         taken[3].reduce_view_bytes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
         assert!(
-            places.take((SessionId(9), None), 1, 1).is_ok(),
+            permits.take((SessionId(9), None), 1, 1).is_ok(),
             "the limit was higher than the exact number"
         );
     }

@@ -28,7 +28,7 @@ pub(super) struct PayloadExchange {
     put_until: Vec<u64>,
     /// Chunks that were begun, and of them those that are written.
     made: u64,
-    landed: u64,
+    written_until: u64,
 }
 
 /// The payload of one call, which its thread has offered.
@@ -76,9 +76,9 @@ pub(super) enum OfferState {
 impl PayloadExchange {
     pub(super) fn new(writer: Writer) -> Self {
         let tasks = writer.tasks();
-        let loans = std::iter::repeat_with(|| None).take(tasks).collect();
+        let offers = std::iter::repeat_with(|| None).take(tasks).collect();
         Self {
-            offers: loans,
+            offers,
             put_until: vec![0; tasks],
             writer: Some(Box::new(writer)),
             ..Self::default()
@@ -87,7 +87,7 @@ impl PayloadExchange {
 
     /// Whether received bytes may be unwritten.
     pub(super) fn is_filling(&self) -> bool {
-        self.landed < self.made
+        self.written_until < self.made
     }
 
     /// The task whose bytes the writer needs next.
@@ -101,14 +101,14 @@ impl PayloadExchange {
     }
 
     fn has(&self, rank: usize) -> bool {
-        self.offers[rank].as_ref().is_some_and(|loan| !loan.returned)
+        self.offers[rank].as_ref().is_some_and(|offer| !offer.returned)
     }
 }
 
 impl CollectiveProgress {
     /// A task's thread offers its payload.
-    pub(super) fn offer(&mut self, rank: usize, loan: OfferedPayload) {
-        self.exchange.offers[rank] = Some(loan);
+    pub(super) fn offer(&mut self, rank: usize, offer: OfferedPayload) {
+        self.exchange.offers[rank] = Some(offer);
         self.moves += 1;
     }
 
@@ -140,14 +140,14 @@ impl CollectiveProgress {
     }
 
     /// The thread with the writer returns the payload.
-    pub(super) fn return_offer(&mut self, rank: usize, mut loan: OfferedPayload) {
+    pub(super) fn return_offer(&mut self, rank: usize, mut offer: OfferedPayload) {
         self.exchange.taken = None;
-        if std::mem::replace(&mut loan.counted, loan.had) != loan.had {
+        if std::mem::replace(&mut offer.counted, offer.had) != offer.had {
             self.moves += 1;
         }
         // Not if the task's thread has ended: the payload would keep its connection open.
         if self.tasks[rank].busy {
-            self.exchange.offers[rank] = Some(loan);
+            self.exchange.offers[rank] = Some(offer);
         }
         if self.failed.is_some() {
             self.wake();
@@ -155,9 +155,9 @@ impl CollectiveProgress {
     }
 
     /// The payload is received completely: its thread continues.
-    pub(super) fn complete_offer(&mut self, rank: usize, mut loan: OfferedPayload) {
-        loan.returned = true;
-        self.return_offer(rank, loan);
+    pub(super) fn complete_offer(&mut self, rank: usize, mut offer: OfferedPayload) {
+        offer.returned = true;
+        self.return_offer(rank, offer);
         // A task's last call continues when its bytes are written.
         if !self.tasks[rank].finished {
             self.version += 1;
@@ -182,7 +182,7 @@ impl CollectiveProgress {
 
     /// The chunk is written.
     pub(super) fn chunk_written(&mut self) {
-        self.exchange.landed = self.exchange.made;
+        self.exchange.written_until = self.exchange.made;
         self.moves += 1;
         if self
             .exchange
@@ -208,7 +208,7 @@ impl CollectiveProgress {
                 Ok(OfferState::Received(*had))
             }
             Some(OfferedPayload { returned: true, had, .. })
-                if self.exchange.landed >= self.exchange.put_until[rank] =>
+                if self.exchange.written_until >= self.exchange.put_until[rank] =>
             {
                 Ok(OfferState::Received(*had))
             }
@@ -230,8 +230,8 @@ impl CollectiveProgress {
     /// A thread has ended, or no longer needs its offer.
     pub(super) fn withdraw(&mut self, rank: usize) {
         self.tasks[rank].busy = false;
-        if let Some(loan) = self.exchange.offers.get_mut(rank) {
-            *loan = None;
+        if let Some(offer) = self.exchange.offers.get_mut(rank) {
+            *offer = None;
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct CollectiveProgress {
     /// Number of the first chunk in the ring.
     base: u64,
     /// `None` while a chunk is being made.
-    sweep: Option<Box<RequestUnion>>,
+    union: Option<Box<RequestUnion>>,
     /// No bytes are left for another chunk.
     is_exhausted: bool,
     pub(super) failed: Option<Failure>,
@@ -96,7 +96,7 @@ pub(super) enum JoinAction {
 impl CollectiveProgress {
     /// `cursors` of the tasks, by rank; `None` for a task without bytes here.
     pub(super) fn new(
-        sweep: RequestUnion,
+        union: RequestUnion,
         mut cursors: Vec<Option<Box<Cursor>>>,
         writes: bool,
     ) -> Self {
@@ -105,24 +105,24 @@ impl CollectiveProgress {
             .map(|cursor| TaskState { finished: cursor.is_none(), ..TaskState::default() })
             .collect();
         let unfinished = cursors.iter().flatten().count();
-        let (sweep, desk) = if writes {
-            (None, PayloadExchange::new(Writer::new(sweep, cursors)))
+        let (union, exchange) = if writes {
+            (None, PayloadExchange::new(Writer::new(union, cursors)))
         } else {
             tasks
                 .iter_mut()
                 .zip(&mut cursors)
                 .for_each(|(task, cursor)| task.cursor = cursor.take());
-            (Some(Box::new(sweep)), PayloadExchange::default())
+            (Some(Box::new(union)), PayloadExchange::default())
         };
         Self {
             unfinished,
             tasks,
             ring: VecDeque::with_capacity(COLLECTIVE_RING),
             base: 0,
-            sweep,
+            union,
             is_exhausted: false,
             failed: None,
-            exchange: desk,
+            exchange,
             spare: Vec::new(),
             version: 0,
             moves: 0,
@@ -158,7 +158,7 @@ impl CollectiveProgress {
     /// Releases what it no longer needs when it is over.
     pub(super) fn release(&mut self) {
         debug_assert!(self.is_over(), "7: the calls have ended");
-        (self.sweep, self.spare, self.exchange) = (None, Vec::new(), PayloadExchange::default());
+        (self.union, self.spare, self.exchange) = (None, Vec::new(), PayloadExchange::default());
         self.tasks.iter_mut().for_each(|task| task.cursor = None);
     }
 
@@ -205,31 +205,32 @@ impl CollectiveProgress {
             return NextAction::Failed(failure.clone());
         }
         let number = self.tasks[rank].chunk;
+        debug_assert!(number >= self.base, "1: a chunk is gone that a task has not passed");
         let at = (number - self.base) as usize;
         match self.ring.get(at).map(|slot| &slot.stage) {
             Some(ChunkStage::Ready(chunk)) => NextAction::Chunk(chunk.clone()),
             Some(_) => NextAction::Wait,
             None if self.is_exhausted => NextAction::Nothing,
             None if self.ring.len() >= COLLECTIVE_RING => NextAction::Wait,
-            None => match self.sweep.take() {
+            None => match self.union.take() {
                 None => NextAction::Wait,
-                Some(sweep) => {
+                Some(union) => {
                     self.ring
                         .push_back(RingChunk { stage: ChunkStage::Making, left: self.unfinished });
                     debug_assert!(self.ring.len() <= COLLECTIVE_RING, "2: few chunks in memory");
-                    NextAction::Make(sweep, self.spare.pop().unwrap_or_default())
+                    NextAction::Make(union, self.spare.pop().unwrap_or_default())
                 }
             },
         }
     }
 
     /// A chunk is made; `None` when nothing was left for one.
-    pub(super) fn made(&mut self, sweep: Box<RequestUnion>, chunk: Option<Arc<Chunk>>) {
+    pub(super) fn made(&mut self, union: Box<RequestUnion>, chunk: Option<Arc<Chunk>>) {
         if self.failed.is_some() {
             return;
         }
         self.wake();
-        self.sweep = Some(sweep);
+        self.union = Some(union);
         match (chunk, self.ring.back_mut()) {
             (Some(chunk), Some(slot)) => slot.stage = ChunkStage::Ready(chunk),
             _ => {
@@ -291,7 +292,7 @@ impl CollectiveProgress {
         self.wake();
         self.ring.clear();
         self.spare.clear();
-        self.sweep = None;
+        self.union = None;
         self.exchange.fail();
     }
 

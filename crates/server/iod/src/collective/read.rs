@@ -116,14 +116,14 @@ impl JoinJob {
         let mut planned: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         loop {
             let left = self.bytes - self.had - planned as u64;
-            let room = left.min((REPLY_DATA_BYTES_MAX - planned) as u64);
+            let space = left.min((REPLY_DATA_BYTES_MAX - planned) as u64);
             if left == 0 {
                 return SendReason::Done;
             }
-            if room == 0 || self.pieces.len() >= JOB_SLICE_ACCESSES_MAX {
+            if space == 0 || self.pieces.len() >= JOB_SLICE_ACCESSES_MAX {
                 return SendReason::Full;
             }
-            match cursor.peek(&chunk.plan, &self.capability, room, &mut steps) {
+            match cursor.peek(&chunk.plan, &self.capability, space, &mut steps) {
                 NextPiece::Piece(at, bytes) => {
                     cursor.take(bytes);
                     self.search.reset();

@@ -39,14 +39,14 @@ fn grant() -> VerifiedCapability {
 
 fn progress(requests: &[Request], writes: bool) -> CollectiveProgress {
     let (map, parts) = (map(), PartSet::first(1));
-    let mut sweep = map.union_of(requests, &parts, u64::MAX).unwrap();
-    assert!(sweep.find_next_accesses(&mut 1_000_000));
+    let mut union = map.union_of(requests, &parts, u64::MAX).unwrap();
+    assert!(union.find_next_accesses(&mut 1_000_000));
     let cursors = requests.iter().enumerate().map(|(at, request)| {
         let unfold = map.unfold(request, &parts).unwrap();
-        sweep.has_more(at).then(|| Box::new(Cursor::new(unfold, u64::MAX)))
+        union.has_more(at).then(|| Box::new(Cursor::new(unfold, u64::MAX)))
     });
     let cursors = cursors.collect();
-    CollectiveProgress::new(sweep, cursors, writes)
+    CollectiveProgress::new(union, cursors, writes)
 }
 
 fn interleaved(tasks: u64, bytes: u64) -> Vec<Request> {
@@ -57,15 +57,15 @@ fn interleaved(tasks: u64, bytes: u64) -> Vec<Request> {
 
 /// Makes the chunk that the task wants.
 fn make(progress: &mut CollectiveProgress, rank: usize) -> bool {
-    let NextAction::Make(mut sweep, memory) = progress.next_action(rank) else { return false };
+    let NextAction::Make(mut union, memory) = progress.next_action(rank) else { return false };
     let mut plan = ChunkPlan::default();
     let planned = loop {
-        match plan.more(&mut sweep, &grant(), CHUNK, 0) {
+        match plan.more(&mut union, &grant(), CHUNK, 0) {
             PlanResult::Paused => {}
             planned => break planned,
         }
     };
-    progress.made(sweep, (planned == PlanResult::Whole).then(|| Chunk::new(plan, memory)));
+    progress.made(union, (planned == PlanResult::Whole).then(|| Chunk::new(plan, memory)));
     true
 }
 
@@ -92,7 +92,7 @@ fn the_fastest_task_is_a_ring_ahead_of_the_slowest_and_no_further() {
 #[test]
 fn one_task_makes_a_chunk_and_the_others_wait_for_it() {
     let mut progress = progress(&interleaved(3, CHUNK), false);
-    let NextAction::Make(sweep, memory) = progress.next_action(1) else {
+    let NextAction::Make(union, memory) = progress.next_action(1) else {
         panic!("the first makes it")
     };
     assert!(
@@ -100,14 +100,14 @@ fn one_task_makes_a_chunk_and_the_others_wait_for_it() {
             && is_wait(&progress.next_action(1))
             && is_wait(&progress.next_action(2))
     );
-    let (mut plan, mut sweep) = (ChunkPlan::default(), sweep);
-    while plan.more(&mut sweep, &grant(), CHUNK, 0) == PlanResult::Paused {}
+    let (mut plan, mut union) = (ChunkPlan::default(), union);
+    while plan.more(&mut union, &grant(), CHUNK, 0) == PlanResult::Paused {}
     assert_eq!(
         (plan.end, plan.bytes, plan.extents.len()),
         (CHUNK, CHUNK, 1),
         "interleaved pieces are one run"
     );
-    progress.made(sweep, Some(Chunk::new(plan, memory)));
+    progress.made(union, Some(Chunk::new(plan, memory)));
     assert!((0..3).all(|rank| matches!(progress.next_action(rank), NextAction::Chunk(_))));
 }
 
@@ -128,18 +128,18 @@ fn a_task_that_wants_nothing_more_holds_nobody_up() {
     }
 }
 
-fn loan(bytes: usize) -> OfferedPayload {
+fn offer(bytes: usize) -> OfferedPayload {
     use braid_types::ConnectionId;
     let caller = crate::connections::ConnectionTable::default().add(ConnectionId::default(), None);
     OfferedPayload::new(MemorySource::new(&vec![0; bytes], bytes), &Arc::new(grant()), &caller)
 }
 
 /// Both tasks' calls have begun, and their payloads are offered.
-fn lent() -> CollectiveProgress {
+fn offered() -> CollectiveProgress {
     let mut progress = progress(&interleaved(2, CHUNK), true);
     for rank in 0..2 {
         assert!(matches!(progress.begin(rank, 0), JoinAction::Go(None)));
-        progress.offer(rank, loan(100));
+        progress.offer(rank, offer(100));
     }
     progress
 }
@@ -148,7 +148,7 @@ fn lent() -> CollectiveProgress {
 fn another_thread_takes_the_writer_when_the_missing_payload_is_offered() {
     let mut progress = progress(&interleaved(2, CHUNK), true);
     assert!(matches!(progress.begin(0, 0), JoinAction::Go(None)));
-    progress.offer(0, loan(100));
+    progress.offer(0, offer(100));
     let writer = progress.take_writer().expect("it is free");
     assert!(progress.take_writer().is_none(), "somebody has it");
     assert!(progress.take_offer(1).is_none(), "it has offered nothing");
@@ -156,7 +156,7 @@ fn another_thread_takes_the_writer_when_the_missing_payload_is_offered() {
     assert!(progress.take_writer().is_none(), "it waits for the other task");
     progress.begin(1, 0);
     let version = progress.version();
-    progress.offer(1, loan(100));
+    progress.offer(1, offer(100));
     let writer = progress.take_writer().expect("it is there");
     assert_eq!(progress.version(), version, "no other thread is woken for it");
     progress.park_writer(writer);
@@ -165,7 +165,7 @@ fn another_thread_takes_the_writer_when_the_missing_payload_is_offered() {
 
 #[test]
 fn a_task_whose_bytes_of_a_chunk_were_all_taken_is_not_waited_for() {
-    let mut progress = lent();
+    let mut progress = offered();
     let writer = progress.take_writer().expect("it is free");
     let borrowed = progress.take_offer(1).expect("it is offered");
     progress.complete_offer(1, borrowed);
@@ -178,7 +178,7 @@ fn a_task_whose_bytes_of_a_chunk_were_all_taken_is_not_waited_for() {
 
 #[test]
 fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
-    let mut progress = lent();
+    let mut progress = offered();
     let borrowed = progress.take_offer(1).expect("it is offered");
     assert!(matches!(progress.offer_state(1), Ok(OfferState::Receiving)));
     progress.fail(Failure::new(Status::NoSpace, "the disk is full"));
@@ -195,8 +195,8 @@ fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
 }
 
 #[test]
-fn what_a_thread_that_is_gone_has_lent_goes_with_it() {
-    let mut progress = lent();
+fn what_a_thread_that_has_ended_offered_is_withdrawn() {
+    let mut progress = offered();
     let borrowed = progress.take_offer(0).expect("it is offered");
     progress.withdraw(0);
     let source = Arc::downgrade(&borrowed.source);
@@ -206,7 +206,7 @@ fn what_a_thread_that_is_gone_has_lent_goes_with_it() {
 
 #[test]
 fn a_call_ends_with_its_payload_and_the_last_one_when_it_is_written() {
-    let mut progress = lent();
+    let mut progress = offered();
     progress.chunk_begun();
     let borrowed = progress.take_offer(0).expect("it is offered");
     progress.has_bytes_in_chunk(0);

@@ -62,26 +62,26 @@ impl JoinJob {
     ) -> Result<Option<Answer>, SliceEnd> {
         self.join(core, now)?;
         let Some(collective) = self.collective() else { return Ok(None) };
-        if !self.is_in_turn() {
+        if !self.is_in_order() {
             return Err(mismatch(self.rank, source.left()).into());
         }
         if self.bytes == 0 {
             return Ok(Some(self.written(core, &collective, now)));
         }
         if !std::mem::replace(&mut self.writing.has_offered, true) {
-            let loan = OfferedPayload::new(source.clone(), &self.capability, &self.caller);
-            collective.advance(now, |progress| progress.offer(self.rank, loan));
+            let offer = OfferedPayload::new(source.clone(), &self.capability, &self.caller);
+            collective.advance(now, |progress| progress.offer(self.rank, offer));
         }
         // Before it looks for the writer: a thread that parks the writer after this wakes this
         // thread.
         let seen = collective.seen();
-        let slice = if self.has_landed(&collective) {
+        let slice = if self.is_written(&collective) {
             None
         } else {
             self.receive_for_all(core, &collective, now)?
         };
-        let lent = collective.progress().offer_state(self.rank)?;
-        match (lent, slice) {
+        let offered = collective.progress().offer_state(self.rank)?;
+        match (offered, slice) {
             // When the writer needs this task's next call, this thread must return for it.
             (OfferState::Received(had), None) => {
                 self.had = had;
@@ -104,7 +104,7 @@ impl JoinJob {
 
     /// Whether all bytes of the task are written and its thread does not have the writer: only the
     /// reply is missing.
-    fn has_landed(&self, collective: &Collective) -> bool {
+    fn is_written(&self, collective: &Collective) -> bool {
         if self.writing.writer.is_some() {
             return false;
         }
@@ -164,11 +164,11 @@ impl JoinJob {
 
     pub(super) fn refuse(&mut self, failure: Failure, now: Duration) {
         self.writing.writer = None;
-        let kept = self.collective().and_then(|collective| {
+        let found = self.collective().and_then(|collective| {
             self.collectives.fail(&collective, &failure, now);
             collective.progress().failure().cloned()
         });
-        self.writing.refused = Some(kept.unwrap_or(failure));
+        self.writing.refused = Some(found.unwrap_or(failure));
     }
 
     /// Ends with a failure, once the thread has its payload back.

@@ -46,7 +46,7 @@ const PIECES_MAX: usize = 1024;
 /// See the module's head.
 #[derive(Debug)]
 pub(super) struct Writer {
-    sweep: Box<RequestUnion>,
+    union: Box<RequestUnion>,
     /// Each task's position in its request; `None` when it wants no more.
     cursors: Vec<Option<Box<Cursor>>>,
     stage: WriterStage,
@@ -85,9 +85,9 @@ pub(super) enum SliceResult {
 }
 
 impl Writer {
-    pub(super) fn new(sweep: RequestUnion, cursors: Vec<Option<Box<Cursor>>>) -> Self {
+    pub(super) fn new(union: RequestUnion, cursors: Vec<Option<Box<Cursor>>>) -> Self {
         Self {
-            sweep: Box::new(sweep),
+            union: Box::new(union),
             cursors,
             stage: WriterStage::Planning,
             plan: ChunkPlan::default(),
@@ -116,7 +116,7 @@ impl Writer {
         match self.stage {
             WriterStage::Planning => {
                 match self.plan.more(
-                    &mut self.sweep,
+                    &mut self.union,
                     &collective.capability,
                     collective.chunk_bytes,
                     0,
@@ -161,31 +161,31 @@ impl Writer {
                     if borrowed.is_some() {
                         return Ok(SliceResult::Again);
                     }
-                    let Some(mut loan) = OfferGuard::of(collective, rank, now) else {
+                    let Some(mut offer) = OfferGuard::of(collective, rank, now) else {
                         return Ok(SliceResult::MissingPayload);
                     };
-                    if loan.left() == 0 {
-                        loan.give_back();
+                    if offer.left() == 0 {
+                        offer.give_back();
                         return Ok(SliceResult::MissingPayload);
                     }
-                    if self.receive(&mut loan, collective, now)? == 0 {
+                    if self.receive(&mut offer, collective, now)? == 0 {
                         return Ok(SliceResult::Idle);
                     }
-                    borrowed = Some(loan);
+                    borrowed = Some(offer);
                 }
                 NextPiece::Past | NextPiece::Over => {
                     let wanted = self.cursors[rank].is_some();
-                    let loan = borrowed.take().or_else(|| {
+                    let offer = borrowed.take().or_else(|| {
                         wanted.then(|| OfferGuard::of(collective, rank, now)).flatten()
                     });
                     if next == NextPiece::Over {
                         self.cursors[rank] = None;
                         collective.advance(now, |progress| progress.finish(rank));
                     }
-                    match loan {
-                        Some(mut loan) if loan.left() == 0 => loan.give_back(),
-                        Some(loan) if next == NextPiece::Over => {
-                            return Err(mismatch(rank, loan.left()));
+                    match offer {
+                        Some(mut offer) if offer.left() == 0 => offer.give_back(),
+                        Some(offer) if next == NextPiece::Over => {
+                            return Err(mismatch(rank, offer.left()));
                         }
                         _ => {}
                     }
@@ -201,21 +201,21 @@ impl Writer {
     /// Receives pieces of the current task. Returns how many bytes.
     fn receive(
         &mut self,
-        loan: &mut OfferGuard<'_>,
+        offer: &mut OfferGuard<'_>,
         collective: &Collective,
         now: Duration,
     ) -> Result<usize, Failure> {
-        self.look(loan.left(), &collective.capability);
+        self.look(offer.left(), &collective.capability);
         let bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let is_long = bytes >= self.pieces.len() * PIECE_BYTES_MIN;
-        let rooms = if is_long { memory_slices(&mut self.memory, &self.pieces) } else { None };
-        let (received, in_place) = match rooms {
-            Some(mut rooms) => (loan.receive(&mut rooms), true),
+        let buffers = if is_long { memory_slices(&mut self.memory, &self.pieces) } else { None };
+        let (received, in_place) = match buffers {
+            Some(mut buffers) => (offer.receive(&mut buffers), true),
             None => {
                 if self.short.len() < bytes {
                     self.short.resize(bytes, 0);
                 }
-                (loan.receive(&mut [IoSliceMut::new(&mut self.short[..bytes])]), false)
+                (offer.receive(&mut [IoSliceMut::new(&mut self.short[..bytes])]), false)
             }
         };
         let received = received.map_err(|ConnectionLost| {
@@ -224,7 +224,7 @@ impl Writer {
             Failure::new(Status::TryAgain, detail)
         })?;
         if received > 0 {
-            loan.add_contributor(&mut self.contributors);
+            offer.add_contributor(&mut self.contributors);
             collective.advance(now, |progress| progress.has_bytes_in_chunk(self.rank));
             self.took(received, in_place);
         }
@@ -235,12 +235,12 @@ impl Writer {
     /// payload.
     fn look(&mut self, left: usize, capability: &VerifiedCapability) {
         let Some(cursor) = &mut self.cursors[self.rank] else { return };
-        let room = left.min(RECEIVED_BYTES_MAX);
+        let space = left.min(RECEIVED_BYTES_MAX);
         let mut bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut steps = JOB_SLICE_ACCESSES_MAX;
-        while bytes < room && self.pieces.len() < PIECES_MAX {
+        while bytes < space && self.pieces.len() < PIECES_MAX {
             let NextPiece::Piece(at, more) =
-                cursor.peek(&self.plan, capability, (room - bytes) as u64, &mut steps)
+                cursor.peek(&self.plan, capability, (space - bytes) as u64, &mut steps)
             else {
                 break;
             };
@@ -310,14 +310,14 @@ fn memory_slices<'m>(
     pieces: &[(usize, usize)],
 ) -> Option<Vec<IoSliceMut<'m>>> {
     let (mut rest, mut from) = (memory, 0);
-    let mut rooms = Vec::with_capacity(pieces.len());
+    let mut buffers = Vec::with_capacity(pieces.len());
     for (at, bytes) in pieces {
         let (_, behind) = rest.split_at_mut(at.checked_sub(from)?);
-        let (room, behind) = behind.split_at_mut(*bytes);
-        rooms.push(IoSliceMut::new(room));
+        let (space, behind) = behind.split_at_mut(*bytes);
+        buffers.push(IoSliceMut::new(space));
         (rest, from) = (behind, at + bytes);
     }
-    Some(rooms)
+    Some(buffers)
 }
 
 pub(super) fn mismatch(rank: usize, left: usize) -> Failure {
@@ -330,46 +330,46 @@ struct OfferGuard<'c> {
     collective: &'c Collective,
     rank: usize,
     now: Duration,
-    loan: Option<OfferedPayload>,
+    offer: Option<OfferedPayload>,
 }
 
 impl<'c> OfferGuard<'c> {
     fn of(collective: &'c Collective, rank: usize, now: Duration) -> Option<Self> {
-        let loan = collective.advance(now, |progress| progress.take_offer(rank))?;
-        Some(Self { collective, rank, now, loan: Some(loan) })
+        let offer = collective.advance(now, |progress| progress.take_offer(rank))?;
+        Some(Self { collective, rank, now, offer: Some(offer) })
     }
 
     fn left(&self) -> usize {
-        self.loan.as_ref().map_or(0, |loan| loan.source.left())
+        self.offer.as_ref().map_or(0, |offer| offer.source.left())
     }
 
-    fn receive(&mut self, rooms: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost> {
-        let Some(loan) = &mut self.loan else { return Err(ConnectionLost) };
-        let received = loan.source.receive(rooms)?;
-        loan.had += received as u64;
+    fn receive(&mut self, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, ConnectionLost> {
+        let Some(offer) = &mut self.offer else { return Err(ConnectionLost) };
+        let received = offer.source.receive(buffers)?;
+        offer.had += received as u64;
         Ok(received)
     }
 
     /// Adds the task to those with bytes in the chunk.
     fn add_contributor(&self, givers: &mut Vec<(Arc<VerifiedCapability>, Arc<ConnectionEntry>)>) {
-        let Some(loan) = &self.loan else { return };
-        if !givers.iter().any(|(_, known)| Arc::ptr_eq(known, &loan.caller)) {
-            givers.push((loan.capability.clone(), loan.caller.clone()));
+        let Some(offer) = &self.offer else { return };
+        if !givers.iter().any(|(_, known)| Arc::ptr_eq(known, &offer.caller)) {
+            givers.push((offer.capability.clone(), offer.caller.clone()));
         }
     }
 
     /// The payload is received completely.
     fn give_back(&mut self) {
-        if let Some(loan) = self.loan.take() {
-            self.collective.advance(self.now, |progress| progress.complete_offer(self.rank, loan));
+        if let Some(offer) = self.offer.take() {
+            self.collective.advance(self.now, |progress| progress.complete_offer(self.rank, offer));
         }
     }
 }
 
 impl Drop for OfferGuard<'_> {
     fn drop(&mut self) {
-        if let Some(loan) = self.loan.take() {
-            self.collective.advance(self.now, |progress| progress.return_offer(self.rank, loan));
+        if let Some(offer) = self.offer.take() {
+            self.collective.advance(self.now, |progress| progress.return_offer(self.rank, offer));
         }
     }
 }
@@ -386,11 +386,11 @@ impl Collective {
         slot: usize,
     ) -> Result<(Arc<dyn Object>, bool), Failure> {
         let mut objects = self.objects();
-        let kept = objects.get_mut(slot).ok_or_else(|| self.closed())?;
-        if let Some(object) = kept {
+        let found = objects.get_mut(slot).ok_or_else(|| self.closed())?;
+        if let Some(object) = found {
             return Ok((object.clone(), false));
         }
         let object = core.open_or_create(&self.capability, &self.capability.local_parts[slot])?;
-        Ok((kept.insert(object).clone(), true))
+        Ok((found.insert(object).clone(), true))
     }
 }

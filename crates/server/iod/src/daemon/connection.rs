@@ -18,6 +18,10 @@
 //!    before the next is received. One thread receives the payloads of a collective write for all
 //!    tasks. While a payload arrives nothing is sent: a peer that is busy sending need not be able
 //!    to receive.
+//!
+//! No assertion checks these: a peer may send anything, so `check_credits` refuses what breaks 2.
+//! The order of the jobs is that of a queue (1), and a write is received by the thread that serves
+//! the connection (3).
 
 use std::{
     collections::VecDeque,
@@ -69,9 +73,9 @@ impl Connections {
 }
 
 impl Handler for Connections {
-    fn run(&self, newcomer: AdmittedPeer) {
+    fn run(&self, admitted: AdmittedPeer) {
         let _counted = ConnectionCount::new(&self.daemon);
-        let braid_net::server::Peer { role, credential, id, .. } = newcomer.peer();
+        let braid_net::server::Peer { role, credential, id, .. } = admitted.peer();
         // Before the peer is welcomed: from then on it may abandon this connection over another
         // one.
         let state = self.daemon.core.new_connection(&Peer {
@@ -79,7 +83,7 @@ impl Handler for Connections {
             credential: credential.clone(),
             id: *id,
         });
-        let Some(connection) = newcomer.accept() else { return };
+        let Some(connection) = admitted.accept() else { return };
         let peer = connection.peer().clone();
         tracing::debug!(
             address = peer.address,

@@ -20,6 +20,11 @@
 //!    sent were never in the file.
 //! 7. Each slice is checked once, at its start. The first slice opens the objects behind its check
 //!    (I4).
+//!
+//! `begin_slice` asserts 1 and is the first step of each slice (7). `plan_rest` plans zeros only
+//! when data follows (2). `finish` makes the reply before it sends the last frame (3) and looks for
+//! a truncate (6). 4 and 5 are errors that `plan` and `search` return, not assertions: a client or
+//! a disk causes them.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -297,6 +302,7 @@ impl ReadJob {
     ) -> Result<(), Failure> {
         core.admission().check(&self.capability, &self.caller, now)?;
         if !self.is_open {
+            debug_assert!(self.sent == 0, "1: the lengths are taken before anything is sent");
             let OpenedObjects { objects, ends, file_end, lost } =
                 OpenedObjects::open(core, &self.capability)?;
             (self.objects, self.ends, self.file_end, self.lost) = (objects, ends, file_end, lost);

@@ -13,6 +13,10 @@
 //!    after its payload (I9).
 //! 6. After a failure the rest of the payload is received and dropped, so that the connection stays
 //!    usable.
+//!
+//! `finish` asserts 3. `begin` takes the verifier before there is a job that could write (1).
+//! `write` and `put` hold the guards of 2 and 4 in variables. 5 is an error that `search` returns,
+//! since a client causes it, and `push` takes all bytes after a failure (6).
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -155,6 +159,10 @@ impl WriteJob {
                 Err(failure) => self.outcome = Err(failure),
             }
         }
+        debug_assert!(
+            self.outcome.is_err() || self.written == self.payload_bytes,
+            "3: payload and request have the same length"
+        );
         true
     }
 
@@ -183,12 +191,12 @@ impl WriteJob {
             WriteReplyForm::Plain => {
                 Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier }))
             }
-            WriteReplyForm::WithReservation(room) => {
-                let (room, objects) = (room.clone(), self.written_objects(core));
+            WriteReplyForm::WithReservation(reservation) => {
+                let (reservation, objects) = (reservation.clone(), self.written_objects(core));
                 Answer::from_outcome(outcome.map(|()| WriteWithReservationReply {
                     bytes,
                     verifier,
-                    reservation: room,
+                    reservation,
                     objects,
                 }))
             }

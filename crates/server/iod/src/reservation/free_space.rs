@@ -13,6 +13,9 @@
 //! 2. A write outside a reservation leaves `reserved` and the margin alone, except on allocated
 //!    blocks.
 //! 3. While nothing is reserved, every write is admitted.
+//!
+//! `complete` asserts 1 for the writes in flight. `try_charge` looks at the free space only where
+//! something is reserved (3), and refuses what would break 2.
 
 use std::time::Duration;
 
@@ -83,6 +86,7 @@ impl FreeSpace {
 
     /// The disk has a write that was in flight.
     pub(super) fn complete(&mut self, cost: u64) {
+        debug_assert!(cost <= self.in_flight, "1: a write that ends was charged");
         self.in_flight = self.in_flight.saturating_sub(cost);
     }
 
@@ -109,7 +113,7 @@ impl FreeSpace {
         self.reserved += granted;
         debug_assert!(
             granted == 0 || self.reserved <= self.free_at_least(),
-            "reserved space is free"
+            "mod 1: reserved space is free"
         );
         granted
     }

@@ -15,6 +15,9 @@
 //!    rise.
 //! 3. While nothing is reserved, a write costs two additions, and the disk is not asked for its
 //!    space.
+//!
+//! `FreeSpace::reserve` asserts 1, and `ReservationTerm::reserved` that no sum exceeds the other
+//! (2). The tests count the queries of free space (3).
 
 mod free_space;
 mod terms;
@@ -166,12 +169,12 @@ impl Reservations {
     pub(crate) fn charge(
         &self,
         cost: WriteCost,
-        in_room: bool,
+        uses_reservation: bool,
         now: Duration,
         measure: impl Fn() -> Option<StoreSpace>,
         in_place: impl FnOnce() -> bool,
     ) -> Result<WriteCharge<'_>, Failure> {
-        let claim = if in_room { ChargeKind::Reserved } else { ChargeKind::Ordinary };
+        let claim = if uses_reservation { ChargeKind::Reserved } else { ChargeKind::Ordinary };
         let charge = || WriteCharge { device: &self.device, cost };
         let admit = |claim| {
             let DeviceState { space, terms, .. } = &mut *self.device.lock();
@@ -189,9 +192,10 @@ impl Reservations {
             self.device.lock().space.charge(cost.0);
             return Ok(charge());
         }
-        let kept = self.reserved_bytes();
-        let detail =
-            format!("no space left on the disk except {kept} bytes reserved for buffered writes");
+        let reserved = self.reserved_bytes();
+        let detail = format!(
+            "no space left on the disk except {reserved} bytes reserved for buffered writes"
+        );
         Err(Failure::new(
             Status::NoSpace,
             format!("{detail}; try: df, or again in {} s", free_space::TERM_LIFETIME.as_secs()),

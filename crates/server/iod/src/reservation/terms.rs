@@ -5,6 +5,10 @@
 //! 2. What a session released in another term does not count for this one.
 //! 3. A term ends when its session returns the last of it, with its session, or [`TERM_LIFETIME`]
 //!    after the last message about it, by this machine's clock alone.
+//!
+//! `add_grant` gives each term a higher number than the one before, and than the time (1), which no
+//! assertion can compare with that of another process. `apply_release` compares the number (2);
+//! `expire` gets the time from its caller (3).
 
 use std::{collections::HashMap, time::Duration};
 
@@ -39,7 +43,7 @@ struct ReservationTerm {
 
 impl ReservationTerm {
     fn reserved(&self) -> u64 {
-        debug_assert!(self.released <= self.granted, "a session releases only what it has");
+        debug_assert!(self.released <= self.granted, "mod 2: a session releases only what it has");
         self.granted - self.released
     }
 }

@@ -36,43 +36,44 @@ fn disk() -> Option<StoreSpace> {
 }
 
 fn asked(
-    keeper: &Reservations,
+    reservations: &Reservations,
     session: SessionId,
     account: &ReservationAccount,
     wanted: u64,
     now: Duration,
 ) -> Option<Reservation> {
-    keeper.update(session, account, wanted, 0, now, disk).0
+    reservations.update(session, account, wanted, 0, now, disk).0
 }
 
-fn account(room: &Reservation, released: u64) -> ReservationAccount {
-    ReservationAccount { term: room.term, released: ByteCount(released) }
+fn account(reservation: &Reservation, released: u64) -> ReservationAccount {
+    ReservationAccount { term: reservation.term, released: ByteCount(released) }
 }
 
 #[test]
 fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
-    let (keeper, free) = (Reservations::of_one_daemon(), Cell::new(16 * MIB));
+    let (reservations, free) = (Reservations::of_one_daemon(), Cell::new(16 * MIB));
     let measure = || space(256 * MIB, free.get());
-    let (room, _) = keeper.update(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
+    let (reservation, _) = reservations.update(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
     assert_eq!(
-        room.unwrap().granted.0,
+        reservation.unwrap().granted.0,
         15 * MIB / RESERVATION_FREE_SPACE_DIVISOR,
         "of what is free beyond the margin"
     );
-    let write = |bytes, in_room| {
-        drop(keeper.charge(WriteCost(bytes), in_room, NOW, measure, || false)?);
+    let write = |bytes, uses_reservation| {
+        drop(reservations.charge(WriteCost(bytes), uses_reservation, NOW, measure, || false)?);
         free.set(free.get() - bytes);
         Ok::<_, Failure>(())
     };
     while write(4096, false).is_ok() {}
     assert!(
-        (keeper.reserved_bytes() + MIB..keeper.reserved_bytes() + MIB + 4096).contains(&free.get()),
+        (reservations.reserved_bytes() + MIB..reservations.reserved_bytes() + MIB + 4096)
+            .contains(&free.get()),
         "{} are free",
         free.get()
     );
     assert_eq!(write(4096, false).unwrap_err().status, Status::NoSpace);
-    write(keeper.reserved_bytes(), true).unwrap();
-    keeper.end_sessions(&[SESSION]);
+    write(reservations.reserved_bytes(), true).unwrap();
+    reservations.end_sessions(&[SESSION]);
     while free.get() >= 4096 {
         write(4096, false).unwrap();
     }
@@ -80,29 +81,31 @@ fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
 
 #[test]
 fn a_write_in_place_goes_on_where_a_new_one_is_refused() {
-    let (keeper, free) = (Reservations::of_one_daemon(), Cell::new(16 * MIB));
+    let (reservations, free) = (Reservations::of_one_daemon(), Cell::new(16 * MIB));
     let measure = || space(256 * MIB, free.get());
-    keeper.update(SESSION, &NOTHING, MIB, 0, NOW, measure);
-    free.set(keeper.reserved_bytes() + MIB);
+    reservations.update(SESSION, &NOTHING, MIB, 0, NOW, measure);
+    free.set(reservations.reserved_bytes() + MIB);
     let later = NOW + Duration::from_secs(1);
-    let write =
-        |in_place, now| keeper.charge(WriteCost(4096), false, now, measure, || in_place).map(drop);
+    let write = |in_place, now| {
+        reservations.charge(WriteCost(4096), false, now, measure, || in_place).map(drop)
+    };
     assert!(write(false, later).is_err() && write(true, later).is_ok());
-    free.set(keeper.reserved_bytes());
+    free.set(reservations.reserved_bytes());
     assert!(write(true, later + Duration::from_secs(1)).is_ok(), "it takes no block");
 }
 
 #[test]
-fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
-    let (keeper, asked) = (Reservations::of_one_daemon(), Cell::new(0));
+fn free_space_is_measured_seldom_and_never_without_reservations() {
+    let (reservations, asked) = (Reservations::of_one_daemon(), Cell::new(0));
     let measure = || {
         asked.set(asked.get() + 1);
         disk()
     };
-    let write = || drop(keeper.charge(WriteCost(4096), false, NOW, measure, || false).unwrap());
+    let write =
+        || drop(reservations.charge(WriteCost(4096), false, NOW, measure, || false).unwrap());
     (0..10_000).for_each(|_| write());
     assert_eq!(asked.get(), 0);
-    keeper.update(SESSION, &NOTHING, MIB, 0, NOW, measure);
+    reservations.update(SESSION, &NOTHING, MIB, 0, NOW, measure);
     // 2.5 GiB of overwriting on a disk with 256 MiB free.
     (0..655_360).for_each(|_| write());
     assert!((10..=12).contains(&asked.get()), "asked {} times", asked.get());
@@ -110,78 +113,84 @@ fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
 
 #[test]
 fn a_write_in_flight_when_the_disk_is_measured_counts_as_not_written() {
-    let (keeper, free) = (Reservations::of_one_daemon(), 17 * MIB);
+    let (reservations, free) = (Reservations::of_one_daemon(), 17 * MIB);
     let measure = || space(256 * MIB, free);
-    let in_flight = keeper.charge(WriteCost(8 * MIB), false, NOW, measure, || false).unwrap();
-    let (room, _) = keeper.update(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
-    assert_eq!(room.unwrap().granted.0, MIB, "an eighth of 17 - 8 - 1 MiB");
+    let in_flight = reservations.charge(WriteCost(8 * MIB), false, NOW, measure, || false).unwrap();
+    let (reservation, _) = reservations.update(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
+    assert_eq!(reservation.unwrap().granted.0, MIB, "an eighth of 17 - 8 - 1 MiB");
     drop(in_flight);
 }
 
 #[test]
 fn a_session_is_bounded_and_all_of_them_together_are() {
-    let keeper = Reservations::of_one_daemon();
+    let reservations = Reservations::of_one_daemon();
     let disk = || space(1 << 50, 1 << 50);
-    let ask = |session, wanted| keeper.update(SessionId(session), &NOTHING, wanted, 0, NOW, disk).0;
+    let ask =
+        |session, wanted| reservations.update(SessionId(session), &NOTHING, wanted, 0, NOW, disk).0;
     assert_eq!(ask(0, u64::MAX).unwrap().granted.0, RESERVATION_SESSION_BYTES_MAX);
     assert_eq!(ask(0, 1).unwrap().granted.0, RESERVATION_SESSION_BYTES_MAX, "not a byte more");
     assert!((1..RESERVATION_SESSIONS_MAX as u64).all(|session| ask(session, 1).is_some()));
     assert_eq!(ask(RESERVATION_SESSIONS_MAX as u64, 1), None);
-    keeper.end_sessions(&[SessionId(1)]);
+    reservations.end_sessions(&[SessionId(1)]);
     assert!(ask(RESERVATION_SESSIONS_MAX as u64, 1).is_some());
 }
 
 #[test]
-fn what_was_let_go_is_told_in_any_order_and_again() {
-    let keeper = Reservations::of_one_daemon();
-    let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
+fn releases_are_reported_in_any_order_and_again() {
+    let reservations = Reservations::of_one_daemon();
+    let reservation = asked(&reservations, SESSION, &NOTHING, 100, NOW).unwrap();
     for released in [30, 10, 30, 20] {
-        asked(&keeper, SESSION, &account(&room, released), 0, NOW);
+        asked(&reservations, SESSION, &account(&reservation, released), 0, NOW);
     }
-    assert_eq!(keeper.reserved_bytes(), 70);
-    asked(&keeper, SESSION, &account(&room, 1000), 0, NOW);
-    assert_eq!(keeper.reserved_bytes(), 0, "no more than there was");
-    keeper.release(SESSION, &account(&room, 100), NOW);
-    let anew = asked(&keeper, SESSION, &account(&room, 100), 100, NOW).unwrap();
+    assert_eq!(reservations.reserved_bytes(), 70);
+    asked(&reservations, SESSION, &account(&reservation, 1000), 0, NOW);
+    assert_eq!(reservations.reserved_bytes(), 0, "no more than there was");
+    reservations.release(SESSION, &account(&reservation, 100), NOW);
+    let anew = asked(&reservations, SESSION, &account(&reservation, 100), 100, NOW).unwrap();
     assert!(
-        anew.term > room.term && anew.granted.0 == 100,
+        anew.term > reservation.term && anew.granted.0 == 100,
         "a release in the other term does not count here"
     );
-    keeper.release(SESSION, &account(&room, 100), NOW);
-    assert_eq!(keeper.reserved_bytes(), 100);
+    reservations.release(SESSION, &account(&reservation, 100), NOW);
+    assert_eq!(reservations.reserved_bytes(), 100);
 }
 
 #[test]
-fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
-    let uses = |keeper: &Reservations, account: &ReservationAccount, uses| {
-        keeper.update(SESSION, account, 0, uses, NOW, disk).1
+fn a_reservation_is_used_in_its_term_alone_and_no_further() {
+    let uses = |reservations: &Reservations, account: &ReservationAccount, uses| {
+        reservations.update(SESSION, account, 0, uses, NOW, disk).1
     };
-    let keeper = Reservations::of_one_daemon();
-    let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
-    assert!(uses(&keeper, &account(&room, 0), 100) && !uses(&keeper, &account(&room, 0), 101));
-    assert!(!uses(&keeper, &NOTHING, 1), "without a term it has no reservation");
+    let reservations = Reservations::of_one_daemon();
+    let reservation = asked(&reservations, SESSION, &NOTHING, 100, NOW).unwrap();
+    assert!(
+        uses(&reservations, &account(&reservation, 0), 100)
+            && !uses(&reservations, &account(&reservation, 0), 101)
+    );
+    assert!(!uses(&reservations, &NOTHING, 1), "without a term it has no reservation");
     let restarted = Reservations::of_one_daemon();
-    assert!(!uses(&restarted, &account(&room, 0), 1));
+    assert!(!uses(&restarted, &account(&reservation, 0), 1));
     let anew =
-        asked(&restarted, SESSION, &account(&room, 0), 100, NOW + Duration::from_nanos(1)).unwrap();
-    assert_ne!(anew.term, room.term, "and the session sees it");
+        asked(&restarted, SESSION, &account(&reservation, 0), 100, NOW + Duration::from_nanos(1))
+            .unwrap();
+    assert_ne!(anew.term, reservation.term, "and the session sees it");
 }
 
 #[test]
-fn a_term_of_which_nothing_is_heard_ends_and_not_before() {
-    let keeper = Reservations::of_one_daemon();
-    let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
-    let other =
-        |now| asked(&keeper, SessionId(8), &NOTHING, 1, now).map(|_| keeper.reserved_bytes());
+fn a_term_without_messages_ends_and_not_before() {
+    let reservations = Reservations::of_one_daemon();
+    let reservation = asked(&reservations, SESSION, &NOTHING, 100, NOW).unwrap();
+    let other = |now| {
+        asked(&reservations, SessionId(8), &NOTHING, 1, now).map(|_| reservations.reserved_bytes())
+    };
     assert_eq!(other(NOW + free_space::TERM_LIFETIME - Duration::from_millis(1)), Some(101));
     let again = asked(
-        &keeper,
+        &reservations,
         SESSION,
-        &account(&room, 0),
+        &account(&reservation, 0),
         0,
         NOW + free_space::TERM_LIFETIME - Duration::from_millis(1),
     );
-    assert_eq!(again.unwrap().term, room.term);
+    assert_eq!(again.unwrap().term, reservation.term);
     assert_eq!(other(NOW + 2 * free_space::TERM_LIFETIME - Duration::from_millis(2)), Some(102));
     assert_eq!(other(NOW + 2 * free_space::TERM_LIFETIME + Duration::from_secs(1)), Some(3));
 }
@@ -227,14 +236,14 @@ impl Knows {
     fn account(&self) -> ReservationAccount {
         ReservationAccount { term: self.term, released: ByteCount(self.released) }
     }
-    fn heard(&mut self, room: Option<Reservation>, sent: Duration) {
-        let Some(room) = room else {
+    fn answered(&mut self, reservation: Option<Reservation>, sent: Duration) {
+        let Some(reservation) = reservation else {
             return *self = Self { holds: std::mem::take(&mut self.holds), ..Self::default() };
         };
-        if room.term != self.term {
-            (self.term, self.granted, self.released) = (room.term, 0, 0);
+        if reservation.term != self.term {
+            (self.term, self.granted, self.released) = (reservation.term, 0, 0);
         }
-        self.granted = self.granted.max(room.granted.0);
+        self.granted = self.granted.max(reservation.granted.0);
         self.sent = sent;
     }
     fn let_go(&mut self, bytes: u64) {
@@ -251,9 +260,9 @@ enum Step {
     Fill { bytes: u64 },
     Done { which: usize },
     Delete { bytes: u64 },
-    Ask { session: usize, wanted: u64, heard: bool },
+    Ask { session: usize, wanted: u64, answered: bool },
     Hold { session: usize, bytes: u64 },
-    Send { session: usize, heard: bool },
+    Send { session: usize, answered: bool },
     Return { session: usize, arrives: bool },
     Late { which: usize },
     End { session: usize },
@@ -269,9 +278,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0..8usize).prop_map(|which| Done { which }),
         2 => (1..16u64).prop_map(|mib| Delete { bytes: mib * MIB }),
         6 => (session.clone(), 0..8 * MIB, any::<bool>())
-            .prop_map(|(session, wanted, heard)| Ask { session, wanted, heard }),
+            .prop_map(|(session, wanted, answered)| Ask { session, wanted, answered }),
         6 => (session.clone(), bytes).prop_map(|(session, bytes)| Hold { session, bytes }),
-        6 => (session.clone(), any::<bool>()).prop_map(|(session, heard)| Send { session, heard }),
+        6 => (session.clone(), any::<bool>()).prop_map(|(session, answered)| Send { session, answered }),
         1 => (session.clone(), any::<bool>())
             .prop_map(|(session, arrives)| Return { session, arrives }),
         1 => (0..8usize).prop_map(|which| Late { which }),
@@ -288,8 +297,8 @@ proptest! {
     /// buffered bytes are written. The only other writers go through the daemon, and a write in
     /// place takes no block.
     #[test]
-    fn a_write_within_its_room_never_meets_a_full_disk(steps in steps(), mib in 1..48u64) {
-        let (keeper, free, mut now) = (Reservations::of_one_daemon(), Cell::new(mib * MIB), NOW);
+    fn a_write_within_its_reservation_never_meets_a_full_disk(steps in steps(), mib in 1..48u64) {
+        let (reservations, free, mut now) = (Reservations::of_one_daemon(), Cell::new(mib * MIB), NOW);
         let measure = || space(64 * MIB, free.get());
         let mut sessions = [SessionId(1), SessionId(2), SessionId(3)];
         let mut know: [Knows; 3] = Default::default();
@@ -299,12 +308,12 @@ proptest! {
                 Step::Write { bytes, in_place } => {
                     let takes = if in_place { 0 } else { bytes };
                     let cost = WriteCost::of(0, bytes, true);
-                    let begun = keeper.charge(cost, false, now, measure, || in_place);
+                    let begun = reservations.charge(cost, false, now, measure, || in_place);
                     flying.extend(begun.ok().map(|charge| (charge, takes)));
                 }
                 Step::Fill { bytes } => {
                     let cost = WriteCost::of(0, bytes, true);
-                    while let Ok(charge) = keeper.charge(cost, false, now, measure, || false) {
+                    while let Ok(charge) = reservations.charge(cost, false, now, measure, || false) {
                         if bytes > free.get() {
                             break;
                         }
@@ -319,13 +328,13 @@ proptest! {
                     drop(charge);
                 }
                 Step::Delete { bytes } => free.set((free.get() + bytes).min(64 * MIB)),
-                Step::Ask { session, wanted, heard } => {
+                Step::Ask { session, wanted, answered } => {
                     let account = know[session].account();
-                    let (room, _) =
-                        keeper.update(sessions[session], &account, wanted, 0, now, measure);
+                    let (reservation, _) =
+                        reservations.update(sessions[session], &account, wanted, 0, now, measure);
                     late.push((sessions[session], know[session].account()));
-                    if heard {
-                        know[session].heard(room, now);
+                    if answered {
+                        know[session].answered(reservation, now);
                     }
                 }
                 Step::Hold { session, bytes } => {
@@ -336,7 +345,7 @@ proptest! {
                         knows.holds.push((WriteCost::of(0, bytes, true).0, now, false));
                     }
                 }
-                Step::Send { session, heard } if !know[session].holds.is_empty() => {
+                Step::Send { session, answered } if !know[session].holds.is_empty() => {
                     let knows = &mut know[session];
                     let (cost, since, written) = knows.holds[0];
                     if now > since + HELD_FOR {
@@ -345,20 +354,20 @@ proptest! {
                         continue;
                     }
                     let account = knows.account();
-                    let (room, covered) =
-                        keeper.update(sessions[session], &account, 0, cost, now, measure);
+                    let (reservation, covered) =
+                        reservations.update(sessions[session], &account, 0, cost, now, measure);
                     prop_assert!(covered, "{cost} bytes were held");
-                    let charge = keeper.charge(WriteCost(cost), true, now, measure, || false);
+                    let charge = reservations.charge(WriteCost(cost), true, now, measure, || false);
                     prop_assert!(charge.is_ok());
                     let takes = if written { 0 } else { cost };
                     let is_free = takes <= free.get();
                     prop_assert!(is_free, "{takes} bytes were held, {} are free", free.get());
                     free.set(free.get() - takes);
                     drop(charge);
-                    if heard {
+                    if answered {
                         knows.holds.remove(0);
                         knows.let_go(cost);
-                        knows.heard(room, now);
+                        knows.answered(reservation, now);
                     } else {
                         knows.holds[0].2 = true;
                     }
@@ -367,15 +376,15 @@ proptest! {
                     let spare = know[session].spare();
                     know[session].let_go(spare);
                     if arrives {
-                        keeper.release(sessions[session], &know[session].account(), now);
+                        reservations.release(sessions[session], &know[session].account(), now);
                     }
                 }
                 Step::Late { which } if !late.is_empty() => {
                     let (session, account) = &late[which % late.len()];
-                    keeper.release(*session, account, now);
+                    reservations.release(*session, account, now);
                 }
                 Step::End { session } => {
-                    keeper.end_sessions(&[sessions[session]]);
+                    reservations.end_sessions(&[sessions[session]]);
                     know[session] = Knows::default();
                     sessions[session] = SessionId(sessions[session].0 + 3);
                 }

@@ -164,19 +164,19 @@ fn a_fenced_session_may_not_even_write_nothing() {
 fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'static [u8])> {
     let (handle, present, request) = (1, capability.sign(&server_key()), contiguous(0, 1));
     let again = || (present.clone(), request.clone());
-    let room = ReservationAccount { term: 0, released: ByteCount(0) };
+    let account = ReservationAccount { term: 0, released: ByteCount(0) };
     let (offset, bytes) = (FileOffset(0), ByteCount(1));
     let collective = [1; 16];
     fn call<C: Call>(call: C) -> (u16, Vec<u8>) {
         (C::OP, call.to_bytes())
     }
     let write = |(present, request)| call(Write { handle, present, request });
-    let with_room = |(present, request)| {
+    let with_reservation = |(present, request)| {
         call(WriteWithReservation {
             handle,
             present,
             request,
-            account: room.clone(),
+            account: account.clone(),
             wanted: bytes,
             reserved_bytes: ByteCount(0),
             modified: None,
@@ -186,7 +186,7 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
         let (present, skip) = (present.clone(), ByteCount(0));
         call(JoinWrite { handle, present, collective, rank: 0, skip, wait_ms: 1 })
     };
-    let with_payload = [write(again()), with_room(again()), join_write];
+    let with_payload = [write(again()), with_reservation(again()), join_write];
     let plain = [
         call(Read { handle, present: present.clone(), request: request.clone() }),
         call(Flush { handle, present: present.clone() }),

@@ -198,19 +198,19 @@ impl SocketClient {
         Ok(Self { connection: [block_on(driver.connect(endpoint, LONG))?] })
     }
 
-    /// One call. Reads its payload into `room`, and returns how many bytes came.
+    /// One call. Reads its payload into `reply_buffer`, and returns how many bytes came.
     pub fn call<C: Call>(
         &mut self,
         call: &C,
         payload: &[u8],
-        room: &mut [u8],
+        reply_buffer: &mut [u8],
     ) -> Result<(Result<C::Reply, Failure>, u64), NetError> {
         let mut batch = [Exchange {
             connection: 0,
             op: C::OP,
             body: call.to_bytes(),
             send: vec![IoSlice::new(payload)],
-            recv: vec![IoSliceMut::new(room)],
+            recv: vec![IoSliceMut::new(reply_buffer)],
             outcome: None,
         }];
         block_on(Blocking::new().exchange(&mut self.connection, &mut batch, LONG));

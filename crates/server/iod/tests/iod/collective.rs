@@ -187,7 +187,7 @@ fn by(master: SessionId, id: u8) -> BeginCollective {
 }
 
 #[test]
-fn collective_requests_are_limited_and_idle_ones_make_room() {
+fn collective_requests_are_limited_and_idle_ones_are_ended() {
     let core = daemon(1);
     let mut masters: Vec<_> =
         (10..15).map(|session| Client::of_session(&core, SessionId(session))).collect();

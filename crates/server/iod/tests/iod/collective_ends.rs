@@ -59,7 +59,7 @@ fn a_task_has_a_newer_size_generation(first: &mut Client<'_>, id: [u8; 16]) {
 }
 
 #[test]
-fn those_that_fail_make_room_at_once_and_who_comes_late_is_told_why() {
+fn failed_requests_free_their_permits_and_late_tasks_learn_why() {
     let ends: [(End, Status); 4] = [
         (the_other_does_not_come, Status::TryAgain),
         (a_call_is_cancelled, Status::Cancelled),

@@ -10,7 +10,7 @@ use braid_wire::message::{iod::Fence, mds::SessionRange};
 use super::harness::*;
 
 #[test]
-fn a_full_disk_is_told_to_the_writer_and_the_daemon_lives_on() {
+fn a_full_disk_is_reported_to_the_writer_and_the_daemon_continues() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let mut client = Client::of_session(&core, SESSION);

@@ -62,7 +62,7 @@ fn it_tells_the_verifier_which_another_one_after_a_loss_is() {
 }
 
 #[test]
-fn a_disk_that_fails_is_told_and_the_next_flush_has_another_verifier() {
+fn a_failing_disk_is_reported_and_the_next_flush_has_another_verifier() {
     let core = daemon(1);
     let mut client = Client::of_session(&core, SESSION);
     let wrote = client.write(&file(0), contiguous(0, 10), &[1; 10]).unwrap();

@@ -15,6 +15,6 @@ mod management;
 mod measure;
 mod model;
 mod nfs;
-mod room;
+mod reservations;
 mod slices;
 mod sockets;

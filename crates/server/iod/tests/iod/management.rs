@@ -326,7 +326,7 @@ fn what_was_deleted_durably_stays_away_after_every_loss_of_power() {
 }
 
 #[test]
-fn a_durable_deletion_that_the_disk_refuses_is_told() {
+fn a_durable_deletion_that_the_disk_refuses_is_reported() {
     let core = daemon(1);
     let capability = capability(striped([1, 1]));
     Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
@@ -338,7 +338,7 @@ fn a_durable_deletion_that_the_disk_refuses_is_told() {
 }
 
 #[test]
-fn a_write_that_fails_while_sizes_are_collected_is_told() {
+fn a_write_that_fails_while_sizes_are_collected_is_reported() {
     let core = daemon(1);
     let capability = capability(striped([1, 1]));
     Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();

@@ -41,11 +41,11 @@ fn read(
     request: Request,
     bytes: usize,
 ) -> (Vec<u8>, ReadReply) {
-    let mut room = vec![0; bytes];
+    let mut buffer = vec![0; bytes];
     let read = Read { handle: 1, present: capability.sign(&server_key()), request };
-    let (reply, filled) = client.call(&read, &[], &mut room).unwrap();
-    room.truncate(filled as usize);
-    (room, reply.unwrap())
+    let (reply, filled) = client.call(&read, &[], &mut buffer).unwrap();
+    buffer.truncate(filled as usize);
+    (buffer, reply.unwrap())
 }
 
 #[test]

@@ -5,6 +5,9 @@
 //! 1. Every call ends, with an answer or an error that names the daemon, at most
 //!    [`CONNECT_TIMEOUT`] + [`CALL_TIMEOUT`] after it left the queue (I8).
 //! 2. A queue that is full refuses immediately (I9).
+//!
+//! No assertion checks these: each call gets a deadline from the two constants (1), and the channel
+//! has [`QUEUE_MAX`] places (2).
 
 use std::{
     collections::HashMap,
@@ -77,7 +80,7 @@ impl SocketLink {
         state
             .queues
             .values()
-            .for_each(|lane| lock(&lane.connection).endpoint.cluster = Some(cluster));
+            .for_each(|queue| lock(&queue.connection).endpoint.cluster = Some(cluster));
     }
 
     /// Accepts no more calls. Calls in flight end with their own time-outs.
@@ -102,18 +105,18 @@ impl SocketLink {
 
     fn start_queue(&self, iod: IodId, endpoint: Endpoint) -> std::io::Result<IodQueue> {
         let (jobs, queue) = mpsc::sync_channel(QUEUE_MAX);
-        let (queue, place) = (
+        let (queue, link) = (
             Arc::new(Mutex::new(queue)),
             Arc::new(Mutex::new(IodConnection { endpoint, connection: None })),
         );
         for _ in 0..THREADS {
-            let (driver, queue, place) = (self.driver.clone(), queue.clone(), place.clone());
+            let (driver, queue, link) = (self.driver.clone(), queue.clone(), link.clone());
             thread::Builder::new().name(format!("mds-iod-{iod}")).spawn(move || {
                 let _guard = EndProcessOnPanic;
-                run_queue(&driver, &queue, &place);
+                run_queue(&driver, &queue, &link);
             })?;
         }
-        Ok(IodQueue { jobs, connection: place })
+        Ok(IodQueue { jobs, connection: link })
     }
 }
 
@@ -125,7 +128,7 @@ impl std::fmt::Debug for SocketLink {
 
 impl IodLink for SocketLink {
     fn call(&self, iod: IodId, op: u16, body: Vec<u8>, done: LinkDone) {
-        let jobs = lock(&self.state).queues.get(&iod).map(|lane| lane.jobs.clone());
+        let jobs = lock(&self.state).queues.get(&iod).map(|queue| queue.jobs.clone());
         let Some(jobs) = jobs else { return done(Err(refused(iod, "its address is not known"))) };
         match jobs.try_send(IodCall { op, body, done }) {
             Ok(()) => {}
@@ -144,26 +147,26 @@ impl IodLink for SocketLink {
             return;
         }
         let endpoint = self.endpoint(iod, addresses, state.cluster);
-        if let Some(lane) = state.queues.get(&iod) {
-            let mut place = lock(&lane.connection);
-            if place.endpoint.addresses != endpoint.addresses {
-                place.connection = None;
+        if let Some(queue) = state.queues.get(&iod) {
+            let mut link = lock(&queue.connection);
+            if link.endpoint.addresses != endpoint.addresses {
+                link.connection = None;
             }
-            place.endpoint = endpoint;
+            link.endpoint = endpoint;
             return;
         }
         match self.start_queue(iod, endpoint) {
-            Ok(lane) => drop(state.queues.insert(iod, lane)),
+            Ok(queue) => drop(state.queues.insert(iod, queue)),
             Err(error) => tracing::error!(%iod, %error, "no thread for an I/O daemon"),
         }
     }
 }
 
-fn run_queue(driver: &Blocking, queue: &Mutex<Receiver<IodCall>>, place: &Mutex<IodConnection>) {
+fn run_queue(driver: &Blocking, queue: &Mutex<Receiver<IodCall>>, link: &Mutex<IodConnection>) {
     loop {
         let job = lock(queue).recv();
         let Ok(job) = job else { return };
-        (job.done)(call_once(driver, place, job.op, &job.body));
+        (job.done)(call_once(driver, link, job.op, &job.body));
     }
 }
 
@@ -171,50 +174,50 @@ fn run_queue(driver: &Blocking, queue: &Mutex<Receiver<IodCall>>, place: &Mutex<
 /// call is tried once more on a new one. Every call of the server may be repeated.
 fn call_once(
     driver: &Blocking,
-    place: &Mutex<IodConnection>,
+    link: &Mutex<IodConnection>,
     op: u16,
     body: &[u8],
 ) -> Result<Answer, NetError> {
-    let kept = lock(place).connection.clone();
-    if let Some(shared) = kept {
+    let existing = lock(link).connection.clone();
+    if let Some(shared) = existing {
         match block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT)) {
-            Err(NetError::ConnectionLost { .. }) => drop_broken(place, &shared),
+            Err(NetError::ConnectionLost { .. }) => drop_broken(link, &shared),
             Err(error) => {
-                drop_broken(place, &shared);
+                drop_broken(link, &shared);
                 return Err(error);
             }
             answer => return answer,
         }
     }
-    let shared = connect(driver, place)?;
+    let shared = connect(driver, link)?;
     let answer = block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT));
     if answer.is_err() {
-        drop_broken(place, &shared);
+        drop_broken(link, &shared);
     }
     answer
 }
 
 fn connect(
     driver: &Blocking,
-    place: &Mutex<IodConnection>,
+    link: &Mutex<IodConnection>,
 ) -> Result<Arc<SharedConnection>, NetError> {
     let endpoint = {
-        let place = lock(place);
-        if let Some(shared) = &place.connection {
+        let link = lock(link);
+        if let Some(shared) = &link.connection {
             return Ok(shared.clone());
         }
-        place.endpoint.clone()
+        link.endpoint.clone()
     };
     let shared =
         Arc::new(block_on(driver.connect_shared(&endpoint, driver.now() + CONNECT_TIMEOUT))?);
-    lock(place).connection = Some(shared.clone());
+    lock(link).connection = Some(shared.clone());
     Ok(shared)
 }
 
-fn drop_broken(place: &Mutex<IodConnection>, broken: &Arc<SharedConnection>) {
-    let mut place = lock(place);
-    if place.connection.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, broken)) {
-        place.connection = None;
+fn drop_broken(link: &Mutex<IodConnection>, broken: &Arc<SharedConnection>) {
+    let mut link = lock(link);
+    if link.connection.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, broken)) {
+        link.connection = None;
     }
 }
 

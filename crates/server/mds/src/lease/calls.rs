@@ -72,16 +72,18 @@ impl MdsCore {
             return Ok(call);
         }
         let now = self.now();
-        let (kept, dropped) = match call.claims.take() {
-            Some(hold) if hold.of == LeasedItems::of(needs) => (Some(hold), None),
+        let (earlier_guard, dropped) = match call.claims.take() {
+            Some(claim_guard) if claim_guard.of == LeasedItems::of(needs) => {
+                (Some(claim_guard), None)
+            }
             other => (None, other),
         };
         let core = self.weak();
-        let (hold, blocked) =
-            self.with_leases(|board| board.claim(kept, &core, session, needs, now));
+        let (claim_guard, blocked) =
+            self.with_leases(|service| service.claim(earlier_guard, &core, session, needs, now));
         // After the new claim, so that no other call comes between.
         drop(dropped);
-        call.claims = Some(hold);
+        call.claims = Some(claim_guard);
         match blocked {
             None => Ok(call),
             Some(blocked) => Err(CallOutcome::Lease(call, blocked)),
@@ -91,7 +93,7 @@ impl MdsCore {
     /// Whether another session than the caller's holds an item, or may.
     pub(crate) fn is_leased(&self, call: &Call, of: LeaseOf) -> bool {
         let session = call.caller_session();
-        self.with_leases(|board| board.is_held_by_other(session, of))
+        self.with_leases(|service| service.is_held_by_other(session, of))
     }
 
     /// Claims what the size of a file needs: that no other session has buffered writes to it.
@@ -111,12 +113,12 @@ impl MdsCore {
     pub(crate) fn has_buffered_writes(&self, call: &Call, file: FileIndex) -> bool {
         let session = call.caller_session();
         self.leases.any_writing()
-            && self.with_leases(|board| board.has_buffered_writes(session, file))
+            && self.with_leases(|service| service.has_buffered_writes(session, file))
     }
 
     /// Suspends a call that waits for leases.
     pub(crate) fn park(&self, blocked: &LeaseWait, waiting: SuspendedCall) {
-        match self.with_leases(|board| board.suspend(blocked, waiting)) {
+        match self.with_leases(|service| service.suspend(blocked, waiting)) {
             SuspendOutcome::Waits => {}
             SuspendOutcome::Full(full) => {
                 let why = "too many calls wait for leases of the file or directory";
@@ -131,7 +133,7 @@ impl MdsCore {
 
     /// Whether a session is on record as a holder of leases.
     pub(crate) fn is_lease_holder(&self, session: SessionId) -> bool {
-        self.with_leases(|board| board.is_lease_holder(session))
+        self.with_leases(|service| service.is_lease_holder(session))
     }
 
     /// Notes a session as a holder of leases once the store has it on record. False when it has
@@ -151,7 +153,7 @@ impl MdsCore {
     /// with it. Returns its number.
     pub(crate) fn grant_shared(&self, of: LeaseOf, session: SessionId) -> Option<u64> {
         let now = self.now();
-        self.with_leases(|board| board.grant_shared(of, session, now))
+        self.with_leases(|service| service.grant_shared(of, session, now))
     }
 
     /// Asks for a data lease; the call comes back with its mode and number. `wish` is the mode, and
@@ -164,10 +166,11 @@ impl MdsCore {
         wish: (LeaseMode, bool),
     ) -> Result<(Call, LeaseMode, u64), CallOutcome> {
         let (session, now, core) = (call.caller_session(), self.now(), self.weak());
-        let kept = call.claims.take();
-        let (hold, granted) =
-            self.with_leases(|board| board.ask_data(kept, &core, (session, file), wish, now));
-        call.claims = Some(hold);
+        let earlier_guard = call.claims.take();
+        let (claim_guard, granted) = self.with_leases(|service| {
+            service.ask_data(earlier_guard, &core, (session, file), wish, now)
+        });
+        call.claims = Some(claim_guard);
         match granted {
             // A session that must be alone is, as far as leases show. Its append must still be
             // done beside clients that use none.
@@ -194,7 +197,7 @@ impl MdsCore {
     ) -> (LeaseMode, u64) {
         let (session, now) = (call.caller_session(), self.now());
         let (read, _) = self.opens_without_leases(file, session);
-        match self.with_leases(|board| board.try_data(session, file, wish, read, now)) {
+        match self.with_leases(|service| service.try_data(session, file, wish, read, now)) {
             Some((mode, number)) => (self.downgraded_lease(file, session, mode), number),
             None => (LeaseMode::None, 0),
         }
@@ -210,7 +213,7 @@ impl MdsCore {
         if !(written || read && mode == LeaseMode::Write) {
             return mode;
         }
-        self.with_leases(|board| board.lessen(file, session));
+        self.with_leases(|service| service.lessen(file, session));
         LeaseMode::Shared
     }
 
@@ -243,13 +246,13 @@ impl MdsCore {
     fn recall_from_all(&self, needs: &[Need]) {
         if !needs.is_empty() {
             let now = self.now();
-            self.with_leases(|board| board.recall_from_all(needs, now));
+            self.with_leases(|service| service.recall_from_all(needs, now));
         }
     }
 
     /// Suspends a session's question for recalls. What it held before a restart is gone.
     pub(crate) fn await_recalls_of(&self, call: Call, session: SessionId, seen: u64) {
-        let answered = self.with_leases(|board| board.await_recalls(call, session, seen));
+        let answered = self.with_leases(|service| service.await_recalls(call, session, seen));
         if let Some((call, answer)) = answered {
             call.responder.send(answer);
         }
@@ -261,37 +264,37 @@ impl MdsCore {
         session: SessionId,
         leases: &[(LeaseOf, u64, LeaseMode)],
     ) {
-        self.with_leases(|board| board.return_leases(session, leases));
+        self.with_leases(|service| service.return_leases(session, leases));
     }
 
     /// A session of before a restart relies on no lease any more.
     pub(crate) fn drop_old_leases(&self, session: SessionId) {
-        self.with_leases(|board| board.drop_unreclaimed(session));
+        self.with_leases(|service| service.drop_unreclaimed(session));
     }
 
     /// A session closed: its leases are free.
     pub(crate) fn free_leases(&self, session: SessionId) {
-        let awaited = self.with_leases(|board| board.end_closed(session));
+        let awaited = self.with_leases(|service| service.end_closed(session));
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
     }
 
-    /// A session was ended whose last message arrived at `heard`: its leases are freed when they
+    /// A session was ended whose last message arrived at `last_active`: its leases are freed when they
     /// are no longer valid.
-    pub(crate) fn break_leases(&self, session: SessionId, heard: Duration) {
-        let awaited = self.with_leases(|board| board.end_broken(session, heard));
+    pub(crate) fn break_leases(&self, session: SessionId, last_active: Duration) {
+        let awaited = self.with_leases(|service| service.end_broken(session, last_active));
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
     }
 
     /// The fences of these sessions hold.
     pub(crate) fn leases_fenced(&self, sessions: &[SessionId]) {
-        self.with_leases(|board| board.fenced(sessions));
+        self.with_leases(|service| service.fenced(sessions));
     }
 
     /// Ends waits that are too long, sessions that do not return leases, and leases that are no
     /// longer valid.
     pub(crate) fn age_leases(self: &Arc<Self>, now: Duration) {
-        let ExpiredWaits { expired, awaited, overdue, overdue_though_heard } =
-            self.with_leases(|board| board.expire_all(now));
+        let ExpiredWaits { expired, awaited, overdue, overdue_though_active } =
+            self.with_leases(|service| service.expire_all(now));
         awaited.into_iter().for_each(|call| call.responder.send(no_recalls()));
         for (call, by) in expired {
             let failure = self.holders_failure(&call, by);
@@ -301,7 +304,7 @@ impl MdsCore {
             let state = self.state();
             let silent = state.sessions.live.get(*id).map(|session| session.activity.idle_ms(now));
             silent.is_some_and(|silent| {
-                silent > RECALL_CONTACT_MS || overdue_though_heard.contains(id)
+                silent > RECALL_CONTACT_MS || overdue_though_active.contains(id)
             })
         };
         let overdue: Vec<SessionId> = overdue.into_iter().filter(is_given_up).collect();
@@ -314,7 +317,7 @@ impl MdsCore {
     /// The failure of a call that waited too long: it names the clients.
     fn holders_failure(&self, call: &Call, by: Wait) -> Failure {
         let session = call.caller_session();
-        let holders = self.with_leases(|board| board.holders_waited_for(by, session));
+        let holders = self.with_leases(|service| service.holders_waited_for(by, session));
         let names: Vec<String> = {
             let state = self.state();
             let name = |id: &SessionId| match (

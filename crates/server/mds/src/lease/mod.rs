@@ -26,6 +26,9 @@
 //! 6. At most one thread runs calls again (`LeaseService::resuming`), so that what one call frees
 //!    does not nest in it.
 //!
+//! `service.rs` asserts the number in 3, and 6. The lease table (`braid_meta::lease`) asserts what
+//! 2, 4 and 5 forbid. Locks do not record who holds them, so 1 is not asserted.
+//!
 //! [`LEASE_EXPIRES_MS`]: braid_types::limits::LEASE_EXPIRES_MS
 
 mod calls;

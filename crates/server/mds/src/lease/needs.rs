@@ -43,8 +43,8 @@ impl MdsCore {
     }
 
     /// Whether the caller may not cache a file's attributes under the names lease of its directory.
-    /// `settled`: its size is recorded, or was collected after its last writer.
-    pub(crate) fn is_uncacheable(&self, call: &Call, inode: &Inode, settled: bool) -> bool {
+    /// `size_is_known`: its size is recorded, or was collected after its last writer.
+    pub(crate) fn is_uncacheable(&self, call: &Call, inode: &Inode, size_is_known: bool) -> bool {
         if inode.is_directory() {
             return inode.nlink == 0;
         }
@@ -60,7 +60,7 @@ impl MdsCore {
         }
         let writers = self.namespace.writers(inode.file);
         match writers.as_slice() {
-            [] => !settled,
+            [] => !size_is_known,
             writers => writers.iter().any(|writer| *writer != call.caller_session()),
         }
     }

@@ -36,7 +36,7 @@ pub(super) type Need = (LeaseOf, LeaseMode);
 /// The leases, with a lock of their own.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    board: Mutex<LeaseService>,
+    service: Mutex<LeaseService>,
     /// Write leases there are: with none, the size of a file needs no lock.
     writing: AtomicUsize,
 }
@@ -111,7 +111,7 @@ impl std::fmt::Debug for ClaimGuard {
 impl Drop for ClaimGuard {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {
-            core.with_leases(|board| board.table.unclaim(self.id, self.of.as_slice()));
+            core.with_leases(|service| service.table.unclaim(self.id, self.of.as_slice()));
         }
     }
 }
@@ -135,7 +135,7 @@ pub(super) struct ExpiredWaits {
     pub(super) overdue: Vec<SessionId>,
     /// Sessions that sent messages meanwhile and so had more time to return a data lease, and did
     /// not return it in that time.
-    pub(super) overdue_though_heard: Vec<SessionId>,
+    pub(super) overdue_though_active: Vec<SessionId>,
 }
 
 /// What became of a request for a data lease.
@@ -164,7 +164,7 @@ impl Leases {
     pub(crate) fn new(epoch: MdsEpoch, unknown: BTreeSet<SessionId>, now: Duration) -> Self {
         let mut table = LeaseTable::new(epoch);
         table.set_unreclaimed(unknown.clone(), now + Duration::from_millis(LEASE_EXPIRES_MS));
-        let board = LeaseService {
+        let service = LeaseService {
             table,
             next_claim: 0,
             waiting: BTreeMap::new(),
@@ -174,26 +174,26 @@ impl Leases {
             ready: VecDeque::new(),
             resuming: false,
         };
-        Self { board: Mutex::new(board), writing: AtomicUsize::new(0) }
+        Self { service: Mutex::new(service), writing: AtomicUsize::new(0) }
     }
 
     /// Does something under the lock. The caller does what follows, without it.
     pub(super) fn with_lock<T>(&self, work: impl FnOnce(&mut LeaseService) -> T) -> (T, Deferred) {
-        let mut board = self.lock();
-        let done = work(&mut board);
-        self.writing.store(board.table.write_count(), Ordering::Release);
-        (done, board.take_deferred())
+        let mut service = self.lock();
+        let done = work(&mut service);
+        self.writing.store(service.table.write_count(), Ordering::Release);
+        (done, service.take_deferred())
     }
 
     /// The next call to run again. With `None` the caller stops: another thread may begin.
     pub(super) fn next_ready(&self) -> Option<SuspendedCall> {
-        let mut board = self.lock();
+        let mut service = self.lock();
         debug_assert!(
-            board.resuming,
+            service.resuming,
             "6: calls are run again by a thread that did not announce it"
         );
-        let next = board.ready.pop_front();
-        board.resuming = next.is_some();
+        let next = service.ready.pop_front();
+        service.resuming = next.is_some();
         next
     }
 
@@ -214,7 +214,7 @@ impl Leases {
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseService> {
-        self.board.lock().unwrap_or_else(braid_types::poisoned)
+        self.service.lock().unwrap_or_else(braid_types::poisoned)
     }
 }
 
@@ -227,14 +227,14 @@ impl LeaseService {
                 self.ready.append(&mut waiting);
             }
         }
-        let told = self
+        let replies = self
             .table
             .take_recalled_sessions()
             .into_iter()
             .filter_map(|session| self.take_recall_reply(session))
             .collect();
-        let drains = !self.ready.is_empty() && !std::mem::replace(&mut self.resuming, true);
-        Deferred { replies: told, must_resume: drains }
+        let must_resume = !self.ready.is_empty() && !std::mem::replace(&mut self.resuming, true);
+        Deferred { replies, must_resume }
     }
 
     /// The answer to a session that waits for recalls, if there are any.
@@ -256,28 +256,32 @@ impl LeaseService {
     }
 
     /// The claim that a call has already, or a new one of these items.
-    fn hold(
+    fn claim_guard(
         &mut self,
-        kept: Option<ClaimGuard>,
+        earlier_guard: Option<ClaimGuard>,
         of: LeasedItems,
         core: &Weak<MdsCore>,
     ) -> ClaimGuard {
-        kept.unwrap_or_else(|| ClaimGuard { id: self.next_claim(), of, core: core.clone() })
+        earlier_guard.unwrap_or_else(|| ClaimGuard {
+            id: self.next_claim(),
+            of,
+            core: core.clone(),
+        })
     }
 
-    /// Claims what a call needs of all sessions but this one. `kept` is a claim of the same items.
+    /// Claims what a call needs of all sessions but this one. `earlier_guard` is a claim of the same items.
     pub(super) fn claim(
         &mut self,
-        kept: Option<ClaimGuard>,
+        earlier_guard: Option<ClaimGuard>,
         core: &Weak<MdsCore>,
         session: SessionId,
         needs: &[Need],
         now: Duration,
     ) -> (ClaimGuard, Option<LeaseWait>) {
-        let hold = self.hold(kept, LeasedItems::of(needs), core);
-        let by = self.table.claim(hold.id, session, needs, now);
+        let claim_guard = self.claim_guard(earlier_guard, LeasedItems::of(needs), core);
+        let by = self.table.claim(claim_guard.id, session, needs, now);
         let freed = self.freed;
-        (hold, by.map(|by| LeaseWait { by, freed }))
+        (claim_guard, by.map(|by| LeaseWait { by, freed }))
     }
 
     /// Recalls leases from all sessions, and waits for none of them.
@@ -318,6 +322,7 @@ impl LeaseService {
             return SuspendOutcome::Full(Box::new(waiting));
         }
         queue.push_back(waiting);
+        debug_assert!(queue.len() <= LEASE_QUEUE_MAX, "3: bounded");
         SuspendOutcome::Waits
     }
 
@@ -335,23 +340,23 @@ impl LeaseService {
     /// Asks for a data lease.
     pub(super) fn ask_data(
         &mut self,
-        kept: Option<ClaimGuard>,
+        earlier_guard: Option<ClaimGuard>,
         core: &Weak<MdsCore>,
         (session, file): (SessionId, FileIndex),
         wish: (LeaseMode, bool),
         now: Duration,
     ) -> (ClaimGuard, DataGrant) {
         let of = LeaseOf::Data(file);
-        let hold = self.hold(kept, LeasedItems::One(of), core);
+        let claim_guard = self.claim_guard(earlier_guard, LeasedItems::One(of), core);
         if !self.is_lease_holder(session) {
-            return (hold, DataGrant::Ended);
+            return (claim_guard, DataGrant::Ended);
         }
-        let granted = match self.table.request_data(hold.id, session, of, wish, now) {
+        let granted = match self.table.request_data(claim_guard.id, session, of, wish, now) {
             AskOutcome::Granted(mode, number) => DataGrant::Granted(mode, number),
             AskOutcome::Waits(by) => DataGrant::Waits(LeaseWait { by, freed: self.freed }),
             AskOutcome::Full => DataGrant::Full,
         };
-        (hold, granted)
+        (claim_guard, granted)
     }
 
     /// Grants a data lease with an open, if nothing conflicts with it. `read_besides`: sessions
@@ -422,11 +427,12 @@ impl LeaseService {
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
     }
 
-    /// A session was ended whose last message arrived at `heard`: its leases are freed when they
+    /// A session was ended whose last message arrived at `last_active`: its leases are freed when they
     /// are no longer valid. Returns its question for recalls, if one waits.
-    pub(super) fn end_broken(&mut self, session: SessionId, heard: Duration) -> Option<Call> {
+    pub(super) fn end_broken(&mut self, session: SessionId, last_active: Duration) -> Option<Call> {
         if self.lease_holders.remove(&session) {
-            self.table.end_session_later(session, heard + Duration::from_millis(LEASE_EXPIRES_MS));
+            self.table
+                .end_session_later(session, last_active + Duration::from_millis(LEASE_EXPIRES_MS));
         }
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
     }
@@ -451,9 +457,9 @@ impl LeaseService {
     pub(super) fn expire_all(&mut self, now: Duration) -> ExpiredWaits {
         self.table.expire(now);
         let wait = Duration::from_millis(AWAIT_RECALLS_MS);
-        let late =
+        let is_late =
             |awaiting: &AwaitingRecalls| now.saturating_sub(awaiting.call.received_at) >= wait;
-        let over = self.awaiting.iter().filter(|(_, awaiting)| late(awaiting));
+        let over = self.awaiting.iter().filter(|(_, awaiting)| is_late(awaiting));
         // Ordered: the order of answers must not depend on a hash.
         let over: BTreeSet<SessionId> = over.map(|(session, _)| *session).collect();
         let awaited = over
@@ -461,23 +467,24 @@ impl LeaseService {
             .filter_map(|session| self.awaiting.remove(session).map(|awaiting| awaiting.call))
             .collect();
         let since = |ms| now.checked_sub(Duration::from_millis(ms));
-        let (overdue, overdue_though_heard) = since(RECALL_MS)
+        let (overdue, overdue_though_active) = since(RECALL_MS)
             .map(|recalled| {
-                let though_heard =
+                let though_active =
                     self.table.overdue_but_responsive(recalled, since(RECALL_DATA_MS));
-                (self.table.overdue(recalled), though_heard)
+                (self.table.overdue(recalled), though_active)
             })
             .unwrap_or_default();
-        ExpiredWaits { expired: self.expire(now), awaited, overdue, overdue_though_heard }
+        ExpiredWaits { expired: self.expire(now), awaited, overdue, overdue_though_active }
     }
 
     fn expire(&mut self, now: Duration) -> Vec<(Call, Wait)> {
         let limit = Duration::from_millis(LEASE_WAIT_MS_MAX);
-        let late = |(call, _): &SuspendedCall| now.saturating_sub(call.received_at) > limit;
+        let is_late = |(call, _): &SuspendedCall| now.saturating_sub(call.received_at) > limit;
         let mut expired = Vec::new();
         for (by, queue) in &mut self.waiting {
-            let (gone, kept): (VecDeque<_>, VecDeque<_>) = queue.drain(..).partition(late);
-            *queue = kept;
+            let (gone, earlier_guard): (VecDeque<_>, VecDeque<_>) =
+                queue.drain(..).partition(is_late);
+            *queue = earlier_guard;
             expired.extend(gone.into_iter().map(|(call, _)| (call, *by)));
         }
         self.waiting.retain(|_, queue| !queue.is_empty());

@@ -27,7 +27,9 @@
 //! 6. Everything is bounded (I9): ranges of the server, of a session and of a user; waits, and
 //!    those of a user.
 //!
-//! `lock/tests.rs` checks 1, 2 and 4 against a model of single bytes, after every step.
+//! `LockTable::grant` asserts 1 and 6. `lock/tests.rs` checks 1, 2 and 4 against a model of single
+//! bytes, after every step: an assertion would have to search all waits. `grant_waiting` looks for
+//! the waiting call (3), and `ask_only` for `granting` (5), before anything is granted.
 
 mod table;
 #[cfg(test)]
@@ -83,7 +85,7 @@ pub(crate) struct Mode {
 pub(crate) struct LockRequestOf {
     /// The owner of the session, whose limit it counts against.
     pub(crate) user: User,
-    pub(crate) place: LockTarget,
+    pub(crate) target: LockTarget,
     pub(crate) owner: Owner,
     pub(crate) start: u64,
     pub(crate) last: u64,
@@ -130,8 +132,8 @@ pub(crate) struct WaitingCall<W> {
 impl LockRequestOf {
     pub(crate) fn of((session, user): (SessionId, User), lock: &LockRequest) -> Self {
         let LockRequest { file, space, owner, pid, start, last, exclusive } = *lock;
-        let (place, owner) = (LockTarget { file, space }, Owner { session, owner });
-        Self { user, place, owner, start, last, mode: Mode { exclusive, pid } }
+        let (target, owner) = (LockTarget { file, space }, Owner { session, owner });
+        Self { user, target, owner, start, last, mode: Mode { exclusive, pid } }
     }
 
     /// Whether a lock of another owner on the same bytes conflicts.

@@ -42,7 +42,7 @@ pub(super) struct TargetLocks<W> {
 
 #[derive(Debug, Default)]
 pub(super) struct SessionUsage {
-    places: BTreeSet<LockTarget>,
+    targets: BTreeSet<LockTarget>,
     ranges: usize,
     /// Its owner, once it was granted something.
     user: Option<User>,
@@ -106,14 +106,14 @@ impl<W> LockTable<W> {
             return ticket
                 .map_or(LockResult::InGracePeriod, |ticket| self.enqueue(wanted, ticket, now));
         }
-        if wanted.place.space == LockSpace::Whole && !self.has(wanted) {
+        if wanted.target.space == LockSpace::Whole && !self.has(wanted) {
             // flock(2): a conversion is not atomic: the existing lock is released first.
-            self.release(wanted.place, wanted.owner, 0, u64::MAX);
+            self.release(wanted.target, wanted.owner, 0, u64::MAX);
         }
         let Some(holder) = self.conflicting_lock(wanted) else {
             let given = self.grant(wanted);
             // The owner may have held more there.
-            self.grant_waiting(wanted.place);
+            self.grant_waiting(wanted.target);
             self.newly_granted.push(*wanted);
             return given;
         };
@@ -134,14 +134,14 @@ impl<W> LockTable<W> {
     ) -> Answers<W> {
         let Some(wait) = self.wait_mut(ticket) else {
             // The answer with the grant may have been lost.
-            let turn =
+            let outcome =
                 if self.has(wanted) { WaitOutcome::Granted } else { WaitOutcome::NoSuchWait };
-            self.answers.push((waiter.call, turn));
+            self.answers.push((waiter.call, outcome));
             return self.take_answers();
         };
-        let (before, place) = (wait.waiter.replace(waiter), wait.wanted.place);
+        let (before, target) = (wait.waiter.replace(waiter), wait.wanted.target);
         self.answers.extend(before.map(|before| (before.call, WaitOutcome::StillWaiting)));
-        self.grant_waiting(place);
+        self.grant_waiting(target);
         self.take_answers()
     }
 
@@ -156,26 +156,26 @@ impl<W> LockTable<W> {
     /// Releases bytes. False when that would split a range, and the table is full.
     pub(crate) fn unlock(
         &mut self,
-        place: LockTarget,
+        target: LockTarget,
         owner: Owner,
         start: u64,
         last: u64,
     ) -> (bool, Answers<W>) {
-        let held = self.targets.get(&place).and_then(|locked| locked.held.get(&owner));
+        let held = self.targets.get(&target).and_then(|locked| locked.held.get(&owner));
         let splits = held.is_some_and(|held| {
             held.overlapping(start, last).any(|(a, b, _)| a < start && last < b)
         });
         let user = self.of_session.get(&owner.session).and_then(|of| of.user);
-        let may = !splits || self.has_room(owner.session, user);
+        let may = !splits || self.has_capacity(owner.session, user);
         if may {
-            self.release(place, owner, start, last);
+            self.release(target, owner, start, last);
         }
         (may, self.take_answers())
     }
 
     /// A lock that conflicts with a request; `None` also if the owner holds the lock already.
     pub(crate) fn conflicting_lock(&self, wanted: &LockRequestOf) -> Option<LockHolder> {
-        let locked = self.targets.get(&wanted.place)?;
+        let locked = self.targets.get(&wanted.target)?;
         let others = locked.held.iter().filter(|(owner, _)| **owner != wanted.owner);
         others.into_iter().find_map(|(owner, ranges)| {
             let mut found = ranges.overlapping(wanted.start, wanted.last);
@@ -201,8 +201,8 @@ impl<W> LockTable<W> {
     /// All clients from before the restart have reclaimed: locks are granted again.
     pub(crate) fn start_granting(&mut self) -> Answers<W> {
         self.granting = true;
-        let places: BTreeSet<LockTarget> = self.tickets.values().copied().collect();
-        places.into_iter().for_each(|place| self.grant_waiting(place));
+        let targets: BTreeSet<LockTarget> = self.tickets.values().copied().collect();
+        targets.into_iter().for_each(|target| self.grant_waiting(target));
         self.take_answers()
     }
 
@@ -214,19 +214,20 @@ impl<W> LockTable<W> {
             let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
             self.answers.extend(waiter.map(|waiter| (waiter.call, WaitOutcome::NoSuchWait)));
         }
-        let places = self.of_session.get(&session).map(|of| of.places.clone()).unwrap_or_default();
-        for place in places {
+        let targets =
+            self.of_session.get(&session).map(|of| of.targets.clone()).unwrap_or_default();
+        for target in targets {
             let held = self
                 .targets
-                .get(&place)
+                .get(&target)
                 .into_iter()
                 .flat_map(|locked| locked.held.range(owners_of(session)));
             let owners: Vec<Owner> = held.map(|(owner, _)| *owner).collect();
             owners
                 .into_iter()
-                .for_each(|owner| self.change(place, owner, |ranges| ranges.clear(0, u64::MAX)));
-            self.grant_waiting(place);
-            self.drop_if_empty(place, session);
+                .for_each(|owner| self.change(target, owner, |ranges| ranges.clear(0, u64::MAX)));
+            self.grant_waiting(target);
+            self.drop_if_empty(target, session);
         }
         self.of_session.remove(&session);
         self.take_answers()
@@ -241,36 +242,38 @@ impl<W> LockTable<W> {
     /// Whether the owner holds every byte in this mode.
     pub(super) fn has(&self, wanted: &LockRequestOf) -> bool {
         let held =
-            self.targets.get(&wanted.place).and_then(|locked| locked.held.get(&wanted.owner));
+            self.targets.get(&wanted.target).and_then(|locked| locked.held.get(&wanted.owner));
         held.is_some_and(|ranges| ranges.covers(wanted.start, wanted.last, wanted.mode))
     }
 
     /// Grants a lock that conflicts with none.
     pub(super) fn grant(&mut self, wanted: &LockRequestOf) -> LockResult {
         let user = Some(wanted.user);
-        if !self.has_room(wanted.owner.session, user) {
+        if !self.has_capacity(wanted.owner.session, user) {
             return LockResult::Full;
         }
+        debug_assert!(self.conflicting_lock(wanted).is_none(), "1: two owners hold the same byte");
         self.of_session.entry(wanted.owner.session).or_default().user = user;
-        self.change(wanted.place, wanted.owner, |ranges| {
+        self.change(wanted.target, wanted.owner, |ranges| {
             ranges.set(wanted.start, wanted.last, wanted.mode)
         });
+        debug_assert!(self.ranges <= LOCKS_MAX, "6: bounded");
         LockResult::Granted
     }
 
     /// Whether a session may have two more ranges: a lock can make three of one.
-    fn has_room(&self, session: SessionId, user: Option<User>) -> bool {
+    fn has_capacity(&self, session: SessionId, user: Option<User>) -> bool {
         let of = self.of_session.get(&session).map_or(0, |of| of.ranges);
-        let share =
-            user.and_then(|user| self.usage_of_user.get(&user)).map_or(0, |share| share.ranges);
-        self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX && share + 2 <= LOCKS_USER_MAX
+        let usage =
+            user.and_then(|user| self.usage_of_user.get(&user)).map_or(0, |usage| usage.ranges);
+        self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX && usage + 2 <= LOCKS_USER_MAX
     }
 
     /// Changes the usage of a user, and removes a user without any.
     pub(super) fn count_for(&mut self, user: User, change: impl FnOnce(&mut UserUsage)) {
-        let share = self.usage_of_user.entry(user).or_default();
-        change(share);
-        if *share == UserUsage::default() {
+        let usage = self.usage_of_user.entry(user).or_default();
+        change(usage);
+        if *usage == UserUsage::default() {
             self.usage_of_user.remove(&user);
         }
     }
@@ -280,23 +283,23 @@ impl<W> LockTable<W> {
         self.usage_of_user.is_empty()
     }
 
-    fn release(&mut self, place: LockTarget, owner: Owner, start: u64, last: u64) {
-        let held = self.targets.get(&place).is_some_and(|locked| locked.held.contains_key(&owner));
+    fn release(&mut self, target: LockTarget, owner: Owner, start: u64, last: u64) {
+        let held = self.targets.get(&target).is_some_and(|locked| locked.held.contains_key(&owner));
         if held {
-            self.change(place, owner, |ranges| ranges.clear(start, last));
-            self.grant_waiting(place);
-            self.drop_if_empty(place, owner.session);
+            self.change(target, owner, |ranges| ranges.clear(start, last));
+            self.grant_waiting(target);
+            self.drop_if_empty(target, owner.session);
         }
     }
 
     /// Changes what an owner holds at a target, and updates the counts.
     fn change(
         &mut self,
-        place: LockTarget,
+        target: LockTarget,
         owner: Owner,
         change: impl FnOnce(&mut RangeMap<Mode>),
     ) {
-        let locked = self.targets.entry(place).or_default();
+        let locked = self.targets.entry(target).or_default();
         let ranges = locked.held.entry(owner).or_default();
         let before = ranges.len();
         change(ranges);
@@ -307,38 +310,38 @@ impl<W> LockTable<W> {
         self.ranges = self.ranges + after - before;
         let of = self.of_session.entry(owner.session).or_default();
         of.ranges = of.ranges + after - before;
-        of.places.insert(place);
+        of.targets.insert(target);
         if let Some(user) = of.user {
-            self.count_for(user, |share| share.ranges = share.ranges + after - before);
+            self.count_for(user, |usage| usage.ranges = usage.ranges + after - before);
         }
     }
 
     /// Removes targets and sessions that have nothing left.
-    pub(super) fn drop_if_empty(&mut self, place: LockTarget, session: SessionId) {
-        let Some(locked) = self.targets.get(&place) else { return };
+    pub(super) fn drop_if_empty(&mut self, target: LockTarget, session: SessionId) {
+        let Some(locked) = self.targets.get(&target) else { return };
         if locked.held.range(owners_of(session)).next().is_none()
             && let Some(of) = self.of_session.get_mut(&session)
         {
-            of.places.remove(&place);
-            if of.places.is_empty() {
+            of.targets.remove(&target);
+            if of.targets.is_empty() {
                 self.of_session.remove(&session);
             }
         }
         if locked.held.is_empty() && locked.queue.is_empty() {
-            self.targets.remove(&place);
+            self.targets.remove(&target);
         }
     }
 
     fn enqueue(&mut self, wanted: &LockRequestOf, ticket: Ticket, now: Duration) -> LockResult {
-        let share = self.usage_of_user.get(&wanted.user).map_or(0, |share| share.waits);
-        if self.tickets.len() >= LOCK_WAITS_MAX || share >= LOCK_WAITS_USER_MAX {
+        let usage = self.usage_of_user.get(&wanted.user).map_or(0, |usage| usage.waits);
+        if self.tickets.len() >= LOCK_WAITS_MAX || usage >= LOCK_WAITS_USER_MAX {
             return LockResult::Full;
         }
-        self.count_for(wanted.user, |share| share.waits += 1);
-        self.tickets.insert(ticket, wanted.place);
+        self.count_for(wanted.user, |usage| usage.waits += 1);
+        self.tickets.insert(ticket, wanted.target);
         self.waits_of.entry(wanted.owner).or_default().insert(ticket);
         let wait = LockWait { ticket, wanted: *wanted, waiter: None, call_left_at: now };
-        self.targets.entry(wanted.place).or_default().queue.push_back(wait);
+        self.targets.entry(wanted.target).or_default().queue.push_back(wait);
         LockResult::Waiting
     }
 }

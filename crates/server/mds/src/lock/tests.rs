@@ -14,7 +14,7 @@ use super::*;
 const BYTES: u64 = 8;
 const USER: User = User { key: KeyId(1), user: Some(7) };
 
-fn place(file: u64, space: LockSpace) -> LockTarget {
+fn target(file: u64, space: LockSpace) -> LockTarget {
     LockTarget { file: FileIndex(file), space }
 }
 
@@ -27,7 +27,7 @@ fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> LockReques
     let (start, last) = bytes;
     LockRequestOf {
         user: USER,
-        place: place(file, LockSpace::Range),
+        target: target(file, LockSpace::Range),
         owner: owner(who),
         start,
         last,
@@ -37,7 +37,7 @@ fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> LockReques
 
 fn flock(file: u64, who: u64, exclusive: bool) -> LockRequestOf {
     let whole = wanted(file, who, (0, u64::MAX), exclusive);
-    LockRequestOf { place: place(file, LockSpace::Whole), ..whole }
+    LockRequestOf { target: target(file, LockSpace::Whole), ..whole }
 }
 
 fn at(ms: u64) -> Duration {
@@ -48,17 +48,17 @@ fn at(ms: u64) -> Duration {
 struct Table {
     locks: LockTable<u64>,
     now: u64,
-    told: Vec<(u64, WaitOutcome)>,
+    answered: Vec<(u64, WaitOutcome)>,
 }
 
 impl Table {
     fn new() -> Self {
-        Self { locks: LockTable::new(true), now: 0, told: Vec::new() }
+        Self { locks: LockTable::new(true), now: 0, answered: Vec::new() }
     }
 
     fn try_lock(&mut self, wanted: LockRequestOf) -> LockResult {
         let (asked, answers) = self.locks.request(&wanted, None, at(self.now));
-        self.told.extend(answers);
+        self.answered.extend(answers);
         asked
     }
 
@@ -66,7 +66,7 @@ impl Table {
     fn wait(&mut self, wanted: LockRequestOf, ticket: u64) -> LockResult {
         let (asked, answers) =
             self.locks.request(&wanted, Some((wanted.owner.session, ticket)), at(self.now));
-        self.told.extend(answers);
+        self.answered.extend(answers);
         if asked == LockResult::Waiting {
             self.attach(wanted, ticket);
         }
@@ -76,29 +76,29 @@ impl Table {
     fn attach(&mut self, wanted: LockRequestOf, ticket: u64) {
         let waiter = WaitingCall { call: ticket, until: at(self.now + 1000) };
         let answers = self.locks.attach_call(&wanted, (wanted.owner.session, ticket), waiter);
-        self.told.extend(answers);
+        self.answered.extend(answers);
     }
 
     fn unlock(&mut self, wanted: LockRequestOf) {
         let (done, answers) =
-            self.locks.unlock(wanted.place, wanted.owner, wanted.start, wanted.last);
+            self.locks.unlock(wanted.target, wanted.owner, wanted.start, wanted.last);
         assert!(done);
-        self.told.extend(answers);
+        self.answered.extend(answers);
     }
 
     fn cancel(&mut self, session: u64, ticket: u64) {
         let answers = self.locks.cancel((SessionId(session), ticket));
-        self.told.extend(answers);
+        self.answered.extend(answers);
     }
 
     fn pass(&mut self, ms: u64) {
         self.now += ms;
         let answers = self.locks.expire(at(self.now));
-        self.told.extend(answers);
+        self.answered.extend(answers);
     }
 
-    fn take_told(&mut self) -> Vec<(u64, WaitOutcome)> {
-        std::mem::take(&mut self.told)
+    fn take_answered(&mut self) -> Vec<(u64, WaitOutcome)> {
+        std::mem::take(&mut self.answered)
     }
 }
 
@@ -110,13 +110,13 @@ fn a_lock_is_granted_in_the_order_of_those_that_wait() {
         assert_eq!(table.wait(wanted(1, who, (5, 5), true), ticket), LockResult::Waiting);
     }
     table.unlock(wanted(1, 1, (0, 4), true));
-    assert_eq!(table.take_told(), [], "their byte is still locked");
+    assert_eq!(table.take_answered(), [], "their byte is still locked");
     table.unlock(wanted(1, 1, (5, 9), true));
-    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::Granted)]);
     table.unlock(wanted(1, 2, (0, 9), true));
-    assert_eq!(table.take_told(), [(30, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(30, WaitOutcome::Granted)]);
     table.cancel(0, 40);
-    assert_eq!(table.take_told(), [(40, WaitOutcome::Cancelled)]);
+    assert_eq!(table.take_answered(), [(40, WaitOutcome::Cancelled)]);
 }
 
 #[test]
@@ -126,16 +126,16 @@ fn a_wait_keeps_its_position_between_calls_and_expires_without_one() {
     table.try_lock(wanted(1, 1, (0, 0), true));
     table.wait(first, 20);
     table.pass(1000);
-    assert_eq!(table.take_told(), [(20, WaitOutcome::StillWaiting)]);
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::StillWaiting)]);
     table.wait(second, 30);
     table.attach(first, 20);
     table.unlock(wanted(1, 1, (0, 0), true));
-    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)], "it came first");
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::Granted)], "it came first");
     table.pass(1000);
     table.pass(LOCK_WAIT_FORGOTTEN_MS);
     table.attach(second, 30);
     assert_eq!(
-        table.take_told(),
+        table.take_answered(),
         [(30, WaitOutcome::StillWaiting), (30, WaitOutcome::StillWaiting)][..1],
         "in time"
     );
@@ -143,7 +143,7 @@ fn a_wait_keeps_its_position_between_calls_and_expires_without_one() {
     table.pass(LOCK_WAIT_FORGOTTEN_MS + 1);
     table.attach(second, 30);
     assert_eq!(
-        table.take_told(),
+        table.take_answered(),
         [(30, WaitOutcome::StillWaiting), (30, WaitOutcome::NoSuchWait)],
         "too late"
     );
@@ -157,16 +157,20 @@ fn nothing_is_granted_without_a_call_and_a_lost_answer_is_repeated() {
     table.wait(want, 20);
     table.pass(1000);
     table.unlock(wanted(1, 1, (0, 0), true));
-    assert_eq!(table.take_told(), [(20, WaitOutcome::StillWaiting)]);
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::StillWaiting)]);
     assert_eq!(table.try_lock(wanted(1, 3, (0, 0), true)), LockResult::Granted, "it is free");
     table.unlock(wanted(1, 3, (0, 0), true));
     table.attach(want, 20);
-    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::Granted)]);
     table.attach(want, 20);
-    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)], "the first answer was lost");
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::Granted)], "the first answer was lost");
     table.unlock(wanted(1, 2, (1, 1), true));
     table.attach(want, 20);
-    assert_eq!(table.take_told(), [(20, WaitOutcome::NoSuchWait)], "it has not all of it any more");
+    assert_eq!(
+        table.take_answered(),
+        [(20, WaitOutcome::NoSuchWait)],
+        "it has not all of it any more"
+    );
 }
 
 #[test]
@@ -183,7 +187,7 @@ fn a_cycle_of_waiting_owners_is_refused_and_a_chain_is_not() {
         "an owner that does not wait closes no cycle"
     );
     table.unlock(wanted(3, 3, (0, 0), true));
-    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn two_readers_that_both_want_to_write_are_a_deadlock() {
     assert_eq!(table.wait(wanted(1, 1, (0, 9), true), 10), LockResult::Waiting);
     assert_eq!(table.wait(wanted(1, 2, (0, 9), true), 20), LockResult::Deadlock);
     table.unlock(wanted(1, 2, (0, 9), false));
-    assert_eq!(table.take_told(), [(10, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(10, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -207,7 +211,7 @@ fn a_cycle_that_a_grant_to_a_second_thread_closes_fails_the_other() {
     table.wait(wanted(1, 2, (0, 0), true), 21);
     table.wait(wanted(1, 3, (0, 0), true), 30);
     table.unlock(wanted(1, 1, (0, 0), true));
-    assert_eq!(table.take_told(), [(21, WaitOutcome::Granted), (30, WaitOutcome::Deadlock)]);
+    assert_eq!(table.take_answered(), [(21, WaitOutcome::Granted), (30, WaitOutcome::Deadlock)]);
 }
 
 #[test]
@@ -217,7 +221,7 @@ fn a_weaker_lock_admits_others_and_queues_only_behind_conflicts() {
     table.wait(wanted(1, 2, (0, 0), false), 20);
     table.wait(wanted(1, 3, (0, 0), true), 30);
     assert_eq!(table.try_lock(wanted(1, 1, (0, 9), false)), LockResult::Granted);
-    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::Granted)]);
     assert_eq!(
         table.try_lock(wanted(1, 4, (0, 0), false)),
         LockResult::Granted,
@@ -236,9 +240,9 @@ fn converting_a_whole_file_lock_releases_it_first_without_deadlock() {
         LockResult::Waiting,
         "it released the lock that the other waits for"
     );
-    assert_eq!(table.take_told(), [(10, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(10, WaitOutcome::Granted)]);
     table.unlock(flock(1, 1, true));
-    assert_eq!(table.take_told(), [(20, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(20, WaitOutcome::Granted)]);
     assert_eq!(
         table.try_lock(wanted(1, 2, (0, 9), true)),
         LockResult::Granted,
@@ -247,7 +251,7 @@ fn converting_a_whole_file_lock_releases_it_first_without_deadlock() {
 }
 
 #[test]
-fn a_circle_that_the_next_lock_given_opens_again_is_no_deadlock() {
+fn a_cycle_that_the_next_granted_lock_opens_again_is_no_deadlock() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 3, (1, 1), true));
     table.try_lock(wanted(2, 4, (0, 0), true));
@@ -262,16 +266,16 @@ fn a_circle_that_the_next_lock_given_opens_again_is_no_deadlock() {
     }
     table.unlock(wanted(1, 3, (1, 1), true));
     assert_eq!(
-        table.take_told(),
+        table.take_answered(),
         [(10, WaitOutcome::Granted), (11, WaitOutcome::Granted)],
         "4 waits for 2 alone"
     );
     table.unlock(wanted(1, 2, (2, 2), true));
-    assert_eq!(table.take_told(), [(40, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(40, WaitOutcome::Granted)]);
 }
 
 #[test]
-fn a_circle_that_the_end_of_a_session_opens_again_is_no_deadlock() {
+fn a_cycle_that_the_end_of_a_session_opens_again_is_no_deadlock() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 3, (0, 0), true));
     table.try_lock(wanted(2, 1, (0, 2), true));
@@ -321,7 +325,7 @@ fn nothing_is_granted_before_all_locks_are_reclaimed() {
     assert!(!table.locks.reclaim(&wanted(1, 3, (0, 0), false)));
     assert_eq!(table.locks.start_granting(), []);
     table.unlock(wanted(1, 2, (0, 0), true));
-    assert_eq!(table.take_told(), [(10, WaitOutcome::Granted)]);
+    assert_eq!(table.take_answered(), [(10, WaitOutcome::Granted)]);
 }
 
 #[test]
@@ -333,7 +337,7 @@ fn a_session_has_a_bounded_number_of_ranges() {
     }
     assert_eq!(table.try_lock(wanted(1, 1, (full * 4, full * 4), true)), LockResult::Full);
     let hole = wanted(1, 1, (1, 1), true);
-    assert!(!table.locks.unlock(hole.place, hole.owner, 1, 1).0, "a hole makes two of one");
+    assert!(!table.locks.unlock(hole.target, hole.owner, 1, 1).0, "a hole makes two of one");
     assert_eq!(
         table.try_lock(wanted(1, 2, (full * 4, full * 4), true)),
         LockResult::Granted,
@@ -342,7 +346,7 @@ fn a_session_has_a_bounded_number_of_ranges() {
 }
 
 #[test]
-fn the_sessions_of_one_user_leave_room_for_the_locks_of_others() {
+fn the_sessions_of_one_user_leave_half_of_the_locks_to_others() {
     let mut table = Table::new();
     let other = User { user: Some(8), ..USER };
     let lock = |user, session, n: u64| {
@@ -364,7 +368,7 @@ fn the_sessions_of_one_user_leave_room_for_the_locks_of_others() {
 }
 
 #[test]
-fn the_waits_of_one_user_leave_room_for_those_of_others() {
+fn the_waits_of_one_user_leave_half_of_the_waits_to_others() {
     let mut table = Table::new();
     assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), LockResult::Granted);
     let waits = |user| LockRequestOf { user, ..wanted(1, 2, (0, 0), true) };
@@ -419,9 +423,9 @@ struct Model {
 }
 
 impl Model {
-    fn in_the_way(&self, wanted: &LockRequestOf) -> BTreeSet<u64> {
+    fn blockers_of(&self, wanted: &LockRequestOf) -> BTreeSet<u64> {
         let bytes = (wanted.start..=wanted.last)
-            .filter_map(|at| self.bytes.get(&(wanted.place.file.0, at)));
+            .filter_map(|at| self.bytes.get(&(wanted.target.file.0, at)));
         let others = bytes.flatten().filter(|(who, alone)| {
             **who != wanted.owner.owner && (wanted.mode.exclusive || **alone)
         });
@@ -430,7 +434,7 @@ impl Model {
 
     fn set(&mut self, wanted: &LockRequestOf, how: Option<bool>) {
         for at in wanted.start..=wanted.last {
-            let owners = self.bytes.entry((wanted.place.file.0, at)).or_default();
+            let owners = self.bytes.entry((wanted.target.file.0, at)).or_default();
             match how {
                 Some(exclusive) => owners.insert(wanted.owner.owner, exclusive),
                 None => owners.remove(&wanted.owner.owner),
@@ -447,7 +451,7 @@ impl Model {
                 self.waits.iter().filter(|(_, wanted, _)| wanted.owner.owner == who)
             {
                 next.extend(
-                    self.in_the_way(wanted).into_iter().filter(|other| found.insert(*other)),
+                    self.blockers_of(wanted).into_iter().filter(|other| found.insert(*other)),
                 );
             }
         }
@@ -456,22 +460,23 @@ impl Model {
 
     /// Takes over the outcomes that the table reported to waits. Each must be correct.
     /// Returns the waits that were ended as deadlocks.
-    fn hear(&mut self, told: Vec<(u64, WaitOutcome)>) -> Vec<(u64, LockRequestOf, bool)> {
+    fn apply(&mut self, answered: Vec<(u64, WaitOutcome)>) -> Vec<(u64, LockRequestOf, bool)> {
         let mut ended = Vec::new();
-        for (ticket, turn) in told {
+        for (ticket, outcome) in answered {
             let at = self.waits.iter().position(|(known, ..)| *known == ticket).expect("a wait");
             let (_, wanted, _) = self.waits.remove(at);
-            match turn {
+            match outcome {
                 WaitOutcome::Granted => {
                     assert!(
-                        self.in_the_way(&wanted).is_empty(),
+                        self.blockers_of(&wanted).is_empty(),
                         "granted to {wanted:?} though another has it"
                     );
                     let earlier = self.waits[..at]
                         .iter()
-                        .filter(|(_, other, here)| *here && other.place == wanted.place);
-                    let skipped: Vec<_> =
-                        earlier.filter(|(_, other, _)| self.in_the_way(other).is_empty()).collect();
+                        .filter(|(_, other, here)| *here && other.target == wanted.target);
+                    let skipped: Vec<_> = earlier
+                        .filter(|(_, other, _)| self.blockers_of(other).is_empty())
+                        .collect();
                     assert!(skipped.is_empty(), "{wanted:?} came after {skipped:?}");
                     self.set(&wanted, Some(wanted.mode.exclusive));
                 }
@@ -515,7 +520,7 @@ impl Model {
         for file in 1..3 {
             for who in 1..5 {
                 for at in 0..BYTES {
-                    let held = table.locks.targets.get(&place(file, LockSpace::Range));
+                    let held = table.locks.targets.get(&target(file, LockSpace::Range));
                     let held = held.and_then(|locked| locked.held.get(&owner(who)));
                     let mode = held
                         .and_then(|held| held.overlapping(at, at).next())
@@ -527,7 +532,7 @@ impl Model {
             }
         }
         for (_, wanted, here) in &self.waits {
-            assert!(!here || !self.in_the_way(wanted).is_empty(), "{wanted:?} waits for nothing");
+            assert!(!here || !self.blockers_of(wanted).is_empty(), "{wanted:?} waits for nothing");
             assert!(
                 !self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
                 "a cycle remains"
@@ -545,7 +550,7 @@ impl Model {
         match *step {
             Step::Try { file, who, bytes, exclusive } => {
                 let want = wanted(file, who, bytes, exclusive);
-                let blocked = self.in_the_way(&want);
+                let blocked = self.blockers_of(&want);
                 match table.try_lock(want) {
                     LockResult::Granted => {
                         assert!(blocked.is_empty());
@@ -557,8 +562,8 @@ impl Model {
             }
             Step::Wait { file, who, bytes, exclusive } => {
                 let want = wanted(file, who, bytes, exclusive);
-                let blocked = self.in_the_way(&want);
-                let circle = blocked
+                let blocked = self.blockers_of(&want);
+                let cycle = blocked
                     .iter()
                     .any(|other| *other == who || self.waits_for(*other).contains(&who));
                 match table.wait(want, ticket) {
@@ -567,10 +572,10 @@ impl Model {
                         self.set(&want, Some(exclusive));
                     }
                     LockResult::Waiting => {
-                        assert!(!blocked.is_empty() && !circle);
+                        assert!(!blocked.is_empty() && !cycle);
                         self.waits.push((ticket, want, true));
                     }
-                    LockResult::Deadlock => assert!(circle),
+                    LockResult::Deadlock => assert!(cycle),
                     other => panic!("{other:?}"),
                 }
             }
@@ -583,7 +588,7 @@ impl Model {
                 let Some((ticket, want, _)) = self.waits.get(at).copied() else { return };
                 table.cancel(want.owner.session.0, ticket);
                 self.waits.retain(|(known, ..)| *known != ticket);
-                table.told.retain(|(known, _)| *known != ticket);
+                table.answered.retain(|(known, _)| *known != ticket);
             }
             Step::Leave(at) => {
                 let Some((ticket, want, here)) = self.waits.get_mut(at) else { return };
@@ -597,7 +602,7 @@ impl Model {
                 *here = true;
                 let (ticket, want) = (*ticket, *want);
                 table.attach(want, ticket);
-                table.told.retain(|(_, turn)| *turn != WaitOutcome::StillWaiting);
+                table.answered.retain(|(_, outcome)| *outcome != WaitOutcome::StillWaiting);
             }
             Step::End(session) => {
                 let answers = table.locks.end_session(SessionId(session));
@@ -605,8 +610,8 @@ impl Model {
                 self.bytes
                     .values_mut()
                     .for_each(|owners| owners.retain(|who, _| owner(*who).session.0 != session));
-                table.told.extend(
-                    answers.into_iter().filter(|(_, turn)| *turn != WaitOutcome::NoSuchWait),
+                table.answered.extend(
+                    answers.into_iter().filter(|(_, outcome)| *outcome != WaitOutcome::NoSuchWait),
                 );
             }
         }
@@ -623,8 +628,8 @@ proptest! {
         let (mut table, mut model) = (Table::new(), Model::default());
         for (ticket, step) in steps.iter().enumerate() {
             model.step(&mut table, ticket as u64 + 1, step);
-            let told = table.take_told();
-            let ended = model.hear(told);
+            let answered = table.take_answered();
+            let ended = model.apply(answered);
             model.forget(&table, ended);
             model.check(&table);
         }

@@ -39,13 +39,13 @@ impl<W> LockTable<W> {
     }
 
     pub(super) fn wait_mut(&mut self, ticket: Ticket) -> Option<&mut LockWait<W>> {
-        let place = self.tickets.get(&ticket)?;
-        self.targets.get_mut(place)?.queue.iter_mut().find(|wait| wait.ticket == ticket)
+        let target = self.tickets.get(&ticket)?;
+        self.targets.get_mut(target)?.queue.iter_mut().find(|wait| wait.ticket == ticket)
     }
 
     pub(super) fn dequeue(&mut self, ticket: Ticket) -> Option<LockWait<W>> {
-        let place = self.tickets.remove(&ticket)?;
-        let queue = &mut self.targets.get_mut(&place)?.queue;
+        let target = self.tickets.remove(&ticket)?;
+        let queue = &mut self.targets.get_mut(&target)?.queue;
         let at = queue.iter().position(|wait| wait.ticket == ticket)?;
         let wait = queue.remove(at)?;
         let owner = wait.wanted.owner;
@@ -55,32 +55,32 @@ impl<W> LockTable<W> {
                 self.waits_of.remove(&owner);
             }
         }
-        self.count_for(wait.wanted.user, |share| share.waits -= 1);
-        self.drop_if_empty(place, owner.session);
+        self.count_for(wait.wanted.user, |usage| usage.waits -= 1);
+        self.drop_if_empty(target, owner.session);
         Some(wait)
     }
 
     /// Grants what is free now to the requests that wait for it, in the order of their arrival.
-    pub(super) fn grant_waiting(&mut self, place: LockTarget) {
+    pub(super) fn grant_waiting(&mut self, target: LockTarget) {
         if !self.granting {
             return;
         }
-        while let Some(ticket) = self.next_grantable(place)
+        while let Some(ticket) = self.next_grantable(target)
             && let Some(wait) = self.dequeue(ticket)
         {
-            let turn = match self.grant(&wait.wanted) {
+            let outcome = match self.grant(&wait.wanted) {
                 LockResult::Granted => WaitOutcome::Granted,
                 _ => WaitOutcome::Full,
             };
-            self.answers.extend(wait.waiter.map(|waiter| (waiter.call, turn)));
-            self.newly_granted.extend((turn == WaitOutcome::Granted).then_some(wait.wanted));
+            self.answers.extend(wait.waiter.map(|waiter| (waiter.call, outcome)));
+            self.newly_granted.extend((outcome == WaitOutcome::Granted).then_some(wait.wanted));
         }
     }
 
     /// The first wait in the queue without a conflict. A wait without a call keeps its position and
     /// is skipped.
-    fn next_grantable(&self, place: LockTarget) -> Option<Ticket> {
-        let queue = &self.targets.get(&place)?.queue;
+    fn next_grantable(&self, target: LockTarget) -> Option<Ticket> {
+        let queue = &self.targets.get(&target)?.queue;
         let ready = |wait: &&LockWait<W>| {
             wait.waiter.is_some() && self.conflicting_lock(&wait.wanted).is_none()
         };
@@ -89,7 +89,7 @@ impl<W> LockTable<W> {
 
     /// Whether an owner of a conflicting lock waits, directly or indirectly, for this owner.
     pub(super) fn would_deadlock(&self, wanted: &LockRequestOf) -> bool {
-        wanted.place.space == LockSpace::Range
+        wanted.target.space == LockSpace::Range
             && self.waits_for(self.blockers(wanted), wanted.owner)
     }
 
@@ -99,7 +99,7 @@ impl<W> LockTable<W> {
     pub(super) fn break_deadlocks(&mut self) {
         for given in std::mem::take(&mut self.newly_granted) {
             while self.waits_of.contains_key(&given.owner)
-                && let Some(ticket) = self.deadlocked_wait(given.place)
+                && let Some(ticket) = self.deadlocked_wait(given.target)
             {
                 let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
                 self.answers.extend(waiter.map(|waiter| (waiter.call, WaitOutcome::Deadlock)));
@@ -107,14 +107,14 @@ impl<W> LockTable<W> {
         }
     }
 
-    fn deadlocked_wait(&self, place: LockTarget) -> Option<Ticket> {
-        let queue = &self.targets.get(&place)?.queue;
+    fn deadlocked_wait(&self, target: LockTarget) -> Option<Ticket> {
+        let queue = &self.targets.get(&target)?.queue;
         queue.iter().find(|wait| self.would_deadlock(&wait.wanted)).map(|wait| wait.ticket)
     }
 
     /// Owners of conflicting locks.
     fn blockers(&self, wanted: &LockRequestOf) -> Vec<Owner> {
-        let held = self.targets.get(&wanted.place).into_iter().flat_map(|locked| &locked.held);
+        let held = self.targets.get(&wanted.target).into_iter().flat_map(|locked| &locked.held);
         let others = held.filter(|(owner, _)| **owner != wanted.owner);
         let blocking = others.filter(|(_, ranges)| {
             ranges.overlapping(wanted.start, wanted.last).any(|(.., mode)| wanted.conflicts(mode))
@@ -142,7 +142,7 @@ impl<W> LockTable<W> {
     }
 
     fn wait(&self, ticket: Ticket) -> Option<&LockWait<W>> {
-        let place = self.tickets.get(&ticket)?;
-        self.targets.get(place)?.queue.iter().find(|wait| wait.ticket == ticket)
+        let target = self.tickets.get(&ticket)?;
+        self.targets.get(target)?.queue.iter().find(|wait| wait.ticket == ticket)
     }
 }

@@ -157,14 +157,16 @@ impl MdsCore {
         (directory, since): (Option<Attributes>, Option<(SoleWriterSince, CreateStart)>),
     ) -> CallOutcome {
         let now = convert::attributes(&made.inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
+        let (size_is_known, Attributes { bytes, bytes_used, mtime, change, .. }) =
             (!known.uncacheable, known);
         let change = change.max(now.change);
         let denied = r.rights.is_some() && r.deny.has(Deny::READ);
-        let shared =
-            if made.created { denied } else { self.is_uncacheable(&call, &made.inode, settled) };
-        let attributes =
-            Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
+        let uncacheable = if made.created {
+            denied
+        } else {
+            self.is_uncacheable(&call, &made.inode, size_is_known)
+        };
+        let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable, ..now };
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
             let opened =
@@ -193,17 +195,16 @@ impl MdsCore {
         wish: &LayoutHint,
         uid: u64,
     ) -> Result<Arc<Layout>, Failure> {
-        let (iods, turn) = (candidates.iods(), self.next_turn());
+        let (iods, round_robin) = (candidates.iods(), self.next_round_robin());
         let make = || {
             let inherited = default.map_or_else(LayoutHint::none, convert::wish);
             let layout =
-                PlacementInput { wish, inherited: &inherited, iods, round_robin: turn, uid }
-                    .layout()?;
+                PlacementInput { wish, inherited: &inherited, iods, round_robin, uid }.layout()?;
             layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
             Ok(layout)
         };
         match default {
-            None if *wish == LayoutHint::none() => candidates.default_layout(turn, make),
+            None if *wish == LayoutHint::none() => candidates.default_layout(round_robin, make),
             _ => make().map(Arc::new),
         }
     }

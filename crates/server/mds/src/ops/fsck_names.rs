@@ -14,6 +14,9 @@
 //! 2. Each change of a name raises the change counter of its inode and of its directory. A count
 //!    taken while the counter did not change is right, and later changes are no problem.
 //! 3. Nothing is deleted: an inode without a name gets one in `/lost+found`.
+//!
+//! No assertion checks these: calls do not know of checks (1), the namespace raises the counters
+//! (2), and `bring_back` only adds a name (3).
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -88,12 +88,13 @@ impl MdsCore {
             last: range.last,
             exclusive: false,
         };
-        let done =
-            wanted(&call, &lock).and_then(|LockRequestOf { place, owner, start, last, .. }| {
-                let (done, answers) = self.state().locks.unlock(place, owner, start, last);
+        let done = wanted(&call, &lock).and_then(
+            |LockRequestOf { target, owner, start, last, .. }| {
+                let (done, answers) = self.state().locks.unlock(target, owner, start, last);
                 self.answer_locks(answers);
                 if done { Ok(()) } else { Err(Status::NoLocks.into()) }
-            });
+            },
+        );
         CallOutcome::from(call, done)
     }
 
@@ -145,8 +146,8 @@ impl MdsCore {
     }
 
     pub(crate) fn answer_locks(&self, answers: Answers<Call>) {
-        for (call, turn) in answers {
-            self.finish(call, turned(turn));
+        for (call, outcome) in answers {
+            self.finish(call, reply_of(outcome));
         }
     }
 }
@@ -175,8 +176,8 @@ fn reply(asked: LockResult) -> Result<LockReply, Failure> {
     }
 }
 
-fn turned(turn: WaitOutcome) -> Result<LockReply, Failure> {
-    match turn {
+fn reply_of(outcome: WaitOutcome) -> Result<LockReply, Failure> {
+    match outcome {
         WaitOutcome::Granted => Ok(LockReply::without_holder(LockOutcome::Granted)),
         WaitOutcome::StillWaiting => Ok(LockReply::without_holder(LockOutcome::Waiting)),
         WaitOutcome::NoSuchWait => Ok(LockReply::without_holder(LockOutcome::NoSuchWait)),

@@ -14,6 +14,10 @@
 //!    denial was recorded.
 //! 3. A denial is on disk before its call is answered, so that a restarted server refuses what it
 //!    excludes.
+//!
+//! No assertion checks these: `check_share` returns the refusal (1), `claim_to_open` recalls the
+//! leases from all clients before the denial is recorded (2), and `answer_after_sync` answers after
+//! the sync (3).
 
 use std::sync::Arc;
 
@@ -173,12 +177,11 @@ impl MdsCore {
             inode
         };
         let now = convert::attributes(&inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
+        let (size_is_known, Attributes { bytes, bytes_used, mtime, change, .. }) =
             (!known.uncacheable, known);
         let change = change.max(now.change);
-        let shared = self.is_uncacheable(call, &inode, settled);
-        let attributes =
-            Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
+        let uncacheable = self.is_uncacheable(call, &inode, size_is_known);
+        let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable, ..now };
         self.with_capability(session, &inode, attributes, to.rights, to.open_id)
     }
 }

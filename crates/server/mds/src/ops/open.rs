@@ -82,12 +82,11 @@ impl MdsCore {
                 args(session, rights, deny),
             )?;
             let now = convert::attributes(&inode);
-            let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
+            let (size_is_known, Attributes { bytes, bytes_used, mtime, change, .. }) =
                 (!known.uncacheable, known);
-            let shared = self.is_uncacheable(&call, &inode, settled);
+            let uncacheable = self.is_uncacheable(&call, &inode, size_is_known);
             let change = change.max(now.change);
-            let attributes =
-                Attributes { bytes, bytes_used, mtime, change, uncacheable: shared, ..now };
+            let attributes = Attributes { bytes, bytes_used, mtime, change, uncacheable, ..now };
             let opened = self.give_handle(session, &inode, attributes, rights, deny)?;
             if let Some(mark) = recorded {
                 self.note_sole_writer(
@@ -216,8 +215,8 @@ impl MdsCore {
         let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
         // Handle and count end under one lock, since a reclaim compares them.
         let mut state = self.state();
-        let kept = state.sessions.live.get(session).and_then(|live| live.opened(open_id));
-        let Some(open) = kept else { return Ok(()) };
+        let opened = state.sessions.live.get(session).and_then(|live| live.opened(open_id));
+        let Some(open) = opened else { return Ok(()) };
         if self.namespace.close_file(&change, open.file, args(session, open.rights, open.deny))? {
             state.sizes.last_writer_closed(open.file);
         }

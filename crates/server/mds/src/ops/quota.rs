@@ -184,15 +184,15 @@ impl MdsCore {
     /// Free space as limited by a directory's quota.
     pub(super) fn free_space_at(
         &self,
-        room: StatFsReply,
+        space: StatFsReply,
         file: FileIndex,
     ) -> Result<StatFsReply, Failure> {
         let Some(QuotaState { usage, in_flight, quota: Some(quota), .. }) =
             self.namespace.quota_directory_state(file)?
         else {
-            return Ok(room);
+            return Ok(space);
         };
-        let mut left = room;
+        let mut left = space;
         if let Some(limit) = quota.bytes.soft.or(quota.bytes.hard) {
             let used = narrow(usage.bytes + in_flight);
             let available = limit.saturating_sub(used).min(left.available.0);

@@ -12,6 +12,9 @@
 //! 1. A handle is counted once, however often it is named.
 //! 2. Nothing is reclaimed and nothing closed once the session has completed its reclaim: a late
 //!    message from a connection that was given up changes nothing.
+//!
+//! `ClientSession::insert` asserts 1. `ClientSession::reclaim` and `close_unreclaimed` look at
+//! `reclaiming` before they change anything (2).
 
 use braid_meta::{Call as Change, Identity, Want};
 use braid_types::{Failure, SessionId, Status, limits::RECLAIM_OPENS_MAX};

@@ -13,6 +13,10 @@
 //!    from before: its true size was lost with the daemon, and the file is not opened at all. Its
 //!    names and attributes work as for any file.
 //!
+//! No assertion checks these: `remove_checked` has the order of 1, and marks parts (2) before and
+//! after the removal. `check_lost_parts` refuses the opens of 3, which a client may ask for at any
+//! time.
+//!
 //! Parts that are moved to other daemons (drain, mirrors) need none of this: they leave no part
 //! behind.
 
@@ -61,14 +65,14 @@ impl MdsCore {
     }
 
     fn remove_checked(&self, id: IodId, lost: bool) -> Result<(), Failure> {
-        let heard = self.state().cluster.check_removal(id, lost)?;
+        let last_contact = self.state().cluster.check_removal(id, lost)?;
         if lost {
             self.assume_parts_on(id)?;
         } else {
             self.check_unused(id)?;
             // New files have no parts on a daemon that is down: it must have been down all the
             // time.
-            if self.state().cluster.check_removal(id, lost)? != heard {
+            if self.state().cluster.check_removal(id, lost)? != last_contact {
                 let why = format!("I/O daemon {id} sent a message meanwhile; try: stop it first");
                 return Err(Failure::new(Status::Busy, why));
             }
@@ -122,13 +126,13 @@ impl MdsCore {
     /// part may exist, unless its daemons have said otherwise since its last writer.
     fn possible_parts(&self, inode: &Inode, parts: &Parts) -> Parts {
         let state = self.state();
-        let heard = state.sizes.cached(inode.file);
-        let heard = heard.filter(|found| found.fetch.generation == inode.size_generation);
-        let told = |part| heard.is_none_or(|found| found.fetch.parts.contains(part));
+        let cached = state.sizes.cached(inode.file);
+        let cached = cached.filter(|found| found.fetch.generation == inode.size_generation);
+        let may_exist = |part| cached.is_none_or(|found| found.fetch.parts.contains(part));
         let mut may = Parts::none();
-        let some = parts
-            .iter()
-            .filter(|part| inode.parts.contains(*part) || inode.size_in_objects && told(*part));
+        let some = parts.iter().filter(|part| {
+            inode.parts.contains(*part) || inode.size_in_objects && may_exist(*part)
+        });
         some.for_each(|part| may.insert(part));
         may
     }

@@ -35,7 +35,7 @@ impl MdsCore {
         call.connection.check_unbound()?;
         let client: String = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
         let owner = call.connection.owner;
-        self.state().sessions.live.check_room(owner)?;
+        self.state().sessions.live.check_limit(owner)?;
         let id = self.namespace.begin_session(owner.key, owner.user, &client)?.session;
         // After a loss of power, an id that was returned must not be assigned to another client.
         self.namespace.sync()?;
@@ -55,13 +55,13 @@ impl MdsCore {
         let owner = call.connection.owner;
         let state = self.state();
         if let Some(session) = state.sessions.live.get(id) {
-            let pulse = session.activity.clone();
+            let activity = session.activity.clone();
             if session.owner != owner {
                 return Err(gone());
             }
             call.connection.check_key()?;
-            pulse.note_activity(call.received_at);
-            call.connection.bind(pulse)?;
+            activity.note_activity(call.received_at);
+            call.connection.bind(activity)?;
             return Ok(id);
         }
         // The same answer for a session that does not exist and for that of another owner.
@@ -95,7 +95,7 @@ impl MdsCore {
         // replaced, because that connection reports its activity to it.
         let reclaimed = state.sessions.live.get(id).filter(|live| live.owner == session.owner);
         match reclaimed.map(|live| live.activity.clone()) {
-            Some(pulse) => call.connection.bind(pulse)?,
+            Some(activity) => call.connection.bind(activity)?,
             None => {
                 // The grace period, or the session, may have ended since it was looked up.
                 let recorded = state.sessions.live.recorded(id) == Some(session.owner);

@@ -63,7 +63,7 @@ impl MdsCore {
         let open_files = self.namespace.open_file_count() as u64;
         let written = self.namespace.written_file_count();
         let state = self.state();
-        let heard =
+        let last_contact =
             |iod: &crate::cluster::Iod| now.saturating_sub(iod.last_heard).as_millis() as u64;
         Ok(MdsStatusReply {
             epoch: self.epoch,
@@ -74,7 +74,7 @@ impl MdsCore {
             intents_pending: state.sizes.intent_count() as u64,
             grace: state.sessions.is_in_grace(),
             map: state.cluster.map(),
-            last_contact_ms: state.cluster.iods().map(heard).collect(),
+            last_contact_ms: state.cluster.iods().map(last_contact).collect(),
         })
     }
 }

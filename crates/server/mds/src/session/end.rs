@@ -54,8 +54,10 @@ impl MdsCore {
         let now = self.now();
         let leases = ids.iter().any(|id| self.is_lease_holder(*id));
         let ended = self.state().sessions.end_fenced(ids, now, leases);
-        let Some(FencedSessions { fence, count, heard }) = ended else { return };
-        heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
+        let Some(FencedSessions { fence, count, last_active }) = ended else { return };
+        last_active
+            .into_iter()
+            .for_each(|(session, last_active)| self.break_leases(session, last_active));
         self.counters.fenced.fetch_add(count as u64, Ordering::Relaxed);
         tracing::warn!(count, fence, "sessions end and are fenced");
         self.push_fences();

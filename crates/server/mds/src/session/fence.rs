@@ -17,6 +17,9 @@
 //!    back, so there is at most one range more than sessions (I9).
 //! 3. A range has the number of its newest fence: a daemon that confirmed that number has all of
 //!    it.
+//!
+//! `insert` asserts 2. It puts each range under the newest number (3). Which sessions are live is
+//! known to the table of sessions, which adds a fence where it removes one (1).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -208,16 +211,16 @@ mod tests {
         for at in 0..ended {
             fences.add(SessionId(2 * at + 2));
         }
-        let (mut applied, mut told) = (0, Vec::new());
+        let (mut applied, mut sent) = (0, Vec::new());
         loop {
             let MissingFences { ranges, fence, more } = fences.missing_after(applied);
             assert!(ranges.len() <= FENCE_RANGES_MAX && fence > applied);
-            told.extend(ranges);
+            sent.extend(ranges);
             applied = fence;
             if !more {
                 break;
             }
         }
-        assert_eq!((applied, told.len() as u64), (fences.newest(), ended));
+        assert_eq!((applied, sent.len() as u64), (fences.newest(), ended));
     }
 }

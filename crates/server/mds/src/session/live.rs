@@ -7,6 +7,9 @@
 //!    opens that the store counts, apart from calls in progress. (Not asserted: calls are in
 //!    progress at any time.)
 //! 3. `cached_reply_bytes` is the sum over all slots, of one session and of all.
+//!
+//! `complete` and `Sessions::remove` assert 3, and `insert` that no handle is counted twice (2).
+//! `admit` refuses a sequence that would break 1, since a client may send any.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -133,14 +136,14 @@ impl<W> ClientSession<W> {
         now: Duration,
         reclaimed: bool,
     ) -> Self {
-        let (pulse, opens, held) =
+        let (activity, opens, held) =
             (Arc::new(SessionActivity::new(id, now)), HashMap::default(), HashMap::default());
         let (recounts, reclaiming) = (reclaimed, reclaimed);
         Self {
             id,
             owner,
             client,
-            activity: pulse,
+            activity,
             recount_opens: recounts,
             reclaiming,
             had_write_handle: false,
@@ -172,7 +175,7 @@ impl<W> ClientSession<W> {
         if sequence == slot.sequence {
             return slot.retry(waiter);
         }
-        let kept = slot.cached_reply_bytes();
+        let cached_bytes = slot.cached_reply_bytes();
         let in_flight = matches!(slot.state, SlotState::InFlight(_));
         if sequence < slot.sequence || in_flight {
             let why =
@@ -180,23 +183,23 @@ impl<W> ClientSession<W> {
             return Admission::Refused(waiter, Failure::new(Status::Malformed, why));
         }
         *slot = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
-        self.cached_reply_bytes -= kept;
+        self.cached_reply_bytes -= cached_bytes;
         Admission::Do(waiter)
     }
 
     /// Ends the call in a slot: the retries that waited for it. The answer of a call that changed
-    /// something is cached, if `room` bytes and the session's own limit allow it. `None` is the
+    /// something is cached, if `bytes_free` bytes and the session's own limit allow it. `None` is the
     /// answer of a call that failed; a retry of it runs again.
     pub fn complete(
         &mut self,
         slot: u32,
         sequence: u64,
         answer: Option<&[u8]>,
-        room: usize,
+        bytes_free: usize,
     ) -> Vec<W> {
         let fits = answer.is_none_or(|answer| {
             let left = CACHED_REPLIES_SESSION_BYTES_MAX.saturating_sub(self.cached_reply_bytes);
-            answer.len() <= left.min(room)
+            answer.len() <= left.min(bytes_free)
         });
         let slot = self.slot(slot);
         if slot.sequence != sequence {
@@ -209,6 +212,11 @@ impl<W> ClientSession<W> {
         // A retry of an open is then answered by the store, which counted it, and gets a new
         // handle.
         self.recount_opens |= !fits;
+        debug_assert_eq!(
+            self.slots.iter().map(Slot::cached_reply_bytes).sum::<usize>(),
+            self.cached_reply_bytes,
+            "3: the sum over all slots"
+        );
         waiters
     }
 
@@ -248,7 +256,7 @@ impl<W> ClientSession<W> {
     /// # Errors
     /// [`Status::TooManyOpen`].
     pub fn open(&mut self, open: OpenFile) -> Result<u64, Failure> {
-        self.check_room()?;
+        self.check_limit()?;
         let id = self.next_open;
         self.next_open += 1;
         self.insert(id, open);
@@ -262,7 +270,7 @@ impl<W> ClientSession<W> {
         if let Some(known) = self.opens.get(&id) {
             return *known == open;
         }
-        let may = self.reclaiming && id < self.first_open && self.check_room().is_ok();
+        let may = self.reclaiming && id < self.first_open && self.check_limit().is_ok();
         if may {
             self.insert(id, open);
         }
@@ -343,7 +351,8 @@ impl<W> ClientSession<W> {
 
     fn insert(&mut self, id: u64, open: OpenFile) {
         self.had_write_handle |= open.rights.allow(Rights::WRITE);
-        self.opens.insert(id, open);
+        let before = self.opens.insert(id, open);
+        debug_assert!(before.is_none(), "2: a handle is counted once");
         let none = || braid_meta::OpenFile::none(open.file, self.id);
         // There are fewer handles than the count holds: `SESSION_OPENS_MAX`.
         let _ = self.held.entry(open.file).or_insert_with(none).add(open.mode());
@@ -353,7 +362,7 @@ impl<W> ClientSession<W> {
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].
-    pub fn check_room(&self) -> Result<(), Failure> {
+    pub fn check_limit(&self) -> Result<(), Failure> {
         if self.opens.len() < SESSION_OPENS_MAX {
             return Ok(());
         }
@@ -441,10 +450,10 @@ impl<W> Sessions<W> {
         sequence: u64,
         answer: Option<&[u8]>,
     ) -> Vec<W> {
-        let room = self.cached_reply_bytes_max.saturating_sub(self.cached_reply_bytes);
+        let bytes_free = self.cached_reply_bytes_max.saturating_sub(self.cached_reply_bytes);
         let Some(live) = self.live.get_mut(&id) else { return Vec::new() };
         let before = live.cached_reply_bytes;
-        let waiters = live.complete(slot, sequence, answer, room);
+        let waiters = live.complete(slot, sequence, answer, bytes_free);
         self.cached_reply_bytes = self.cached_reply_bytes - before + live.cached_reply_bytes;
         waiters
     }
@@ -464,7 +473,7 @@ impl<W> Sessions<W> {
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].
-    pub fn check_room(&self, owner: Owner) -> Result<(), Failure> {
+    pub fn check_limit(&self, owner: Owner) -> Result<(), Failure> {
         if self.of_owner.get(&owner).is_some_and(|count| *count >= SESSIONS_OWNER_MAX) {
             let why = format!("at most {SESSIONS_OWNER_MAX} sessions of one user or key");
             return Err(Failure::new(Status::TooManyOpen, why));
@@ -677,14 +686,14 @@ mod tests {
         let begin =
             |id| ClientSession::new(SessionId(id), one, String::new(), Duration::ZERO, false);
         for id in 0..SESSIONS_OWNER_MAX as u64 {
-            sessions.check_room(one).unwrap();
+            sessions.check_limit(one).unwrap();
             sessions.insert(begin(id));
         }
-        assert_eq!(sessions.check_room(one).unwrap_err().status, Status::TooManyOpen);
-        sessions.check_room(other).unwrap();
+        assert_eq!(sessions.check_limit(one).unwrap_err().status, Status::TooManyOpen);
+        sessions.check_limit(other).unwrap();
         sessions.insert(begin(0));
-        assert!(sessions.check_room(one).is_err(), "it is there once");
+        assert!(sessions.check_limit(one).is_err(), "it is there once");
         sessions.remove(SessionId(0));
-        sessions.check_room(one).unwrap();
+        sessions.check_limit(one).unwrap();
     }
 }

@@ -23,6 +23,10 @@
 //!    pushed together with the next one (I9).
 //! 5. While the grace period lasts, no recorded session has ended.
 //!
+//! No assertion checks these at one place: `Fences` asserts what 1 needs of its ranges, `begin` and
+//! `admit` compare the owner (2), an end is carried out when `fence_holds` on every daemon (3),
+//! `pushing` has each daemon once (4), and `end_grace` returns nothing before its time (5).
+//!
 //! Lock order: the server's lock alone. The store may be called under it (`core.rs`).
 
 mod cleanup_retry;

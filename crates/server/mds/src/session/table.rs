@@ -63,7 +63,7 @@ pub(super) struct FencedSessions {
     pub(super) fence: u64,
     pub(super) count: usize,
     /// When the last message of each arrived.
-    pub(super) heard: Vec<(SessionId, Duration)>,
+    pub(super) last_active: Vec<(SessionId, Duration)>,
 }
 
 impl SessionTable {
@@ -146,7 +146,7 @@ impl SessionTable {
         now: Duration,
         leases: bool,
     ) -> Option<FencedSessions> {
-        let heard: Vec<_> = ids
+        let last_active: Vec<_> = ids
             .iter()
             .filter_map(|id| Some((*id, self.live.get(*id)?.activity.last_active(now))))
             .collect();
@@ -163,9 +163,10 @@ impl SessionTable {
             return None;
         }
         let fence = sessions.iter().map(|id| self.fences.add(*id)).max().unwrap_or_default();
-        let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
+        let newest_activity =
+            last_active.iter().map(|(_, last_active)| *last_active).max().unwrap_or_default();
         let until = if leases {
-            heard_last + Duration::from_millis(LEASE_EXPIRES_MS)
+            newest_activity + Duration::from_millis(LEASE_EXPIRES_MS)
         } else {
             Duration::ZERO
         };
@@ -178,7 +179,7 @@ impl SessionTable {
             not_before: until,
             after_grace,
         });
-        Some(FencedSessions { fence, count, heard })
+        Some(FencedSessions { fence, count, last_active })
     }
 
     /// Ends the grace period when its time has come, and every session that was not reclaimed: how

@@ -6,6 +6,8 @@
 //! 2. An entry is removed when a writer opens its file or a truncate ends, since it may be stale.
 //! 3. Removing an entry is always safe: the size mark stands, and callers are answered by asking
 //!    the daemons.
+//!
+//! `replace` and `remove` assert 1. Invariants 2 and 3 are about calls that other files make.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -40,7 +42,7 @@ pub(crate) struct SizeCache {
 struct CachedSize {
     found: CollectedSize,
     /// A client reported it, not the daemons.
-    told: bool,
+    reported: bool,
     since: Duration,
     /// Its daemons are being asked to flush the file.
     recording: bool,
@@ -49,19 +51,19 @@ struct CachedSize {
 impl SizeCache {
     /// A file's daemons have answered.
     pub(crate) fn insert(&mut self, file: FileIndex, found: CollectedSize, now: Duration) {
-        self.replace(file, CachedSize { found, told: false, since: now, recording: false });
+        self.replace(file, CachedSize { found, reported: false, since: now, recording: false });
     }
 
     /// Its sole writer has reported the size, with its close.
     pub(crate) fn insert_reported(&mut self, file: FileIndex, found: CollectedSize, now: Duration) {
-        self.replace(file, CachedSize { found, told: true, since: now, recording: false });
+        self.replace(file, CachedSize { found, reported: true, since: now, recording: false });
     }
 
-    fn replace(&mut self, file: FileIndex, heard: CachedSize) {
+    fn replace(&mut self, file: FileIndex, cached: CachedSize) {
         self.remove(file);
-        let is_new = self.due.insert((heard.since, file));
+        let is_new = self.due.insert((cached.since, file));
         debug_assert!(is_new, "1: file {file} is in the queue twice");
-        self.files.insert(file, heard);
+        self.files.insert(file, cached);
     }
 
     /// A daemon could not be asked to flush a file. Its size is as good as before, and is tried
@@ -70,16 +72,17 @@ impl SizeCache {
         &mut self,
         file: FileIndex,
         found: CollectedSize,
-        told: bool,
+        reported: bool,
         now: Duration,
     ) {
-        self.replace(file, CachedSize { found, told, since: now, recording: false });
+        self.replace(file, CachedSize { found, reported, since: now, recording: false });
     }
 
     /// Removes a file.
     pub(crate) fn remove(&mut self, file: FileIndex) {
-        if let Some(heard) = self.files.remove(&file) {
-            self.due.remove(&(heard.since, file));
+        if let Some(cached) = self.files.remove(&file) {
+            let was_due = self.due.remove(&(cached.since, file));
+            debug_assert!(was_due != cached.recording, "1: due, unless it is being recorded");
         }
     }
 
@@ -89,7 +92,7 @@ impl SizeCache {
 
     /// Whether a client reported it.
     pub(crate) fn is_reported(&self, file: FileIndex) -> bool {
-        self.files.get(&file).is_some_and(|heard| heard.told)
+        self.files.get(&file).is_some_and(|cached| cached.reported)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -119,8 +122,8 @@ impl SizeCache {
             return None;
         }
         self.due.pop_first();
-        if let Some(heard) = self.files.get_mut(&file) {
-            heard.recording = true;
+        if let Some(cached) = self.files.get_mut(&file) {
+            cached.recording = true;
         }
         Some(file)
     }
@@ -144,16 +147,16 @@ mod tests {
 
     #[test]
     fn a_size_that_failed_does_not_wait_where_it_would_be_due_immediately() {
-        let mut heard = SizeCache::default();
-        assert!(heard.may_retry());
+        let mut cached = SizeCache::default();
+        assert!(cached.may_retry());
         for file in 1..=CACHED_SIZES_EARLY as u64 {
-            heard.insert(FileIndex(file), found(), Duration::ZERO);
+            cached.insert(FileIndex(file), found(), Duration::ZERO);
         }
-        assert!(!heard.may_retry());
-        heard.remove(FileIndex(1));
-        assert!(heard.may_retry());
-        heard.make_all_due();
-        assert!(!heard.may_retry());
+        assert!(!cached.may_retry());
+        cached.remove(FileIndex(1));
+        assert!(cached.may_retry());
+        cached.make_all_due();
+        assert!(!cached.may_retry());
     }
 
     fn found() -> CollectedSize {
@@ -175,33 +178,33 @@ mod tests {
 
     #[test]
     fn a_file_is_due_after_its_time_or_when_there_are_too_many() {
-        let mut heard = SizeCache::default();
+        let mut cached = SizeCache::default();
         let settle = Duration::from_millis(RECORD_SIZE_MS);
-        heard.insert(FileIndex(1), found(), Duration::ZERO);
-        assert_eq!(heard.next_due(settle - Duration::from_millis(1)), None);
-        assert_eq!(heard.next_due(settle), Some(FileIndex(1)));
-        assert_eq!(heard.next_due(settle), None, "each once");
+        cached.insert(FileIndex(1), found(), Duration::ZERO);
+        assert_eq!(cached.next_due(settle - Duration::from_millis(1)), None);
+        assert_eq!(cached.next_due(settle), Some(FileIndex(1)));
+        assert_eq!(cached.next_due(settle), None, "each once");
         for file in 1..=CACHED_SIZES_EARLY as u64 {
-            heard.insert(FileIndex(file), found(), settle);
+            cached.insert(FileIndex(file), found(), settle);
         }
-        assert_eq!(heard.next_due(settle), None);
-        heard.insert(FileIndex(0), found(), settle);
-        assert_eq!(heard.next_due(settle), Some(FileIndex(0)));
-        assert_eq!(heard.next_due(settle), None);
+        assert_eq!(cached.next_due(settle), None);
+        cached.insert(FileIndex(0), found(), settle);
+        assert_eq!(cached.next_due(settle), Some(FileIndex(0)));
+        assert_eq!(cached.next_due(settle), None);
     }
 
     #[test]
     fn a_size_cached_again_while_being_recorded_is_recorded_again() {
-        let mut heard = SizeCache::default();
+        let mut cached = SizeCache::default();
         let settle = Duration::from_millis(RECORD_SIZE_MS);
-        heard.insert(FileIndex(1), found(), Duration::ZERO);
-        assert_eq!(heard.next_due(settle), Some(FileIndex(1)));
-        heard.remove(FileIndex(1));
-        assert_eq!(heard.take_recording(FileIndex(1)), None, "a writer came");
-        heard.insert(FileIndex(1), found(), settle);
-        assert_eq!(heard.take_recording(FileIndex(1)), None, "and went");
-        assert_eq!(heard.next_due(2 * settle), Some(FileIndex(1)));
-        assert_eq!(heard.take_recording(FileIndex(1)), Some(found()));
-        assert_eq!(heard.len(), 0);
+        cached.insert(FileIndex(1), found(), Duration::ZERO);
+        assert_eq!(cached.next_due(settle), Some(FileIndex(1)));
+        cached.remove(FileIndex(1));
+        assert_eq!(cached.take_recording(FileIndex(1)), None, "a writer came");
+        cached.insert(FileIndex(1), found(), settle);
+        assert_eq!(cached.take_recording(FileIndex(1)), None, "and went");
+        assert_eq!(cached.next_due(2 * settle), Some(FileIndex(1)));
+        assert_eq!(cached.take_recording(FileIndex(1)), Some(found()));
+        assert_eq!(cached.len(), 0);
     }
 }

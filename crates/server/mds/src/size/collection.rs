@@ -14,8 +14,8 @@
 //!
 //! Invariants:
 //! 1. A size is cached, and recorded, only if no writer opened the file since its daemons were
-//!    asked. An open for writing removes the file from `asked` and from the cache before its
-//!    capability leaves the server.
+//!    asked. An open for writing removes the file from `in_flight` and from the cache before
+//!    its capability leaves the server.
 //! 2. The queue has each file once.
 //! 3. What is recorded was on disk when its daemons answered, size and parts alike. So a part that
 //!    is recorded and missing is a loss (I11).
@@ -24,6 +24,11 @@
 //! 5. The mark of a file that a user with a ticket has closed stays until the fence of its session
 //!    holds, since the user may go on using its capability. The holder of a client key is trusted
 //!    when it closes a file: it may do anything as any user anyway.
+//!
+//! `enqueue` and `pop` assert 2. `cache_collected` and `record_flushed` hold the lock from the
+//! check of 1 to the record; `record_flushed` compares the verifiers (3), `next_batch` asks for
+//! registrations (4), and `cache_collected` for unfenced closes (5). Nothing here sees what the
+//! daemons have on disk.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -85,6 +90,7 @@ impl SizeCollector {
         if !self.in_flight.contains(&file) && self.queued.insert(file) {
             self.queue.push_back(file);
         }
+        debug_assert_eq!(self.queue.len(), self.queued.len(), "2: the queue has each file once");
     }
 
     /// A session of a ticket has closed the file and may still write it: its mark stays.
@@ -130,10 +136,10 @@ impl SizeCollector {
     pub(crate) fn note_sole_writer(
         &mut self,
         file: FileIndex,
-        maker: SoleWriter,
+        writer: SoleWriter,
         since: CreateStart,
     ) {
-        self.sole_writers.insert(file, maker, since);
+        self.sole_writers.insert(file, writer, since);
     }
 
     /// The sole writer of the file.
@@ -221,7 +227,8 @@ impl SizeCollector {
 
     fn pop(&mut self) -> Option<FileIndex> {
         let file = self.queue.pop_front()?;
-        self.queued.remove(&file);
+        let was_queued = self.queued.remove(&file);
+        debug_assert!(was_queued, "2: the queue has each file once");
         Some(file)
     }
 }
@@ -285,7 +292,7 @@ impl MdsCore {
     /// Caches what a file's daemons said without a flush.
     fn cache_collected(&self, inode: &Inode, found: Result<CollectedSize, Failure>) {
         let now = self.now();
-        // Locked until the record: no open for writing comes between the check of `asked` and it.
+        // Locked until the record: no open for writing comes between the check of `in_flight` and it.
         let sizes = &mut self.state().sizes;
         let undisturbed = sizes.collector.in_flight.remove(&inode.file);
         let withheld = sizes.collector.has_unfenced_close(inode.file);
@@ -371,24 +378,24 @@ impl MdsCore {
     fn record_flushed(&self, inode: &Arc<Inode>, found: Result<CollectedSize, Failure>) {
         let mut state = self.state();
         let sizes = &mut state.sizes;
-        let told = sizes.collector.cache.is_reported(inode.file);
-        let Some(heard) = sizes.collector.cache.take_recording(inode.file) else { return };
+        let reported = sizes.collector.cache.is_reported(inode.file);
+        let Some(cached) = sizes.collector.cache.take_recording(inode.file) else { return };
         match found {
             // A daemon was removed in the meantime. What was cached before is the whole file (I11).
-            Ok(found) if found.is_part_lost => self.record(sizes, inode, heard),
-            Ok(found) if !told && found.lost_object_since(&heard) => {
+            Ok(found) if found.is_part_lost => self.record(sizes, inode, cached),
+            Ok(found) if !reported && found.lost_object_since(&cached) => {
                 // Lost by the disk, or deleted by hand. Reads of it fail (I11).
                 tracing::error!(
                     file = %inode.file,
                     "an object that a daemon had is gone; try: braid fsck"
                 );
-                self.record(sizes, inode, heard);
+                self.record(sizes, inode, cached);
             }
-            Ok(mut found) if found.verifiers == heard.verifiers => {
+            Ok(mut found) if found.verifiers == cached.verifiers => {
                 let change = found.fetch.change;
-                if found.fetch == (ObjectSummary { change, ..heard.fetch.clone() }) {
+                if found.fetch == (ObjectSummary { change, ..cached.fetch.clone() }) {
                     // The change number that was returned to callers is the one to record.
-                    found.fetch.change = heard.fetch.change;
+                    found.fetch.change = cached.fetch.change;
                 }
                 self.record(sizes, inode, found);
             }
@@ -403,7 +410,7 @@ impl MdsCore {
                 // down.
                 tracing::debug!(file = %inode.file, %failure, "not flushed yet");
                 let now = self.now();
-                sizes.collector.cache.insert_retry(inode.file, heard, told, now);
+                sizes.collector.cache.insert_retry(inode.file, cached, reported, now);
             }
             Err(failure) => sizes.collector.retry_later(inode.file, &failure),
         }

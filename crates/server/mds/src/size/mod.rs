@@ -27,6 +27,9 @@
 //! 4. The number of closed gates, which is read without the lock, is changed under the lock.
 //! 5. Everything that waits is bounded (I9).
 //!
+//! Each file asserts its invariants, or says why it cannot; for those of this list they are
+//! `collection.rs` (1, 2, 5) and `gate.rs` (3, 4, 5).
+//!
 //! Lock order: the server's lock alone. The store may be called under it (`core.rs`).
 
 mod cache;

@@ -83,12 +83,12 @@ impl SoleWriters {
     }
 
     /// Records a sole writer, unless another handle may have been opened for writing since.
-    pub(crate) fn insert(&mut self, file: FileIndex, maker: SoleWriter, since: CreateStart) {
+    pub(crate) fn insert(&mut self, file: FileIndex, writer: SoleWriter, since: CreateStart) {
         let news = (self.open_count - since.0) as usize;
         let opens =
             self.latest_opens.iter().rev().take(news).filter(|opened| **opened == file).count();
         if news <= self.latest_opens.len() && opens == 1 {
-            self.files.insert(file, maker);
+            self.files.insert(file, writer);
         }
     }
 
@@ -116,7 +116,7 @@ impl SoleWriters {
     }
 
     pub(crate) fn end(&mut self, session: SessionId) {
-        self.files.retain(|_, maker| maker.session != session);
+        self.files.retain(|_, writer| writer.session != session);
     }
 }
 
@@ -125,13 +125,14 @@ pub(crate) const REPORTED_FILES_MAX: usize = 1024;
 
 /// Refuses reports that are larger than any client sends, before they are searched under the
 /// server's lock. A client reports no more objects of a file, and no daemon without one.
-pub(crate) fn check_size_reports(told: &[SizeReport]) -> Result<(), Failure> {
-    let objects =
-        |told: &SizeReport| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
-    let too_much = |told: &SizeReport| {
-        told.daemons.len() > REPORTED_OBJECTS_MAX || objects(told) > REPORTED_OBJECTS_MAX
+pub(crate) fn check_size_reports(reports: &[SizeReport]) -> Result<(), Failure> {
+    let objects = |reports: &SizeReport| {
+        reports.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>()
     };
-    if told.len() <= REPORTED_FILES_MAX && !told.iter().any(too_much) {
+    let too_much = |reports: &SizeReport| {
+        reports.daemons.len() > REPORTED_OBJECTS_MAX || objects(reports) > REPORTED_OBJECTS_MAX
+    };
+    if reports.len() <= REPORTED_FILES_MAX && !reports.iter().any(too_much) {
         return Ok(());
     }
     let why = format!(
@@ -164,14 +165,14 @@ impl MdsCore {
         mark: CreateStart,
     ) {
         let Some(layout) = &inode.layout else { return };
-        let maker = SoleWriter {
+        let writer = SoleWriter {
             session,
             open_id,
             generation: inode.size_generation,
             layout: layout.version,
             since,
         };
-        self.state().sizes.collector.note_sole_writer(inode.file, maker, mark);
+        self.state().sizes.collector.note_sole_writer(inode.file, writer, mark);
         // Invariant 1: an open in progress is in the store already, and is found here, or it
         // removes the sole writer afterwards.
         let writers: u64 =
@@ -183,15 +184,15 @@ impl MdsCore {
 
     /// The file's size as its sole writer reports it with this call.
     pub(crate) fn reported_size(&self, call: &Call, inode: &Inode) -> Option<CollectedSize> {
-        let told = &call.envelope.size_reports;
-        if told.is_empty() {
+        let reports = &call.envelope.size_reports;
+        if reports.is_empty() {
             return None;
         }
         let MdsState { sizes, cluster, .. } = &*self.state();
-        told.iter().find_map(|told| {
+        reports.iter().find_map(|reports| {
             sizes.accept_report(
                 cluster,
-                told,
+                reports,
                 call.caller_session(),
                 inode,
                 self.namespace.next_change(),
@@ -201,21 +202,21 @@ impl MdsCore {
 
     /// The last writer of a file has closed it: its report is cached, or the daemons are asked.
     pub(crate) fn cache_report_or_collect(&self, call: &Call, open_id: u64, file: FileIndex) {
-        let told = call.envelope.size_reports.iter().find(|told| told.open_id == open_id);
-        let inode = told.and_then(|_| self.namespace.getattr(file).ok());
+        let reports = call.envelope.size_reports.iter().find(|reports| reports.open_id == open_id);
+        let inode = reports.and_then(|_| self.namespace.getattr(file).ok());
         let now = self.now();
         // Locked from the check of the sole writer on: no open for writing comes before the report
         // is cached.
         let MdsState { sizes, cluster, .. } = &mut *self.state();
-        let news = |(told, inode): (&SizeReport, Arc<Inode>)| {
+        let news = |(reports, inode): (&SizeReport, Arc<Inode>)| {
             let change = self.namespace.next_change();
             let found =
-                sizes.accept_report(cluster, told, call.caller_session(), &inode, change)?;
+                sizes.accept_report(cluster, reports, call.caller_session(), &inode, change)?;
             // Apparently nothing was written: the daemons are asked, and their answer can be
             // recorded immediately.
             (!is_recorded(&inode, &found)).then_some(found)
         };
-        let believed = told.zip(inode).and_then(news);
+        let believed = reports.zip(inode).and_then(news);
         sizes.collector.forget_sole_writer(file);
         match believed {
             Some(found) if !sizes.gates.is_closed(file) && sizes.collector.cache_has_room() => {
@@ -236,26 +237,27 @@ impl SizeTable {
     fn accept_report(
         &self,
         cluster: &Cluster,
-        told: &SizeReport,
+        reports: &SizeReport,
         session: SessionId,
         inode: &Inode,
         change: u64,
     ) -> Option<CollectedSize> {
         let layout = inode.layout.as_ref()?;
-        let maker = *self.collector.sole_writer(inode.file)?;
-        let (open_id, generation, version) = (told.open_id, inode.size_generation, layout.version);
-        if maker
-            != (SoleWriter { session, open_id, generation, layout: version, since: maker.since })
+        let writer = *self.collector.sole_writer(inode.file)?;
+        let (open_id, generation, version) =
+            (reports.open_id, inode.size_generation, layout.version);
+        if writer
+            != (SoleWriter { session, open_id, generation, layout: version, since: writer.since })
         {
             return None;
         }
-        if maker.since == SoleWriterSince::Recorded {
+        if writer.since == SoleWriterSince::Recorded {
             // It knows only what it wrote itself: the report counts while that is nothing.
-            return told.daemons.is_empty().then(|| size_on_record(inode));
+            return reports.daemons.is_empty().then(|| size_on_record(inode));
         }
         let mut answers = Vec::new();
         for (iod, objects) in objects::by_daemon(inode.file, layout) {
-            let said = told.daemons.iter().find(|daemon| daemon.iod == iod);
+            let said = reports.daemons.iter().find(|daemon| daemon.iod == iod);
             let info = |part| {
                 let known =
                     said.and_then(|daemon| daemon.objects.iter().find(|info| info.part == part));
@@ -303,7 +305,7 @@ mod tests {
 
     fn noted(opens: impl IntoIterator<Item = FileIndex>) -> bool {
         let (session, layout) = (SessionId(1), LayoutVersion(1));
-        let maker = SoleWriter {
+        let writer = SoleWriter {
             session,
             open_id: 1,
             generation: SizeGeneration(0),
@@ -314,7 +316,7 @@ mod tests {
         makers.note_open(FILE);
         let since = makers.create_start();
         opens.into_iter().for_each(|file| makers.note_open(file));
-        makers.insert(FILE, maker, since);
+        makers.insert(FILE, writer, since);
         makers.get(FILE).is_some()
     }
 

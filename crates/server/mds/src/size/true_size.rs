@@ -61,24 +61,20 @@ impl MdsCore {
         }
         let recorded = !inode.size_in_objects;
         if !self.must_collect_size(&inode) {
-            let shared = self.is_uncacheable(&call, &inode, true);
-            return then(
-                self,
-                call,
-                Attributes { uncacheable: shared, ..convert::attributes(&inode) },
-            );
+            let uncacheable = self.is_uncacheable(&call, &inode, true);
+            return then(self, call, Attributes { uncacheable, ..convert::attributes(&inode) });
         }
         if let Some(found) = self.reported_size(&call, &inode) {
-            let (shared, told) = (
+            let (uncacheable, attributes) = (
                 self.is_uncacheable(&call, &inode, true),
                 self.state().sizes.attributes_from_objects(&inode, &found),
             );
             self.counters.answered_by_report.fetch_add(1, Ordering::Relaxed);
-            return then(self, call, Attributes { uncacheable: shared, ..told });
+            return then(self, call, Attributes { uncacheable, ..attributes });
         }
         if let Some(attributes) = self.cached_attributes(&inode) {
-            let shared = self.is_uncacheable(&call, &inode, true);
-            return then(self, call, Attributes { uncacheable: shared, ..attributes });
+            let uncacheable = self.is_uncacheable(&call, &inode, true);
+            return then(self, call, Attributes { uncacheable, ..attributes });
         }
         let Some(me) = self.arc() else {
             return CallOutcome::Fail(call, Status::NotServing.into());
@@ -110,8 +106,8 @@ impl MdsCore {
                             }
                             sizes.attributes_from_objects(&inode, &found)
                         };
-                        let shared = core.is_uncacheable(&call, &inode, false);
-                        then(core, call, Attributes { uncacheable: shared, ..merged })
+                        let uncacheable = core.is_uncacheable(&call, &inode, false);
+                        then(core, call, Attributes { uncacheable, ..merged })
                     }
                     Some((_, Ok(_))) => return core.run(call, request),
                     Some((_, Err(failure))) => CallOutcome::Fail(call, failure),
@@ -292,11 +288,11 @@ impl SizeTable {
         let mtime = self.effective_mtime(inode, found.fetch.mtime);
         // Cached in the meantime with the same size: that is recorded later with its own change
         // number, and a caller must not have been given a higher one.
-        let same = |heard: &&CollectedSize| {
-            ObjectSummary { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch
+        let same = |cached: &&CollectedSize| {
+            ObjectSummary { change: found.fetch.change, ..cached.fetch.clone() } == found.fetch
         };
-        let heard = self.collector.cached(inode.file).filter(same);
-        let change = heard.map_or(found.fetch.change, |heard| heard.fetch.change);
+        let cached = self.collector.cached(inode.file).filter(same);
+        let change = cached.map_or(found.fetch.change, |cached| cached.fetch.change);
         let mut attributes = convert::attributes(&inode.with_objects(&ObjectSummary {
             mtime,
             change,

@@ -58,19 +58,19 @@ fn a_wrong_link_count_is_reported_and_repaired_only_on_request() {
     plant_links(&world, &client, "d/f", 7);
     plant_links(&world, &client, "d", 9);
     for _ in 0..2 {
-        let mut told = fsck(&mut world, false);
-        told.sort_by_key(|problem| problem.detail.clone());
-        let kinds: Vec<_> = told.iter().map(|problem| (problem.kind, problem.mended)).collect();
+        let mut problems = fsck(&mut world, false);
+        problems.sort_by_key(|problem| problem.detail.clone());
+        let kinds: Vec<_> = problems.iter().map(|problem| (problem.kind, problem.mended)).collect();
         assert_eq!(kinds, [(FsckProblemKind::LinkCount, false); 2]);
         assert!(
-            told[0].detail.starts_with("/d (file") && told[0].detail.contains("records 9"),
+            problems[0].detail.starts_with("/d (file") && problems[0].detail.contains("records 9"),
             "{}",
-            told[0].detail
+            problems[0].detail
         );
         assert!(
-            told[1].detail.contains("records 7 links; names that lead to it: 2"),
+            problems[1].detail.contains("records 7 links; names that lead to it: 2"),
             "{}",
-            told[1].detail
+            problems[1].detail
         );
     }
     assert_eq!(client.stat("d/f").unwrap().links, 7, "a check alone changes nothing");
@@ -95,15 +95,15 @@ fn an_unreachable_directory_comes_back_whole_under_lost_and_found() {
     world.restart();
     let client = world.client();
     assert!(client.stat("d").is_err());
-    let told = fsck(&mut world, false);
+    let problems = fsck(&mut world, false);
     let kinds: Vec<_> =
-        told.iter().map(|problem| (problem.file, problem.kind, problem.mended)).collect();
+        problems.iter().map(|problem| (problem.file, problem.kind, problem.mended)).collect();
     // The root still counts it.
     let root = (FileIndex::ROOT, FsckProblemKind::LinkCount, false);
-    assert_eq!(kinds.len(), 2, "{told:?}");
+    assert_eq!(kinds.len(), 2, "{problems:?}");
     assert!(
         kinds.contains(&(lost, FsckProblemKind::Unreachable, false)) && kinds.contains(&root),
-        "{told:?}"
+        "{problems:?}"
     );
     assert!(client.stat("lost+found").is_err(), "a check alone changes nothing");
     while !fsck(&mut world, true).is_empty() {}
@@ -160,9 +160,9 @@ fn names_that_change_during_the_check_are_no_problem_and_not_repaired() {
                 client.call(Unlink { at: at("b/new") }).unwrap();
             }
         });
-        let told: Vec<_> = (0..50).flat_map(|_| fsck(&mut world, true)).collect();
+        let problems: Vec<_> = (0..50).flat_map(|_| fsck(&mut world, true)).collect();
         done.store(true, Ordering::Relaxed);
-        assert_eq!(told, []);
+        assert_eq!(problems, []);
     });
     assert!((0..50).all(|n| client.stat(&format!("a/{n}")).unwrap().links == 1));
 }

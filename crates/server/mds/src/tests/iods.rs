@@ -97,7 +97,7 @@ fn without_a_daemon_a_file_is_refused_and_a_directory_is_not() {
 #[test]
 fn a_shared_disk_is_counted_once() {
     let mut world = World::new(2);
-    let room = world.client().call(StatFs { file: FileIndex::ROOT }).unwrap();
-    assert_eq!((room.iods, room.iods_up), (2, 2));
-    assert_eq!(room.total, space().total);
+    let reply = world.client().call(StatFs { file: FileIndex::ROOT }).unwrap();
+    assert_eq!((reply.iods, reply.iods_up), (2, 2));
+    assert_eq!(reply.total, space().total);
 }

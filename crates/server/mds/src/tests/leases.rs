@@ -59,7 +59,7 @@ impl Holder {
     }
 
     /// Returns all recalled leases: their directories.
-    fn give_way(&mut self) -> Vec<FileIndex> {
+    fn return_recalled(&mut self) -> Vec<FileIndex> {
         let recalls = self.recalls();
         recalls.iter().for_each(|recall| self.give_back(recall));
         recalls.into_iter().map(|recall| recall.file).collect()
@@ -108,7 +108,7 @@ impl Scene {
     fn recalled_for<M: WireCall>(&mut self, change: M) -> Vec<FileIndex> {
         let pending = self.one.begin(1, change);
         let waits = !pending.has_come();
-        let mut recalled = self.holder.give_way();
+        let mut recalled = self.holder.return_recalled();
         assert_eq!(waits, !recalled.is_empty(), "it waits exactly for what is recalled");
         pending.take::<M::Reply>().expect("it is done").expect("and well");
         for dir in recalled
@@ -219,7 +219,7 @@ fn while_a_change_waits_only_its_own_client_may_go_on_changing() {
     assert_eq!(s.holder.names(s.a), None);
     s.holder.client.call(create("a/own")).expect("the holder's own change waits for nobody");
     assert!(!pending.has_come());
-    assert_eq!(s.holder.give_way(), [s.a]);
+    assert_eq!(s.holder.return_recalled(), [s.a]);
     assert!(pending.take::<CreateReply>().expect("done").is_ok());
     assert!(third.names(s.a).is_some());
 }
@@ -258,7 +258,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
     let s = scene();
     let before = s.world.core.now();
     let mut waits = s.one.begin(1, create("a/new"));
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     while s.world.core.now() - before < Duration::from_millis(RECALL_MS + LEASE_EXPIRES_MS + 5000) {
         s.world.pass(250);
         match waits.take::<CreateReply>() {
@@ -266,7 +266,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
             Some(Ok(_)) => break,
             Some(Err(failure)) => {
                 assert_eq!(failure.status, Status::TryAgain);
-                told.push(failure.to_string());
+                outcomes.push(failure.to_string());
                 waits = s.one.begin(1, create("a/new"));
             }
         }
@@ -277,7 +277,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
         "its leases may have been valid until then: {took:?}"
     );
     assert!(took < Duration::from_millis(LEASE_EXPIRES_MS + RECALL_MS), "{took:?}");
-    assert!(told[0].contains("does not return its lease"), "{told:?}");
+    assert!(outcomes[0].contains("does not return its lease"), "{outcomes:?}");
     let ended = s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err();
     assert_eq!(ended.status, Status::NoSession);
 }
@@ -302,7 +302,7 @@ fn a_lost_reply_of_a_change_that_waited_is_answered_from_its_record() {
     let envelope = s.one.next();
     let first = s.one.begin_as(envelope.clone(), create("a/new"));
     let retry = s.one.begin_as(envelope.clone(), create("a/new"));
-    assert_eq!(s.holder.give_way(), [s.a]);
+    assert_eq!(s.holder.return_recalled(), [s.a]);
     let made = first.take::<CreateReply>().expect("done").unwrap();
     assert_eq!(retry.take::<CreateReply>().expect("joined").unwrap(), made);
     assert_eq!(s.one.call_as(envelope, create("a/new")).unwrap(), made);
@@ -392,14 +392,14 @@ fn attributes_are_uncacheable_during_writes_and_until_the_size_is_known() {
     assert!(!writer.stat("f").unwrap().uncacheable);
     writer.close(&opened);
     world.pass(250);
-    let heard = other.stat("f").unwrap();
-    assert!(!heard.uncacheable && heard.bytes == ByteCount(100));
+    let known = other.stat("f").unwrap();
+    assert!(!known.uncacheable && known.bytes == ByteCount(100));
     world.settle();
     assert_eq!(
         other.stat("f").unwrap().clone(),
         braid_wire::message::types::Attributes {
             bytes_used: other.stat("f").unwrap().bytes_used,
-            ..heard
+            ..known
         },
         "the recorded attributes are those that were returned before"
     );
@@ -431,7 +431,7 @@ fn a_reader_waits_until_what_another_gathered_is_written_and_both_read_on() {
     writer.give_back(&recalls[0]);
     assert_eq!(grant(&asked).mode, LeaseMode::Read);
     let again = writer.data(file, LeaseMode::Write);
-    assert_eq!(reader.give_way(), [file]);
+    assert_eq!(reader.return_recalled(), [file]);
     assert_eq!(grant(&again).mode, LeaseMode::Write);
 }
 
@@ -471,7 +471,7 @@ fn a_truncate_waits_until_no_client_caches_or_buffers() {
     grant(&reader.data(file, LeaseMode::Read));
     let cut = other.begin(1, super::world::set_size("f", 10));
     assert!(!cut.has_come());
-    assert_eq!(reader.give_way(), [file]);
+    assert_eq!(reader.return_recalled(), [file]);
     assert!(cut.take::<braid_wire::message::types::Attributes>().expect("now").is_ok());
 }
 
@@ -494,7 +494,7 @@ fn a_lease_that_was_insisted_on_is_not_lessened_by_a_crossing_open() {
     );
     let asked = other.data(file, LeaseMode::Shared);
     assert!(!asked.has_come(), "an append may be in flight");
-    assert_eq!(holder.give_way(), [file]);
+    assert_eq!(holder.return_recalled(), [file]);
     assert_eq!(grant(&asked).mode, LeaseMode::Shared);
 }
 
@@ -514,7 +514,7 @@ fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     };
     let reading = plain.begin(1, open(Rights::READ));
     assert!(!reading.has_come(), "it would not see what is gathered");
-    assert_eq!(holder.give_way(), [file]);
+    assert_eq!(holder.return_recalled(), [file]);
     let reading = reading.take::<OpenReply>().expect("now").unwrap();
     assert_eq!(
         grant(&holder.data(file, LeaseMode::Write)).mode,
@@ -531,7 +531,7 @@ fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     holder.client.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
     assert_eq!(grant(&holder.data(file, LeaseMode::Read)).mode, LeaseMode::Read);
     let writing = plain.begin(1, open(Rights::WRITE));
-    assert_eq!(holder.give_way(), [file]);
+    assert_eq!(holder.return_recalled(), [file]);
     let writing = writing.take::<OpenReply>().expect("now").unwrap();
     assert_eq!(
         grant(&holder.data(file, LeaseMode::Read)).mode,
@@ -595,8 +595,8 @@ fn a_live_holder_with_buffered_writes_gets_the_longer_recall_time() {
         world.pass(1000);
         writer.client.call_as(Envelope::PLAIN, Renew {}).unwrap();
         reader.client.call_as(Envelope::PLAIN, Renew {}).unwrap();
-        if let Some(told) = asked.take::<LeaseGrant>() {
-            assert_eq!(told.unwrap_err().status, Status::TryAgain);
+        if let Some(outcomes) = asked.take::<LeaseGrant>() {
+            assert_eq!(outcomes.unwrap_err().status, Status::TryAgain);
             asked = reader.data(file, LeaseMode::Read);
         }
     }
@@ -748,7 +748,7 @@ fn a_layout_is_recalled_when_its_objects_are_deleted_without_waiting() {
     one.call(Unlink { at: at("f") }).unwrap();
     world.pass(1000);
     assert_eq!(world.objects_of(file), 0);
-    assert_eq!(holder.give_way(), [file]);
+    assert_eq!(holder.return_recalled(), [file]);
     let gone = holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap_err();
     assert_eq!(gone.status, Status::StaleHandle);
 }
@@ -791,14 +791,18 @@ fn giving_set_ids_waits_for_writers_and_the_next_lease_says_so() {
     for (mode, has) in [(0o4755, true), (0o2755, true), (0o2744, false)] {
         let given = giver.client.begin(1, chmod(mode));
         assert!(!given.has_come());
-        assert_eq!(writer.give_way(), [file]);
+        assert_eq!(writer.return_recalled(), [file]);
         assert!(given.take::<braid_wire::message::types::Attributes>().expect("now").is_ok());
         assert_eq!(grant(&writer.data(file, LeaseMode::Shared)).set_ids, has);
     }
     let (name, value) = (b"system.posix_acl_access".to_vec(), 2_u32.to_le_bytes().to_vec());
     let list = SetXattr { at: at("f"), name, value, mode: XattrMode::Either, drop_setgid: false };
     let given = giver.client.begin(1, list);
-    assert_eq!(writer.give_way(), [file], "with the group's right to execute setgid means more");
+    assert_eq!(
+        writer.return_recalled(),
+        [file],
+        "with the group's right to execute setgid means more"
+    );
     assert!(given.take::<()>().expect("now").is_ok());
     grant(&writer.data(file, LeaseMode::Shared));
     giver.client.call(chmod(0o711)).expect("none");
@@ -806,7 +810,7 @@ fn giving_set_ids_waits_for_writers_and_the_next_lease_says_so() {
     let capability =
         SetXattr { at: at("f"), name, value, mode: XattrMode::Either, drop_setgid: false };
     let given = giver.client.begin(1, capability);
-    assert_eq!(writer.give_way(), [file], "a write takes capabilities away");
+    assert_eq!(writer.return_recalled(), [file], "a write takes capabilities away");
     assert!(given.take::<()>().expect("now").is_ok());
     assert!(grant(&writer.data(file, LeaseMode::Shared)).set_ids);
     writer.client.call(chmod(0o4755)).expect("its own change waits for nobody");

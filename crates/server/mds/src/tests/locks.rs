@@ -196,8 +196,12 @@ fn after_a_restart_nothing_is_granted_before_all_have_reclaimed() {
     let waiting = [other.wait(&lock(file, 2, (0, 9)), 1), other.wait(&lock(file, 3, (10, 19)), 2)];
     let one = one.join(&mut world).unwrap();
     for _ in 0..2 {
-        let told = LockReclaim { locks: vec![lock(file, 1, (0, 9))] };
-        assert_eq!(one.call_as(Envelope::PLAIN, told).unwrap(), [], "a repetition changes nothing");
+        let reclaimed = LockReclaim { locks: vec![lock(file, 1, (0, 9))] };
+        assert_eq!(
+            one.call_as(Envelope::PLAIN, reclaimed).unwrap(),
+            [],
+            "a repetition changes nothing"
+        );
     }
     assert_eq!(outcome(&waiting[1]), None);
     one.tell(&[], true).unwrap();
@@ -261,6 +265,6 @@ fn a_lock_is_reclaimed_only_of_a_file_that_may_be_locked() {
     let user = world.client_of(key);
     world.restart();
     let user = user.join(&mut world).unwrap();
-    let told = LockReclaim { locks: vec![lock(others, 1, (0, 9)), lock(own, 1, (0, 9))] };
-    assert_eq!(user.call_as(Envelope::PLAIN, told).unwrap(), [0]);
+    let reclaimed = LockReclaim { locks: vec![lock(others, 1, (0, 9)), lock(own, 1, (0, 9))] };
+    assert_eq!(user.call_as(Envelope::PLAIN, reclaimed).unwrap(), [0]);
 }

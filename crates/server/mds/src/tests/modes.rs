@@ -150,7 +150,7 @@ fn names_holder(client: &Client) -> u64 {
 }
 
 /// Whether the names lease of the root is recalled; if so, returns it.
-fn gives_way(client: &Client, seen: u64) -> bool {
+fn returns_recalled(client: &Client, seen: u64) -> bool {
     let recalls: Pending = client.begin_as(Envelope::PLAIN, AwaitRecalls { seen });
     let Some(recalls) = recalls.take::<Vec<braid_wire::message::lease::Recall>>() else {
         return false;
@@ -171,7 +171,7 @@ fn denying_reads_recalls_the_names_lease_also_from_its_own_client() {
         assert!(!holder.stat("f").unwrap().uncacheable);
         let asked = one.begin(1, open(Rights::READ, Deny::READ));
         assert!(!asked.has_come(), "a mount may have the file open without an open at the server");
-        assert!(gives_way(holder, seen));
+        assert!(returns_recalled(holder, seen));
         asked.take::<OpenReply>().expect("it is done").unwrap();
         names_holder(holder);
         assert!(
@@ -190,7 +190,7 @@ fn an_open_sent_at_the_recall_of_the_names_lease_excludes_the_denial() {
     assert!(!asked.has_come());
     // The mount had it open lazily: it sends the open before it returns the lease.
     two.call(open(Rights::READ, Deny::NONE)).unwrap();
-    assert!(gives_way(&two, seen));
+    assert!(returns_recalled(&two, seen));
     assert!(refused(asked.take::<OpenReply>().unwrap()).contains("has it open for reading"));
 }
 
@@ -199,7 +199,7 @@ fn denying_writing_alone_recalls_nothing() {
     let (_world, one, two) = scene();
     let seen = names_holder(&two);
     one.call(open(Rights::READ, Deny::WRITE | Deny::DELETE)).unwrap();
-    assert!(!gives_way(&two, seen));
+    assert!(!returns_recalled(&two, seen));
     assert!(!two.stat("f").unwrap().uncacheable);
 }
 

@@ -138,7 +138,7 @@ fn a_truncate_beyond_the_limit_is_refused_and_one_within_is_counted() {
 }
 
 #[test]
-fn a_directory_with_a_quota_shows_its_room_and_refuses_the_inode_too_many() {
+fn a_directory_with_a_quota_shows_its_space_and_refuses_an_inode_too_many() {
     let mut world = World::new(2);
     let client = world.client();
     let dir =
@@ -152,11 +152,11 @@ fn a_directory_with_a_quota_shows_its_room_and_refuses_the_inode_too_many() {
     let opened = client.create("/d/f");
     assert_eq!(client.call(create("/d/g")).unwrap_err().status, Status::QuotaExceeded);
     extend(&client, &opened, 4 * MIB).unwrap();
-    let room = client.call(StatFs { file: opened.attributes.file }).unwrap();
-    assert_eq!((room.total, room.available), (ByteCount(10 * MIB), ByteCount(6 * MIB)));
-    assert_eq!((room.files, room.files_max), (3, Some(3)));
-    let room = client.call(StatFs { file: FileIndex::ROOT }).unwrap();
-    assert!(room.total > ByteCount(10 * MIB) && room.files_max.is_none());
+    let space = client.call(StatFs { file: opened.attributes.file }).unwrap();
+    assert_eq!((space.total, space.available), (ByteCount(10 * MIB), ByteCount(6 * MIB)));
+    assert_eq!((space.files, space.files_max), (3, Some(3)));
+    let space = client.call(StatFs { file: FileIndex::ROOT }).unwrap();
+    assert!(space.total > ByteCount(10 * MIB) && space.files_max.is_none());
     let listed = world.admin().call(QuotaList { after: None }).unwrap();
     let report = listed.iter().find(|report| report.owner == owner).unwrap();
     assert_eq!((report.path.as_slice(), report.inodes, report.complete), (&b"/d"[..], 3, true));

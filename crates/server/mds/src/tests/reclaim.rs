@@ -31,7 +31,7 @@ fn open(client: &Client, path: &str, rights: Rights) -> OpenReply {
 }
 
 /// A client with a file of 5,000 bytes, closed and synced, whose mark has ended.
-fn settled(world: &mut World) -> Client {
+fn reclaimed_client(world: &mut World) -> Client {
     let client = world.client();
     let opened = client.create("f");
     world.write(&opened, 5000).unwrap();
@@ -53,7 +53,7 @@ fn listed(client: &Client) -> Option<ByteCount> {
 #[test]
 fn a_file_open_for_writing_keeps_its_mark_when_the_server_loses_power() {
     let mut world = World::new(2);
-    let client = settled(&mut world);
+    let client = reclaimed_client(&mut world);
     let opened = open(&client, "f", Rights::WRITE);
     world.power_loss();
     let again = client.reclaim_with(&mut world, &[&opened]).unwrap();
@@ -68,7 +68,7 @@ fn a_file_open_for_writing_keeps_its_mark_when_the_server_loses_power() {
 #[test]
 fn the_end_of_grace_takes_nothing_from_a_session_that_is_reclaiming() {
     let mut world = World::new(2);
-    let (client, absent) = (settled(&mut world), world.client());
+    let (client, absent) = (reclaimed_client(&mut world), world.client());
     let read = open(&client, "f", Rights::READ);
     client.call(Unlink { at: at("f") }).unwrap();
     world.restart();
@@ -125,7 +125,7 @@ fn a_close_after_a_restart_closes() {
 #[test]
 fn an_idle_readers_unlinked_file_survives_a_restart() {
     let mut world = World::new(1);
-    let client = settled(&mut world);
+    let client = reclaimed_client(&mut world);
     let reader = world.client();
     let opened = open(&reader, "f", Rights::READ);
     let file = opened.attributes.file;
@@ -142,7 +142,7 @@ fn an_idle_readers_unlinked_file_survives_a_restart() {
 #[test]
 fn a_file_unlinked_before_its_readers_reclaim_waits_for_it() {
     let mut world = World::new(1);
-    let client = settled(&mut world);
+    let client = reclaimed_client(&mut world);
     let (reader, opened) = (world.client(), open(&client, "f", Rights::READ));
     let file = opened.attributes.file;
     world.restart();
@@ -155,7 +155,7 @@ fn a_file_unlinked_before_its_readers_reclaim_waits_for_it() {
 #[test]
 fn a_retry_of_a_reclaim_counts_once() {
     let mut world = World::new(1);
-    let client = settled(&mut world);
+    let client = reclaimed_client(&mut world);
     let (one, two) = (open(&client, "f", Rights::WRITE), open(&client, "f", Rights::WRITE));
     for lost in [false, true] {
         if lost {
@@ -185,25 +185,25 @@ fn a_retry_of_a_reclaim_counts_once() {
 #[test]
 fn what_is_not_named_is_closed() {
     let mut world = World::new(1);
-    let client = settled(&mut world);
-    let (kept, _dropped) = (open(&client, "f", Rights::WRITE), open(&client, "f", Rights::WRITE));
+    let client = reclaimed_client(&mut world);
+    let (named, _dropped) = (open(&client, "f", Rights::WRITE), open(&client, "f", Rights::WRITE));
     let other = client.create("other");
     world.write(&other, 100).unwrap();
     world.restart();
-    let client = client.reclaim_with(&mut world, &[&kept]).unwrap();
+    let client = client.reclaim_with(&mut world, &[&named]).unwrap();
     assert_eq!(world.status().open_files, 1);
     world.settle();
     assert_eq!(world.status().sizes_in_objects, 1, "that of the file that is still open");
     client.close(&other);
     assert_eq!(world.status().open_files, 1, "a close of what was not named is harmless");
-    client.close(&kept);
+    client.close(&named);
     assert_eq!(world.status().open_files, 0);
 }
 
 #[test]
 fn a_reclaim_that_comes_late_changes_nothing() {
     let mut world = World::new(1);
-    let client = settled(&mut world);
+    let client = reclaimed_client(&mut world);
     let opened = open(&client, "f", Rights::WRITE);
     world.restart();
     let late = client.join(&mut world).unwrap();
@@ -218,7 +218,7 @@ fn a_reclaim_that_comes_late_changes_nothing() {
 #[test]
 fn a_handle_of_a_removed_or_no_longer_writable_file_is_refused() {
     let mut world = World::new(1);
-    let client = settled(&mut world);
+    let client = reclaimed_client(&mut world);
     let user = client.define(1000);
     let changes = AttributeChanges { mode: Some(0o666), ..AttributeChanges::none() };
     client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
@@ -256,7 +256,7 @@ fn a_handle_of_a_removed_or_no_longer_writable_file_is_refused() {
 #[test]
 fn records_are_uncertain_until_every_client_has_reclaimed() {
     let mut world = World::new(2);
-    let client = settled(&mut world);
+    let client = reclaimed_client(&mut world);
     let other = world.client();
     let opened = open(&client, "f", Rights::WRITE);
     world.write(&opened, 9000).unwrap();
@@ -283,7 +283,7 @@ fn records_are_uncertain_until_every_client_has_reclaimed() {
 #[test]
 fn doubt_ends_with_the_grace_period_when_a_client_never_comes() {
     let mut world = World::new(1);
-    settled(&mut world);
+    reclaimed_client(&mut world);
     world.restart();
     let other = world.client();
     world.iods.state().log.clear();

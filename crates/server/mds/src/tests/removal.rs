@@ -44,7 +44,7 @@ fn open(client: &Client, path: &str, rights: Rights) -> Result<OpenReply, braid_
 /// A closed file whose first 4 KiB are on the daemon `on`.
 fn small_file(world: &World, client: &Client, on: impl Fn(IodId) -> bool) -> String {
     loop {
-        let path = format!("small{}", world.clock.turn());
+        let path = format!("small{}", world.clock.next());
         let opened = client.create(&path);
         if on(opened.layout.components[0].parts[0].iods[0]) {
             world.write(&opened, 4096).unwrap();

@@ -199,9 +199,9 @@ fn a_record_of_an_open_for_reading_gives_no_right_to_write() {
     let reading = Create { exclusive: false, rights: Some(Rights::READ), ..create("d/file") };
     let writing = create("d/file");
     let envelope = user.next();
-    let room = fill(&world, &user);
+    let open_id = fill(&world, &user);
     assert_eq!(user.call_as(envelope.clone(), reading).unwrap_err().status, Status::TooManyOpen);
-    world.core.state().sessions.live.get_mut(user.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(user.session).unwrap().close(open_id);
     assert_eq!(user.call_as(envelope, writing).unwrap_err().status, Status::Malformed);
 }
 
@@ -243,12 +243,12 @@ fn a_retry_of_an_undone_open_is_counted() {
         deny: Deny::NONE,
     };
     let envelope = Envelope { slot: 1, ..client.next() };
-    let room = fill(&world, &client);
+    let open_id = fill(&world, &client);
     assert_eq!(
         client.call_as(envelope.clone(), open.clone()).unwrap_err().status,
         Status::TooManyOpen
     );
-    world.core.state().sessions.live.get_mut(client.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(client.session).unwrap().close(open_id);
     let file = client.call_as(envelope, open).unwrap().attributes.file;
     assert_eq!(world.core.namespace.writers(file), [client.session]);
 }
@@ -272,15 +272,15 @@ fn a_listing_with_a_sequence_is_answered_and_not_kept() {
     let mut world = World::new(1);
     let client = world.client();
     client.create("f");
-    let kept = |world: &World| world.core.state().sessions.live.cached_reply_bytes();
-    let before = kept(&world);
+    let cached_bytes = |world: &World| world.core.state().sessions.live.cached_reply_bytes();
+    let before = cached_bytes(&world);
     assert!(before > 0, "the answer of the create is kept");
     for slot in 1..crate::session::SESSION_SLOTS {
         let (dir, bytes_max) = (FileIndex::ROOT, 4096);
         let read = ReadDirectory { dir, cookie: 0, bytes_max, with_attributes: true };
         client.begin(slot, read).take::<ReadDirectoryReply>().unwrap().unwrap();
     }
-    assert_eq!(kept(&world), before);
+    assert_eq!(cached_bytes(&world), before);
 }
 
 #[test]

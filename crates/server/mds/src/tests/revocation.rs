@@ -121,22 +121,22 @@ fn what_a_session_writes_between_its_end_and_its_fence_is_in_the_size() {
 #[test]
 fn a_daemon_that_restarts_refuses_every_session_that_ever_ended() {
     let mut world = World::new(1);
-    let mut kept: Vec<(Client, OpenReply)> = Vec::new();
+    let mut stolen: Vec<(Client, OpenReply)> = Vec::new();
     for round in 0..3 {
         let thief = world.client();
         let opened = thief.create(&format!("f{round}"));
         leave(&thief);
-        kept.push((thief, opened));
+        stolen.push((thief, opened));
         world.client();
     }
     world.restart_daemon(IodId(1));
-    for (_, opened) in &kept {
+    for (_, opened) in &stolen {
         assert_eq!(world.write(opened, 9000), Err(Status::Fenced));
     }
     // Also after a restart of the server: sessions that are not on record have ended.
     world.restart();
     let state = world.iods.state();
-    assert!(kept.iter().all(|(thief, _)| state.fenced[&IodId(1)].contains(&thief.session)));
+    assert!(stolen.iter().all(|(thief, _)| state.fenced[&IodId(1)].contains(&thief.session)));
 }
 
 #[test]

@@ -356,11 +356,11 @@ fn a_stat_fails_immediately_when_its_daemon_goes_down_and_names_it() {
     world.pass_with(2 * TICK_MS, |id| id != 2);
     assert!(!waits.has_come(), "the other is still to answer");
     assert!(world.iods.step(), "the first daemon answers");
-    let told = waits.take::<Attributes>().unwrap().unwrap_err();
+    let failure = waits.take::<Attributes>().unwrap().unwrap_err();
     assert_eq!(
-        (told.status, told.blamed()),
+        (failure.status, failure.blamed()),
         (Status::TryAgain, Some("I/O daemon 2 at 127.0.0.1:7002")),
-        "{told}"
+        "{failure}"
     );
     world.iods.release();
     world.pass(1000);
@@ -378,8 +378,8 @@ fn a_stat_that_waits_for_a_hung_daemon_fails_in_time_and_names_it() {
     world.pass(GATE_WAIT_MS_MAX);
     assert!(!waits.has_come());
     world.pass(2 * TICK_MS);
-    let told = waits.take::<Attributes>().unwrap().unwrap_err();
-    assert_eq!(told.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{told}");
+    let failure = waits.take::<Attributes>().unwrap().unwrap_err();
+    assert_eq!(failure.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{failure}");
     world.iods.release();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
 }

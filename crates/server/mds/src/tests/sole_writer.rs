@@ -18,16 +18,20 @@ use braid_wire::{
 use super::world::{Client, World, at};
 use crate::size::{RECORD_SIZE_MS, REPORTED_FILES_MAX};
 
-fn tells<M: WireCall>(client: &Client, told: SizeReport, message: M) -> M::Reply {
-    client.call_as(Envelope { size_reports: vec![told], ..client.next() }, message).unwrap()
+fn call_with_report<M: WireCall>(client: &Client, size_report: SizeReport, message: M) -> M::Reply {
+    client.call_as(Envelope { size_reports: vec![size_report], ..client.next() }, message).unwrap()
 }
 
-fn stat_telling(client: &Client, opened: &OpenReply, told: SizeReport) -> Attributes {
-    tells(client, told, Stat { at: PathRef::file(opened.attributes.file), follow: false })
+fn stat_with_report(client: &Client, opened: &OpenReply, size_report: SizeReport) -> Attributes {
+    call_with_report(
+        client,
+        size_report,
+        Stat { at: PathRef::file(opened.attributes.file), follow: false },
+    )
 }
 
-fn close_telling(client: &Client, opened: &OpenReply, told: SizeReport) {
-    tells(client, told, Close { open_ids: vec![opened.open_id] });
+fn close_with_report(client: &Client, opened: &OpenReply, size_report: SizeReport) {
+    call_with_report(client, size_report, Close { open_ids: vec![opened.open_id] });
 }
 
 fn open_to_write(client: &Client) -> OpenReply {
@@ -43,14 +47,14 @@ fn a_sole_writers_report_answers_as_the_daemons_would_without_asking() {
     world.write(&opened, 20_000).unwrap();
     let asked = client.stat("f").unwrap();
     world.iods.state().log.clear();
-    let told = world.told(&opened);
-    let answered = stat_telling(&client, &opened, told.clone());
+    let size_report = world.size_report(&opened);
+    let answered = stat_with_report(&client, &opened, size_report.clone());
     assert!(answered.change > asked.change, "it may have written in place");
     assert_eq!(Attributes { change: asked.change, ..answered }, asked);
     assert!(!asked.uncacheable, "it may keep them");
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     let chmod = SetAttributes { at: PathRef::file(opened.attributes.file), follow: false, changes };
-    let changed = tells(&client, told, chmod);
+    let changed = call_with_report(&client, size_report, chmod);
     assert_eq!(
         (changed.bytes, changed.mtime, changed.mode),
         (ByteCount(20_000), asked.mtime, 0o600)
@@ -64,9 +68,9 @@ fn a_report_with_a_close_is_cached_and_recorded_after_a_flush() {
     let (client, other) = (world.client(), world.client());
     let opened = client.create("f");
     world.write(&opened, 3000).unwrap();
-    let told = world.told(&opened);
-    assert_eq!(told.daemons.len(), 1, "one stripe");
-    close_telling(&client, &opened, told);
+    let size_report = world.size_report(&opened);
+    assert_eq!(size_report.daemons.len(), 1, "one stripe");
+    close_with_report(&client, &opened, size_report);
     world.pass(250);
     assert_eq!(other.stat("f").unwrap().bytes, ByteCount(3000));
     assert_eq!(world.iods.state().collects(), []);
@@ -86,14 +90,14 @@ fn another_open_for_writing_makes_the_report_void() {
         let (client, other) = (world.client(), world.client());
         let opened = client.create("f");
         world.write(&opened, 3000).unwrap();
-        let told = world.told(&opened);
+        let size_report = world.size_report(&opened);
         let second = open_to_write(&other);
         world.write(&second, 9000).unwrap();
         if closes_again {
             other.close(&second);
         }
-        assert_eq!(stat_telling(&client, &opened, told.clone()).bytes, ByteCount(9000));
-        close_telling(&client, &opened, told);
+        assert_eq!(stat_with_report(&client, &opened, size_report.clone()).bytes, ByteCount(9000));
+        close_with_report(&client, &opened, size_report);
         world.pass(250);
         assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
     }
@@ -105,7 +109,7 @@ fn an_open_for_writing_after_the_close_makes_the_report_void() {
     let (client, other) = (world.client(), world.client());
     let opened = client.create("f");
     world.write(&opened, 3000).unwrap();
-    close_telling(&client, &opened, world.told(&opened));
+    close_with_report(&client, &opened, world.size_report(&opened));
     let second = open_to_write(&other);
     world.write(&second, 9000).unwrap();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
@@ -116,14 +120,14 @@ fn only_the_sole_writers_report_counts() {
     let mut world = World::new(2);
     let (client, other) = (world.client(), world.client());
     let opened = client.create("f");
-    let nothing = world.told(&opened);
+    let nothing = world.size_report(&opened);
     world.write(&opened, 9000).unwrap();
     let another_handle = SizeReport { open_id: opened.open_id + 1, ..nothing.clone() };
-    assert_eq!(stat_telling(&other, &opened, nothing.clone()).bytes, ByteCount(9000));
-    assert_eq!(stat_telling(&client, &opened, another_handle).bytes, ByteCount(9000));
+    assert_eq!(stat_with_report(&other, &opened, nothing.clone()).bytes, ByteCount(9000));
+    assert_eq!(stat_with_report(&client, &opened, another_handle).bytes, ByteCount(9000));
     let existing = open_to_write(&other);
-    let told = SizeReport { open_id: existing.open_id, ..nothing };
-    assert_eq!(stat_telling(&other, &existing, told).bytes, ByteCount(9000));
+    let size_report = SizeReport { open_id: existing.open_id, ..nothing };
+    assert_eq!(stat_with_report(&other, &existing, size_report).bytes, ByteCount(9000));
 }
 
 #[test]
@@ -132,10 +136,10 @@ fn a_truncate_makes_an_earlier_report_void() {
     let client = world.client();
     let opened = client.create("f");
     world.write(&opened, 9000).unwrap();
-    let told = world.told(&opened);
+    let size_report = world.size_report(&opened);
     client.truncate("f", 100).unwrap();
-    assert_eq!(stat_telling(&client, &opened, told.clone()).bytes, ByteCount(100));
-    close_telling(&client, &opened, told);
+    assert_eq!(stat_with_report(&client, &opened, size_report.clone()).bytes, ByteCount(100));
+    close_with_report(&client, &opened, size_report);
     world.settle();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100));
 }
@@ -146,11 +150,11 @@ fn a_daemon_that_lost_reported_data_is_asked_again() {
     let client = world.client();
     let opened = client.create("f");
     world.write(&opened, 3000).unwrap();
-    let told = world.told(&opened);
+    let size_report = world.size_report(&opened);
     world.iods.state().lose_power(IodId(1));
     world.pass(250);
-    assert_eq!(stat_telling(&client, &opened, told.clone()).bytes, ByteCount(0));
-    close_telling(&client, &opened, told);
+    assert_eq!(stat_with_report(&client, &opened, size_report.clone()).bytes, ByteCount(0));
+    close_with_report(&client, &opened, size_report);
     world.settle();
     assert_eq!(
         (client.stat("f").unwrap().bytes, world.status().sizes_in_objects),
@@ -164,9 +168,9 @@ fn a_false_word_holds_until_the_daemons_are_asked_and_loses_nothing() {
     let client = world.client();
     let opened = client.create("f");
     world.write(&opened, 100).unwrap();
-    let some = world.told(&opened);
+    let some = world.size_report(&opened);
     world.write(&opened, 9000).unwrap();
-    close_telling(&client, &opened, some);
+    close_with_report(&client, &opened, some);
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100), "its own file, by its own word");
     world.pass(RECORD_SIZE_MS + 2000);
     world.settle();
@@ -176,9 +180,9 @@ fn a_false_word_holds_until_the_daemons_are_asked_and_loses_nothing() {
     );
     let again = client.create("g");
     world.write(&again, 9000).unwrap();
-    let much = world.told(&again);
+    let much = world.size_report(&again);
     world.iods.state().objects.retain(|(_, id), _| id.file != again.attributes.file);
-    close_telling(&client, &again, much);
+    close_with_report(&client, &again, much);
     world.settle();
     assert_eq!(
         (client.stat("g").unwrap().bytes, world.status().sizes_in_objects),
@@ -193,13 +197,13 @@ fn a_time_that_was_set_stays_when_the_writer_reports() {
     let client = world.client();
     let opened = client.create("f");
     world.write(&opened, 9000).unwrap();
-    let told = world.told(&opened);
+    let size_report = world.size_report(&opened);
     let then = Timestamp { seconds: 5, nanos: 0 };
     let changes =
         AttributeChanges { mtime: Some(SetTime { time: Some(then) }), ..AttributeChanges::none() };
     let set = SetAttributes { at: PathRef::file(opened.attributes.file), follow: false, changes };
-    assert_eq!(tells(&client, told.clone(), set).mtime, then);
-    close_telling(&client, &opened, told);
+    assert_eq!(call_with_report(&client, size_report.clone(), set).mtime, then);
+    close_with_report(&client, &opened, size_report);
     world.settle();
     assert_eq!(client.stat("f").unwrap().mtime, then);
 }
@@ -208,10 +212,10 @@ fn a_time_that_was_set_stays_when_the_writer_reports() {
 fn a_sole_writer_is_forgotten_with_its_session_and_its_file() {
     let mut world = World::new(2);
     let client = world.client();
-    let (kept, gone) = (client.create("f"), client.create("g"));
-    world.write(&kept, 9000).unwrap();
+    let (named, gone) = (client.create("f"), client.create("g"));
+    world.write(&named, 9000).unwrap();
     client.call(braid_wire::message::mds::Unlink { at: at("g") }).unwrap();
-    close_telling(&client, &gone, world.told(&gone));
+    close_with_report(&client, &gone, world.size_report(&gone));
     assert_eq!(world.makers(), 1);
     client.call_as(Envelope::PLAIN, braid_wire::message::mds::CloseSession {}).unwrap();
     assert_eq!(world.makers(), 0);
@@ -224,7 +228,7 @@ fn an_empty_file_is_recorded_when_it_is_closed() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
-    close_telling(&client, &opened, world.told(&opened));
+    close_with_report(&client, &opened, world.size_report(&opened));
     world.pass(250);
     assert_eq!(world.status().sizes_in_objects, 0, "its layout may be changed");
 }
@@ -254,16 +258,16 @@ fn a_sole_writer_that_wrote_nothing_is_answered_from_the_record() {
     let changes =
         AttributeChanges { mtime: Some(SetTime { time: None }), ..AttributeChanges::none() };
     let touch = SetAttributes { at: PathRef::file(opened.attributes.file), follow: false, changes };
-    let touched = tells(&client, wrote_nothing(&opened), touch);
+    let touched = call_with_report(&client, wrote_nothing(&opened), touch);
     assert_eq!(
         (touched.bytes, touched.bytes_used, touched.uncacheable),
         (asked.bytes, asked.bytes_used, false)
     );
     assert!(touched.mtime > asked.mtime);
-    let seen = stat_telling(&client, &opened, wrote_nothing(&opened));
+    let seen = stat_with_report(&client, &opened, wrote_nothing(&opened));
     assert_eq!((seen.bytes, seen.mtime), (touched.bytes, touched.mtime));
     assert_eq!(world.iods.state().log, []);
-    close_telling(&client, &opened, wrote_nothing(&opened));
+    close_with_report(&client, &opened, wrote_nothing(&opened));
     world.settle();
     let after = client.stat("f").unwrap();
     assert_eq!(
@@ -283,15 +287,21 @@ fn nothing_written_counts_only_for_a_sole_writer_and_a_recorded_size() {
         if closes_again {
             other.close(&second);
         }
-        assert_eq!(stat_telling(&client, &opened, wrote_nothing(&opened)).bytes, ByteCount(30_000));
-        assert_eq!(stat_telling(&other, &second, wrote_nothing(&second)).bytes, ByteCount(30_000));
+        assert_eq!(
+            stat_with_report(&client, &opened, wrote_nothing(&opened)).bytes,
+            ByteCount(30_000)
+        );
+        assert_eq!(
+            stat_with_report(&other, &second, wrote_nothing(&second)).bytes,
+            ByteCount(30_000)
+        );
     }
     let (world, client) = recorded();
     let writes = open_to_write(&client);
     world.write(&writes, 40_000).unwrap();
     client.close(&writes);
     let early = open_to_write(&client);
-    assert_eq!(stat_telling(&client, &early, wrote_nothing(&early)).bytes, ByteCount(40_000));
+    assert_eq!(stat_with_report(&client, &early, wrote_nothing(&early)).bytes, ByteCount(40_000));
 }
 
 #[test]
@@ -299,13 +309,13 @@ fn of_an_existing_file_only_a_report_of_no_writes_counts() {
     let (world, client) = recorded();
     let opened = open_to_write(&client);
     world.write(&opened, 50_000).unwrap();
-    let part = world.told(&opened);
+    let part = world.size_report(&opened);
     assert!(!part.daemons.is_empty());
     world.iods.state().log.clear();
-    assert_eq!(stat_telling(&client, &opened, part).bytes, ByteCount(50_000));
+    assert_eq!(stat_with_report(&client, &opened, part).bytes, ByteCount(50_000));
     assert_ne!(world.iods.state().log, [], "the daemons were asked");
     client.truncate("f", 7).unwrap();
-    assert_eq!(stat_telling(&client, &opened, wrote_nothing(&opened)).bytes, ByteCount(7));
+    assert_eq!(stat_with_report(&client, &opened, wrote_nothing(&opened)).bytes, ByteCount(7));
 }
 
 #[test]
@@ -325,21 +335,21 @@ fn more_reports_than_a_client_sends_are_refused() {
         verifier: WriteVerifier(1),
         objects: (0..objects as u16).map(PartIndex).map(object).collect(),
     };
-    let told = |daemons| SizeReport { open_id: 1, daemons };
-    let tell = |told: Vec<SizeReport>| {
+    let size_report = |daemons| SizeReport { open_id: 1, daemons };
+    let tell = |size_report: Vec<SizeReport>| {
         let stat = Stat { at: at("/"), follow: false };
         client
-            .call_as(Envelope { size_reports: told, ..Envelope::PLAIN }, stat)
+            .call_as(Envelope { size_reports: size_report, ..Envelope::PLAIN }, stat)
             .map(drop)
             .map_err(|failure| failure.status)
     };
-    let full = || told(vec![daemon(1, REPORTED_OBJECTS_MAX - 1), daemon(2, 1)]);
+    let full = || size_report(vec![daemon(1, REPORTED_OBJECTS_MAX - 1), daemon(2, 1)]);
     assert_eq!(tell(vec![full(); REPORTED_FILES_MAX]), Ok(()));
     assert_eq!(tell(vec![full(); REPORTED_FILES_MAX + 1]), Err(Status::LimitExceeded));
     assert_eq!(
-        tell(vec![told(vec![daemon(1, REPORTED_OBJECTS_MAX), daemon(2, 1)])]),
+        tell(vec![size_report(vec![daemon(1, REPORTED_OBJECTS_MAX), daemon(2, 1)])]),
         Err(Status::LimitExceeded)
     );
     let empty = (0..=REPORTED_OBJECTS_MAX as u32).map(|iod| daemon(iod, 0)).collect();
-    assert_eq!(tell(vec![told(empty)]), Err(Status::LimitExceeded));
+    assert_eq!(tell(vec![size_report(empty)]), Err(Status::LimitExceeded));
 }

@@ -119,11 +119,11 @@ fn a_truncate_at_a_hung_daemon_fails_in_time_and_is_done_once() {
         world.pass(GATE_WAIT_MS_MAX);
         assert!(!waits.has_come());
         world.pass(2 * TICK_MS);
-        let told = waits.take::<Attributes>().unwrap().unwrap_err();
+        let failure = waits.take::<Attributes>().unwrap().unwrap_err();
         assert_eq!(
-            (told.status, told.blamed()),
+            (failure.status, failure.blamed()),
             (Status::TryAgain, Some("I/O daemon 3 at 127.0.0.1:7003")),
-            "{told}"
+            "{failure}"
         );
         // The held call is done now, and the repeated one after it.
         world.iods.release();
@@ -224,8 +224,8 @@ fn a_daemon_that_is_down_is_named_and_its_truncate_ends_when_it_is_back() {
     let waits = client.begin(1, Stat { at: at("f"), follow: true });
     assert!(!waits.has_come(), "it may be back with the next heartbeat");
     world.pass(crate::size::GATE_WAIT_KNOWN_REASON_MS_MAX + 2 * crate::TICK_MS);
-    let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
-    assert!(told.detail.contains("I/O daemon 2"), "{told}");
+    let failure = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
+    assert!(failure.detail.contains("I/O daemon 2"), "{failure}");
     world.iods.state().dead.clear();
     let retry = client.begin_as(envelope, set_size("f", 10));
     world.pass(2000);
@@ -278,8 +278,8 @@ fn a_call_at_a_gate_without_a_known_reason_fails_within_its_attempt() {
     world.pass(crate::size::GATE_WAIT_KNOWN_REASON_MS_MAX + 2 * crate::TICK_MS);
     assert!(!waits.has_come(), "a truncate that goes on is waited for");
     world.pass(crate::size::GATE_WAIT_MS_MAX);
-    let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
-    assert_eq!(told.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{told}");
+    let failure = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
+    assert_eq!(failure.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{failure}");
     const {
         assert!(
             crate::size::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000

@@ -43,7 +43,7 @@ pub struct ManualClock(AtomicU64, /* the next question for the time panics */ pu
 
 impl ManualClock {
     /// A number that no other call gets.
-    pub fn turn(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
@@ -301,7 +301,7 @@ pub struct World {
     pub core: Arc<MdsCore>,
     daemons: Vec<Client>,
     /// Daemons that have not registered since the server started.
-    away: u32,
+    unreachable: u32,
     connections: u64,
     /// How often the server's host lost power.
     boot: u128,
@@ -320,7 +320,7 @@ impl World {
             clock,
             core,
             daemons: Vec::new(),
-            away: 0,
+            unreachable: 0,
             connections: 0,
             boot: 0,
         };
@@ -407,7 +407,7 @@ impl World {
     /// As [`World::power_loss`], and this daemon does not register.
     pub fn power_loss_without(&mut self, out: u32) {
         self.restart_on(self.store.lose_power(0));
-        let all = std::mem::take(&mut self.away);
+        let all = std::mem::take(&mut self.unreachable);
         self.daemons = (1..=all).filter(|id| *id != out).map(|id| self.daemon(id)).collect();
     }
 
@@ -415,12 +415,13 @@ impl World {
         self.iods.drop_held();
         self.store = Arc::new(store);
         self.core = open(&self.store, &self.iods, &self.clock, self.boot);
-        self.away = std::mem::take(&mut self.daemons).len() as u32;
+        self.unreachable = std::mem::take(&mut self.daemons).len() as u32;
     }
 
     /// The daemons register with the server.
     pub fn register_all(&mut self) {
-        self.daemons = (1..=std::mem::take(&mut self.away)).map(|id| self.daemon(id)).collect();
+        self.daemons =
+            (1..=std::mem::take(&mut self.unreachable)).map(|id| self.daemon(id)).collect();
     }
 
     /// A daemon restarts: it has forgotten every fence, and registers.
@@ -489,7 +490,7 @@ impl World {
     }
 
     /// The report of a file, as its client makes it from the answers of the daemons.
-    pub fn told(&self, opened: &OpenReply) -> SizeReport {
+    pub fn size_report(&self, opened: &OpenReply) -> SizeReport {
         let state = self.iods.state();
         let mut daemons = BTreeMap::<IodId, DaemonReport>::new();
         for (iod, id) in state.objects.keys().filter(|(_, id)| id.file == opened.attributes.file) {
@@ -547,8 +548,8 @@ pub fn register(id: u32, directory: u8) -> RegisterIod {
 }
 
 pub fn space() -> Space {
-    let room = ByteCount(1 << 39);
-    Space { device: 1, total: ByteCount(1 << 40), free: room, available: room, files_free: 1000 }
+    let bytes = ByteCount(1 << 39);
+    Space { device: 1, total: ByteCount(1 << 40), free: bytes, available: bytes, files_free: 1000 }
 }
 
 /// A reply that may not have come yet.

@@ -16,6 +16,9 @@
 //! 3. An open that denies nothing conflicts with no open that denies nothing. `find_conflict`
 //!    asserts it.
 //! 4. What a session has open and denies stands until its fence holds.
+//!
+//! No assertion checks 1, since a reclaim may break it, nor 4: the table does not know of fences.
+//! `check_mode` returns the refusal and takes no lease table (2).
 
 use braid_types::{Failure, SessionId, Status};
 

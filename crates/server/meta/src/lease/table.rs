@@ -193,10 +193,10 @@ impl LeaseTable {
     }
 
     fn sessions_with_overdue(&self, is_late: impl Fn(&PendingRecall) -> bool) -> Vec<SessionId> {
-        let late = |holdings: &HolderIndex| holdings.recalls.values().any(&is_late);
+        let has_late = |holdings: &HolderIndex| holdings.recalls.values().any(&is_late);
         self.sessions
             .iter()
-            .filter(|(_, holdings)| late(holdings))
+            .filter(|(_, holdings)| has_late(holdings))
             .map(|(session, _)| *session)
             .collect()
     }

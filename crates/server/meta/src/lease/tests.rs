@@ -71,14 +71,14 @@ fn a_recall_is_sent_until_it_is_returned() {
     table.grant_shared(D, X, NOW).unwrap();
     table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
     table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
-    let told = table.recalls(X, 0, 10);
-    assert_eq!(told.len(), 1, "once, however often it is claimed");
-    assert!(table.recalls(X, told[0].0, 10).is_empty(), "the client reports what it has seen");
+    let recalled = table.recalls(X, 0, 10);
+    assert_eq!(recalled.len(), 1, "once, however often it is claimed");
+    assert!(table.recalls(X, recalled[0].0, 10).is_empty(), "the client reports what it has seen");
     assert_eq!(
         (table.overdue(NOW), table.overdue(NOW - Duration::from_secs(1))),
         (vec![X], vec![])
     );
-    table.return_lease(X, D, told[0].0, LeaseMode::None);
+    table.return_lease(X, D, recalled[0].0, LeaseMode::None);
     assert!(table.recalls(X, 0, 10).is_empty() && table.overdue(NOW).is_empty());
 }
 
@@ -149,10 +149,10 @@ fn two_writers_share_unless_one_must_be_alone() {
 fn a_lease_that_changes_hands_often_becomes_shared() {
     let mut table = table();
     let mut modes = Vec::new();
-    for turn in 0..12 {
-        let (who, wish) = if turn % 2 == 0 { (X, LeaseMode::Write) } else { (Y, LeaseMode::Read) };
+    for n in 0..12 {
+        let (who, wish) = if n % 2 == 0 { (X, LeaseMode::Write) } else { (Y, LeaseMode::Read) };
         let mode = loop {
-            match table.request_data(ClaimId(turn), who, F, (wish, false), NOW) {
+            match table.request_data(ClaimId(n), who, F, (wish, false), NOW) {
                 AskOutcome::Granted(mode, _) => break mode,
                 AskOutcome::Waits(_) => {
                     let other = if who == X { Y } else { X };

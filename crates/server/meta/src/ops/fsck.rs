@@ -147,8 +147,8 @@ impl Namespace {
     ) -> Result<(), Failure> {
         self.change(call, Op::Mend, directory, |tx| {
             let mut inode = found(tx, call, file, Some(change))?;
-            let place = make::free_name(tx, call, directory, name)?;
-            make::add_name(tx, &place.directory, name, file, inode.kind);
+            let parent = make::free_name(tx, call, directory, name)?;
+            make::add_name(tx, &parent.directory, name, file, inode.kind);
             if !inode.is_directory() {
                 inode.nlink = 1;
             }

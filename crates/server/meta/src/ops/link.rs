@@ -23,14 +23,14 @@ impl Namespace {
     ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::Link, directory, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
-            let place = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name)?;
             match inode.nlink {
                 // POSIX link(): EPERM for a directory.
                 _ if inode.is_directory() => return Err(Status::NotPermitted.into()),
                 // Its last name was removed while it was open: it gets no new one. A file that
                 // never had a name (O_TMPFILE) may get one.
                 0 if !inode.unnamed => return Err(Status::NotFound.into()),
-                _ if inode.quota_directory != place.directory.quota_directory => {
+                _ if inode.quota_directory != parent.directory.quota_directory => {
                     return Err(Failure::new(
                         Status::CrossDevice,
                         "the directory belongs to another quota directory",
@@ -39,7 +39,7 @@ impl Namespace {
                 LINKS_MAX.. => return Err(Status::LinkLimit.into()),
                 _ => {}
             }
-            make::add_name(tx, &place.directory, name, file, inode.kind);
+            make::add_name(tx, &parent.directory, name, file, inode.kind);
             if inode.nlink == 0 {
                 tx.batch.remove(key::orphan(file));
                 (inode.unnamed, inode.parent) = (false, directory);

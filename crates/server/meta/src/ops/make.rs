@@ -40,12 +40,12 @@ pub(super) fn free_name(
 /// Puts a new inode under a free name. `file` must be new.
 pub(super) fn add(
     tx: &mut Tx<'_>,
-    place: ParentDirectory,
+    parent: ParentDirectory,
     name: &[u8],
     inode: Inode,
 ) -> Arc<Inode> {
     let (file, kind) = (inode.file, inode.kind);
-    add_name(tx, &place.directory, name, file, kind);
+    add_name(tx, &parent.directory, name, file, kind);
     tx.put_inode(inode)
 }
 

@@ -24,19 +24,19 @@ impl Namespace {
     ) -> Result<Arc<Inode>, Failure> {
         let mode = mode.into();
         let outcome = self.change(call, Op::Mkdir, parent, |tx| {
-            let place = make::free_name(tx, call, parent, name)?;
-            if place.directory.nlink >= LINKS_MAX {
+            let parent = make::free_name(tx, call, parent, name)?;
+            if parent.directory.nlink >= LINKS_MAX {
                 return Err(Status::LinkLimit.into());
             }
             let shard = tx.next_shard();
             let file = tx.new_file(shard)?;
             let mut inode =
-                make::inode(call.who, &place.directory, file, FileKind::Directory, mode, tx.now);
-            if let Some(default) = tx.default_of(&place.directory)? {
+                make::inode(call.who, &parent.directory, file, FileKind::Directory, mode, tx.now);
+            if let Some(default) = tx.default_of(&parent.directory)? {
                 inode.has_default = true;
                 tx.batch.put(key::directory_default(file), default.encode());
             }
-            Ok(Outcome::Created(make::add(tx, place, name, inode)))
+            Ok(Outcome::Created(make::add(tx, parent, name, inode)))
         })?;
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }

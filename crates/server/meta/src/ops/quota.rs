@@ -323,12 +323,12 @@ fn differences(
 }
 
 fn state(writer: &Writer, owner: QuotaOwner) -> QuotaState {
-    let ledger = &writer.usage;
+    let usage = &writer.usage;
     QuotaState {
         owner,
-        usage: ledger.recorded_usage(owner),
-        in_flight: ledger.in_flight(owner),
-        quota: ledger.quota(owner),
+        usage: usage.recorded_usage(owner),
+        in_flight: usage.in_flight(owner),
+        quota: usage.quota(owner),
     }
 }
 

@@ -28,12 +28,12 @@ impl Namespace {
                 _ if target.contains(&0) => return Err(Status::Invalid.into()),
                 _ => {}
             }
-            let place = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name)?;
             let file = tx.new_file(directory.shard())?;
             // The mode of a symbolic link is never checked.
             let mut inode = make::inode(
                 call.who,
-                &place.directory,
+                &parent.directory,
                 file,
                 FileKind::Symlink,
                 0o777.into(),
@@ -41,7 +41,7 @@ impl Namespace {
             );
             inode.size = target.len() as u64;
             tx.batch.put(key::symlink(file), target);
-            Ok(Outcome::Created(make::add(tx, place, name, inode)))
+            Ok(Outcome::Created(make::add(tx, parent, name, inode)))
         })?;
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }

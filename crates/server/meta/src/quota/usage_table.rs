@@ -188,7 +188,7 @@ impl UsageTable {
     /// The offset up to which a file counts.
     pub(crate) fn counted_end(&self, inode: &Inode) -> u64 {
         let recorded = counted_bytes(inode);
-        self.files.get(&inode.file).map_or(recorded, |flight| flight.counted_end.max(recorded))
+        self.files.get(&inode.file).map_or(recorded, |growth| growth.counted_end.max(recorded))
     }
 
     /// Whether a file may grow to `size`.
@@ -223,16 +223,16 @@ impl UsageTable {
         if wanted > reached {
             self.check_growth(inode, wanted, now)?;
         }
-        self.update(inode, |flight| flight.counted_end = flight.counted_end.max(wanted));
+        self.update(inode, |growth| growth.counted_end = growth.counted_end.max(wanted));
         let grown = wanted.saturating_sub(counted_bytes(inode)).max(GROWTH_GRANT_FIRST);
         let ahead = grown
             .min(self.remaining_bytes(inode, now) / GROWTH_GRANT_SHARE)
             .min(self.remaining_grant(session, inode.file) / 2);
         let end = wanted.saturating_add(ahead);
-        self.update(inode, |flight| {
-            match flight.grants.iter_mut().find(|(of, _)| *of == session) {
+        self.update(inode, |growth| {
+            match growth.grants.iter_mut().find(|(of, _)| *of == session) {
                 Some((_, known)) => *known = end.max(*known),
-                None => flight.grants.push((session, end)),
+                None => growth.grants.push((session, end)),
             }
         });
         let ahead = self.granted.get(&session).copied().unwrap_or_default();
@@ -263,7 +263,7 @@ impl UsageTable {
 
     /// How much further a session may be granted, without what it has in this file.
     fn remaining_grant(&self, session: SessionId, file: FileIndex) -> u64 {
-        let here = self.files.get(&file).map_or(0, |flight| flight.grant_beyond_counted(session));
+        let here = self.files.get(&file).map_or(0, |growth| growth.grant_beyond_counted(session));
         let all = self.granted.get(&session).copied().unwrap_or_default();
         GROWTH_GRANT_MAX.saturating_sub(all.saturating_sub(here))
     }
@@ -274,11 +274,11 @@ impl UsageTable {
         if !self.files.contains_key(&inode.file) {
             return;
         }
-        self.update(inode, |flight| {
+        self.update(inode, |growth| {
             let end =
-                flight.grants.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
-            flight.counted_end = flight.counted_end.max(end);
-            flight.grants.retain(|(of, _)| *of != session);
+                growth.grants.iter().find(|(of, _)| *of == session).map_or(0, |(_, end)| *end);
+            growth.counted_end = growth.counted_end.max(end);
+            growth.grants.retain(|(of, _)| *of != session);
         });
     }
 
@@ -288,9 +288,9 @@ impl UsageTable {
         if self.files.contains_key(&inode.file)
             || inode.size_in_objects && self.limits_growth(inode)
         {
-            self.update(inode, |flight| {
-                flight.counted_end = size.max(flight.recorded);
-                flight.grants.clear();
+            self.update(inode, |growth| {
+                growth.counted_end = size.max(growth.recorded);
+                growth.grants.clear();
             });
         }
     }
@@ -300,16 +300,16 @@ impl UsageTable {
             GrantChange::SizeChangeBegun { size, .. }
                 if self.files.contains_key(&inode.file) || self.limits_growth(inode) =>
             {
-                self.update(inode, |flight| {
-                    flight.intent = true;
-                    flight.counted_end = flight.counted_end.max(size.unwrap_or(0));
+                self.update(inode, |growth| {
+                    growth.intent = true;
+                    growth.counted_end = growth.counted_end.max(size.unwrap_or(0));
                 });
             }
             GrantChange::SizeChangeDone { size, .. } if self.files.contains_key(&inode.file) => {
-                self.update(inode, |flight| {
-                    flight.intent = false;
-                    flight.counted_end = size.unwrap_or(flight.counted_end).max(flight.recorded);
-                    flight.grants.clear();
+                self.update(inode, |growth| {
+                    growth.intent = false;
+                    growth.counted_end = size.unwrap_or(growth.counted_end).max(growth.recorded);
+                    growth.grants.clear();
                 });
             }
             _ => {}
@@ -318,12 +318,12 @@ impl UsageTable {
 
     /// A batch has changed or removed a file.
     pub(crate) fn update_file(&mut self, file: FileIndex, inode: Option<&Inode>) {
-        let Some(flight) = self.files.get(&file) else { return };
+        let Some(growth) = self.files.get(&file) else { return };
         match inode {
-            Some(inode) if inode.size_in_objects || flight.intent => self.update(inode, |_| {}),
+            Some(inode) if inode.size_in_objects || growth.intent => self.update(inode, |_| {}),
             _ => {
-                if let Some(flight) = self.files.remove(&file) {
-                    self.count(&flight, false);
+                if let Some(growth) = self.files.remove(&file) {
+                    self.count(&growth, false);
                 }
             }
         }
@@ -332,10 +332,10 @@ impl UsageTable {
     /// Changes the entry of a file, and the sums with it.
     fn update(&mut self, inode: &Inode, change: impl FnOnce(&mut UnrecordedFile)) {
         let (owners, recorded) = (QuotaOwners::of(inode), counted_bytes(inode));
-        let mut flight = match self.files.remove(&inode.file) {
-            Some(flight) => {
-                self.count(&flight, false);
-                UnrecordedFile { owners, recorded, ..flight }
+        let mut growth = match self.files.remove(&inode.file) {
+            Some(growth) => {
+                self.count(&growth, false);
+                UnrecordedFile { owners, recorded, ..growth }
             }
             None => UnrecordedFile {
                 owners,
@@ -345,23 +345,23 @@ impl UsageTable {
                 intent: false,
             },
         };
-        change(&mut flight);
-        flight.counted_end = flight.counted_end.max(recorded);
-        self.count(&flight, true);
-        self.files.insert(inode.file, flight);
+        change(&mut growth);
+        growth.counted_end = growth.counted_end.max(recorded);
+        self.count(&growth, true);
+        self.files.insert(inode.file, growth);
     }
 
-    fn count(&mut self, flight: &UnrecordedFile, add: bool) {
-        let bytes = u128::from(flight.counted_end.saturating_sub(flight.recorded));
-        for owner in flight.owners.iter().filter(|_| bytes > 0) {
+    fn count(&mut self, growth: &UnrecordedFile, add: bool) {
+        let bytes = u128::from(growth.counted_end.saturating_sub(growth.recorded));
+        for owner in growth.owners.iter().filter(|_| bytes > 0) {
             let sum = self.in_flight.entry(owner).or_default();
             *sum = if add { *sum + bytes } else { sum.saturating_sub(bytes) };
             if *sum == 0 {
                 self.in_flight.remove(&owner);
             }
         }
-        for (session, _) in &flight.grants {
-            let bytes = flight.grant_beyond_counted(*session);
+        for (session, _) in &growth.grants {
+            let bytes = growth.grant_beyond_counted(*session);
             let sum = self.granted.entry(*session).or_default();
             *sum = if add { sum.saturating_add(bytes) } else { sum.saturating_sub(bytes) };
             if *sum == 0 {

@@ -74,18 +74,18 @@ impl MemoryStore {
 
     /// The store that a restart finds after a kill of the process: every committed batch (I6).
     pub fn kill(&self) -> Self {
-        let kept = self.state().unsynced.len();
-        self.lose_power(kept)
+        let count = self.state().unsynced.len();
+        self.lose_power(count)
     }
 
-    /// The store that a restart finds after a loss of power if `kept` of the unsynced batches
+    /// The store that a restart finds after a loss of power if `count` of the unsynced batches
     /// reached the disk. It is always a prefix.
-    pub fn lose_power(&self, kept: usize) -> Self {
+    pub fn lose_power(&self, count: usize) -> Self {
         let state = self.state();
         let mut map = state.synced.clone();
-        let kept = kept.min(state.unsynced.len());
-        let lost = (state.unsynced.len() - kept) as u64;
-        state.unsynced[..kept].iter().for_each(|batch| apply(&mut map, batch));
+        let count = count.min(state.unsynced.len());
+        let lost = (state.unsynced.len() - count) as u64;
+        state.unsynced[..count].iter().for_each(|batch| apply(&mut map, batch));
         let fresh = MemoryState {
             synced: map.clone(),
             committed: state.committed - lost,

@@ -51,10 +51,10 @@ fn a_file_index_is_never_used_twice_also_over_restarts() {
 fn a_file_index_is_not_reused_after_power_took_the_create() {
     let (store, ns) = memory();
     let root = Identity::root();
-    let told = create(&ns, &call(&root), ROOT, b"a").unwrap().inode.file;
+    let first_index = create(&ns, &call(&root), ROOT, b"a").unwrap().inode.file;
     let ns = open(Arc::new(store.lose_power(0)));
     assert_eq!(status(ns.lookup(&root, ROOT, b"a")), Status::NotFound);
-    assert_ne!(create(&ns, &call(&root), ROOT, b"b").unwrap().inode.file, told);
+    assert_ne!(create(&ns, &call(&root), ROOT, b"b").unwrap().inode.file, first_index);
 }
 
 #[test]

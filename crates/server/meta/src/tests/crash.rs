@@ -82,11 +82,11 @@ fn a_namespace_is_whole_after_a_loss_of_power_at_any_byte_of_the_log() {
         ns.sync().unwrap();
         let synced = ns.committed();
         churn(&ns, &mut state, 30);
-        let kept = killed(&store, directory.path());
+        let left = killed(&store, directory.path());
         // A checkpoint has synced the log, too.
         let (_, kept_surely) = store.synced_bytes();
         for share in 0..6u64 {
-            let lost = image(kept.path());
+            let lost = image(left.path());
             let newest = segments(lost.path()).pop().unwrap();
             let bytes = std::fs::read(&newest).unwrap();
             let cut = kept_surely + (bytes.len() as u64 - kept_surely) * share / 5;
@@ -97,7 +97,7 @@ fn a_namespace_is_whole_after_a_loss_of_power_at_any_byte_of_the_log() {
             churn(&ns, &mut (seed + share), 20);
             check_whole(&ns);
         }
-        let ns = open(Arc::new(small(kept.path())));
+        let ns = open(Arc::new(small(left.path())));
         assert!(ns.committed() > synced, "everything was there: the process was only killed");
         check_whole(&ns);
     }

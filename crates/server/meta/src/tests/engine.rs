@@ -106,14 +106,14 @@ fn new_batches_follow_on_where_a_torn_log_was_cut() {
     let log = std::fs::read(&path).unwrap();
     std::fs::write(&path, &log[..log.len() / 2]).unwrap();
     let found = default(torn.path());
-    let kept = found.committed().0;
-    assert!(kept > 0 && kept < 10, "{kept}");
-    assert_eq!(found.torn_tail().unwrap().first_lost.0, kept + 1);
+    let left = found.committed().0;
+    assert!(left > 0 && left < 10, "{left}");
+    assert_eq!(found.torn_tail().unwrap().first_lost.0, left + 1);
     put(&found, b"next", b"1");
-    assert_eq!(found.committed().0, kept + 1);
+    assert_eq!(found.committed().0, left + 1);
     drop(found);
     let again = default(torn.path());
-    assert_eq!((all(&again).len() as u64, again.torn_tail()), (kept + 1, None));
+    assert_eq!((all(&again).len() as u64, again.torn_tail()), (left + 1, None));
 }
 
 #[test]

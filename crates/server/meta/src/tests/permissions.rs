@@ -62,7 +62,7 @@ fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
     let root = Identity::root();
     let directory = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     create(&ns, &call(&root), directory, b"f").unwrap();
-    for (mode, told) in [(0o704, false), (0o705, true)] {
+    for (mode, has_inode) in [(0o704, false), (0o705, true)] {
         ns.setattr(
             &call(&root),
             directory,
@@ -70,7 +70,11 @@ fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
         )
         .unwrap();
         let page = ns.readdir(&user(7), directory, 0, 4096, true).unwrap();
-        assert_eq!((page.entries.len(), page.entries[0].inode.is_some()), (1, told), "{mode:o}");
+        assert_eq!(
+            (page.entries.len(), page.entries[0].inode.is_some()),
+            (1, has_inode),
+            "{mode:o}"
+        );
     }
 }
 
@@ -98,10 +102,10 @@ fn names_change_only_with_write_and_search_permission() {
 #[test]
 fn in_a_sticky_directory_only_owners_remove_and_rename() {
     let (_, ns) = memory();
-    let (owner, maker, other) = (user(7), user(5), user(6));
+    let (owner, creator, other) = (user(7), user(5), user(6));
     let dir = directory(&ns, 7, 0o1777);
     for name in [b"a", b"b", b"c"] {
-        create(&ns, &call(&maker), dir, name).unwrap();
+        create(&ns, &call(&creator), dir, name).unwrap();
     }
     create(&ns, &call(&other), dir, b"mine").unwrap();
     assert_eq!(status(ns.unlink(&call(&other), dir, b"a")), Status::NotPermitted);
@@ -114,7 +118,7 @@ fn in_a_sticky_directory_only_owners_remove_and_rename() {
         Status::NotPermitted,
         "over a file of another user"
     );
-    ns.unlink(&call(&maker), dir, b"a").unwrap();
+    ns.unlink(&call(&creator), dir, b"a").unwrap();
     ns.unlink(&call(&owner), dir, b"b").unwrap();
     ns.unlink(&call(&Identity::root()), dir, b"c").unwrap();
 }

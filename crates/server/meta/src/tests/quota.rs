@@ -623,8 +623,8 @@ proptest! {
             match one {
                 Step::Kill => store = Arc::new(store.kill()),
                 Step::LosePower(share) => {
-                    let kept = store.unsynced() * usize::from(*share) / 255;
-                    store = Arc::new(store.lose_power(kept));
+                    let left = store.unsynced() * usize::from(*share) / 255;
+                    store = Arc::new(store.lose_power(left));
                 }
                 other => {
                     step(&ns, other);

@@ -196,9 +196,9 @@ fn the_next_salvage_finishes_an_interrupted_one() {
     for undone in 0..=6 {
         let directory = tempfile::tempdir().unwrap();
         copy_all(damaged.path(), directory.path());
-        let (built, kept) = (directory.path().join("salvaged"), directory.path().join("damaged-1"));
+        let (built, left) = (directory.path().join("salvaged"), directory.path().join("damaged-1"));
         std::fs::create_dir(&built).unwrap();
-        std::fs::write(kept.join("unfinished"), b"").unwrap();
+        std::fs::write(left.join("unfinished"), b"").unwrap();
         let back = |from: &Path, to: &Path, name: &str| {
             std::fs::rename(from.join(name), to.join(name)).unwrap()
         };
@@ -206,7 +206,7 @@ fn the_next_salvage_finishes_an_interrupted_one() {
         old.iter()
             .rev()
             .take(undone.saturating_sub(3))
-            .for_each(|name| back(&kept, directory.path(), name));
+            .for_each(|name| back(&left, directory.path(), name));
         if undone > 0 {
             assert!(
                 Engine::open(directory.path(), EngineOptions::default()).is_err(),
@@ -215,10 +215,10 @@ fn the_next_salvage_finishes_an_interrupted_one() {
         }
         assert_eq!(
             salvage(directory.path(), None, at(1)).unwrap(),
-            SalvageOutcome::Ended(kept.clone())
+            SalvageOutcome::Ended(left.clone())
         );
         assert!(open(Arc::new(default(directory.path()))).needs_fsck().unwrap().is_some());
-        assert!(old.iter().all(|name| kept.join(name).exists()) && !built.exists());
+        assert!(old.iter().all(|name| left.join(name).exists()) && !built.exists());
     }
 }
 

@@ -6,6 +6,9 @@
 //! 3. An object with other references is never evicted: opened twice it would have two records, and
 //!    a late writer would miss the newer one (I5). So a shard may exceed its capacity by the
 //!    objects in use.
+//!
+//! `insert` and `remove` assert 1. `victim` obeys 2 and 3: it takes only what nothing else refers
+//! to.
 
 use super::directory::lock;
 use super::dirty_state::DirtyState;

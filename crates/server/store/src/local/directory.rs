@@ -99,15 +99,15 @@ impl Directory {
         object_bytes_max: u64,
         faults: Option<Arc<FaultPlan>>,
     ) -> Self {
-        let kept = std::fs::read_to_string(root.join(VERIFIER_FILE)).ok();
-        let kept = kept.and_then(|text| verifier::from_text(&text, &host.line()));
+        let stored = std::fs::read_to_string(root.join(VERIFIER_FILE)).ok();
+        let stored = stored.and_then(|text| verifier::from_text(&text, &host.line()));
         // After a restart the last daemon's unsynced names are unknown, so all count as unsynced
         // (invariant 2).
         let unknown = |_| NameChanges { changes: AtomicU64::new(1), synced: Mutex::new(0) };
         let names = (0..limits::OBJECT_DIRECTORIES).map(unknown).collect();
         let unasked = Mutex::new(UncheckedObjects { any: true, objects: HashSet::new() });
         let closed = ClosedDirty { checking: Mutex::default(), unchecked: unasked };
-        let current = kept.unwrap_or_else(verifier::fresh);
+        let current = stored.unwrap_or_else(verifier::fresh);
         let directory = Self {
             root,
             lock,

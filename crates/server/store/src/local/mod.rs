@@ -17,6 +17,9 @@
 //! 4. Only the daemon's user may read the directory, whatever the umask is (`private.rs`).
 //! 5. Lock order: object state, then object sync, then directory, then verifier. A cache shard's
 //!    lock is never held around any of them.
+//!
+//! No assertion checks these: 1, 2 and 4 are about what is on disk, and are the order of the system
+//! calls; the kernel keeps 3; and locks do not record who holds them (5).
 
 mod cache;
 mod directory;

@@ -199,7 +199,10 @@ impl LocalObject {
             self.write_record(record)?;
             self.sync(true)?;
         }
-        debug_assert!(!*lock(&self.record_unsynced), "3: step 2 follows a durable record");
+        debug_assert!(
+            !*lock(&self.record_unsynced),
+            "change.rs 4: step 2 follows a durable record"
+        );
         let (op, action) = match change {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),

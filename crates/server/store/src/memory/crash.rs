@@ -35,12 +35,12 @@ impl ObjectImage {
 
     /// Applies any subset of the changes in any order, each write whole or in some of its sectors.
     pub(super) fn lose_power(&mut self, unsynced: Vec<UnsyncedChange>, random: &mut Random) {
-        let mut kept: Vec<UnsyncedChange> =
+        let mut left: Vec<UnsyncedChange> =
             unsynced.into_iter().filter(|_| random.below(2) == 0).collect();
-        for last in (1..kept.len()).rev() {
-            kept.swap(last, random.below(last as u64 + 1) as usize);
+        for last in (1..left.len()).rev() {
+            left.swap(last, random.below(last as u64 + 1) as usize);
         }
-        for change in kept {
+        for change in left {
             match change {
                 UnsyncedChange::Write { offset, data } if random.below(4) == 0 => {
                     self.tear(offset, &data, random)

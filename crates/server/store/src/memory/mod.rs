@@ -13,6 +13,10 @@
 //!    therefore the verifier changes.
 //! 2. Every change of `live` asks the [`FaultPlan`](crate::FaultPlan), at the same places as the
 //!    directory store.
+//!
+//! No assertion checks these: after a failed flush the two images differ, and what the system has
+//! forgotten is recorded nowhere (1). The tests run both stores through the same operations and
+//! faults (2).
 
 mod content;
 mod crash;

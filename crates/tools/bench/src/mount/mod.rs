@@ -16,6 +16,9 @@
 //! 5. A target that needs a missing system is neither reached nor missed, and a note reports it.
 //! 6. However this program ends, also by a signal, all its processes are stopped and its files
 //!    removed.
+//!
+//! No assertion checks these: they are the steps of a run (4), the report (5) and guards that are
+//! dropped (6; `cleanup.rs`).
 
 pub mod data;
 mod gluster;

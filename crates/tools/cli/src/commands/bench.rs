@@ -48,7 +48,7 @@ fn measure(args: &BenchArgs, settings: &Settings, out: Printer) -> Result<(), Fa
     let client = connect::client(settings)?;
     let stop = stop_flag()?;
     let shows = out.hints() && std::io::stderr().is_terminal();
-    let tell = |told: Progress<'_>| match told {
+    let tell = |progress: Progress<'_>| match progress {
         _ if !shows => {}
         Progress::Now(what) => eprintln!("measuring {what}"),
         Progress::Row(row) => eprintln!("  {}", row_cells(row)[1..].join("  ")),

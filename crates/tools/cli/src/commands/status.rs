@@ -40,14 +40,14 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         Some(&daemon),
     )];
     for (iod, counters) in &iods {
-        let heard = mds
+        let last_contact = mds
             .map
             .iods
             .iter()
             .position(|i| i.id == iod.id)
             .and_then(|at| mds.last_contact_ms.get(at))
             .copied();
-        let state = match (iod.state, heard) {
+        let state = match (iod.state, last_contact) {
             (IodState::Down, Some(ms)) if ms < u64::MAX / 2 => {
                 format!("down, last heartbeat {} s ago", ms / 1000)
             }
@@ -170,9 +170,9 @@ fn print_json(
     let rows: Vec<_> = iods
         .iter()
         .zip(&mds.last_contact_ms)
-        .map(|((iod, c), heard)| {
+        .map(|((iod, c), last_contact)| {
             json!({ "id": iod.id.0, "addresses": iod.addresses, "labels": iod.labels,
-                "state": state_word(iod.state), "heard_ms_ago": heard,
+                "state": state_word(iod.state), "heard_ms_ago": last_contact,
                 "nearly_full": iod.space.is_nearly_full(), "total": iod.space.total.0,
                 "free": iod.space.free.0, "available": iod.space.available.0,
                 "counters": c.as_ref().map(counters) })

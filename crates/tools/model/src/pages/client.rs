@@ -38,7 +38,7 @@ pub struct Client {
     pub session: u64,
     pub freed: bool,
     pub holding: LeaseState,
-    pub gate: DataLeaseState,
+    pub lease_state: DataLeaseState,
     /// The lease under which nothing begins any more.
     pub dead_lease: Option<LeaseTicket>,
     /// The write lease that was obtained by insisting.
@@ -78,7 +78,7 @@ impl Client {
             session: number as u64 + 1,
             freed: false,
             holding: LeaseState::new(),
-            gate: DataLeaseState::default(),
+            lease_state: DataLeaseState::default(),
             dead_lease: None,
             insisted: None,
             buffer: None,
@@ -128,7 +128,7 @@ impl Client {
 
     /// `Data::change`: everything that waits checks again.
     pub fn change<T>(&mut self, work: impl FnOnce(&mut DataLeaseState) -> T) -> T {
-        let done = work(&mut self.gate);
+        let done = work(&mut self.lease_state);
         self.notify();
         done
     }

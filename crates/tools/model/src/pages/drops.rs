@@ -52,7 +52,7 @@ impl World {
             DropStep::Page(page) if page < self.pages => {
                 !matches!(client.kernel[page], Page::Locked | Page::Flushing(_))
             }
-            DropStep::UnderWay => !client.gate.is_reading_pages(),
+            DropStep::UnderWay => !client.lease_state.is_reading_pages(),
             DropStep::Begin | DropStep::Page(_) => true,
             DropStep::Done => false,
         }
@@ -74,8 +74,8 @@ impl World {
             DropStep::Page(_) => {
                 let client = &mut self.clients[who];
                 client.drops -= 1;
-                let done =
-                    client.change(|gate| gate.end_drop(true)) || variant == Variant::OneRound;
+                let done = client.change(|lease_state| lease_state.end_drop(true))
+                    || variant == Variant::OneRound;
                 client.dropping &= !done;
                 if done { DropStep::Done } else { DropStep::UnderWay }
             }
@@ -85,13 +85,13 @@ impl World {
 
     fn begin_drop(&mut self, who: usize) -> DropStep {
         let client = &mut self.clients[who];
-        if !client.gate.may_have_pages() {
+        if !client.lease_state.may_have_pages() {
             client.notify();
             client.dropping = false;
             return DropStep::Done;
         }
         client.drops += 1;
-        client.change(|gate| gate.begin_drop(true));
+        client.change(|lease_state| lease_state.begin_drop(true));
         DropStep::Page(0)
     }
 
@@ -120,7 +120,7 @@ impl World {
     /// Whether the next step of a drain need not wait.
     pub fn may_drain(&self, who: usize, at: DrainStep) -> bool {
         match at {
-            DrainStep::Still => self.clients[who].gate.has_no_writes(),
+            DrainStep::Still => self.clients[who].lease_state.has_no_writes(),
             DrainStep::First(at) | DrainStep::Drop(at) => self.may_drop(who, at),
             _ => true,
         }
@@ -161,7 +161,7 @@ impl World {
         let next = match drain {
             // `Data::mode_after_recall`.
             DrainStep::Keep => {
-                let writes = self.clients[who].gate.has_writers();
+                let writes = self.clients[who].lease_state.has_writers();
                 DrainStep::Carry(match recalled.keep {
                     LeaseMode::Shared if writes => LeaseMode::Shared,
                     LeaseMode::Read if !writes => LeaseMode::Read,

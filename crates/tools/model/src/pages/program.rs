@@ -116,13 +116,13 @@ impl Client {
     /// The decision of the lease state, or that of a broken one.
     fn verdict(&self, what: DataUse, variant: Variant) -> Decision {
         if variant != Variant::PagesWaitForDrops {
-            return self.gate.decide(what, self.held());
+            return self.lease_state.decide(what, self.held());
         }
-        let mut gate = self.gate.clone();
+        let mut lease_state = self.lease_state.clone();
         for _ in 0..self.drops {
-            gate.end_drop(false);
+            lease_state.end_drop(false);
         }
-        gate.decide(what, self.held())
+        lease_state.decide(what, self.held())
     }
 
     /// `MountCaches::mode_to_ask`.
@@ -226,7 +226,7 @@ impl World {
             }
             Act::OpenWriting => {
                 let held = client.held();
-                match client.gate.open_writer(held) && variant != Variant::KeepForWriters {
+                match client.lease_state.open_writer(held) && variant != Variant::KeepForWriters {
                     true => ProgramState::OpensWriting(DropStep::Lock),
                     false => ProgramState::Opens(true),
                 }
@@ -256,14 +256,14 @@ impl World {
     /// `Writer::drop`.
     pub fn closes(&mut self, who: usize) {
         let client = &mut self.clients[who];
-        let held = if client.gate.close_writer() {
+        let held = if client.lease_state.close_writer() {
             client.end = None;
             client.held()
         } else {
             LeaseMode::None
         };
         let gives_back =
-            held == LeaseMode::Shared || held == LeaseMode::Write && !client.gate.may_have_pages();
+            held == LeaseMode::Shared || held == LeaseMode::Write && !client.lease_state.may_have_pages();
         client.notify();
         if gives_back {
             self.gives_back(who);
@@ -296,11 +296,11 @@ impl World {
         match client.verdict(what, variant) {
             Decision::Go => {
                 let gathers = client.may_buffer(variant);
-                client.gate.begin(what);
+                client.lease_state.begin(what);
                 if variant == Variant::EndsBefore
                     && matches!(what, DataUse::Write | DataUse::Append)
                 {
-                    client.change(|gate| gate.end(what));
+                    client.change(|lease_state| lease_state.end(what));
                 }
                 match what {
                     DataUse::Page => ProgramState::Reads(page),
@@ -311,7 +311,7 @@ impl World {
             }
             Decision::Wait => ProgramState::Waits(what, page),
             Decision::Ask { mode, required: alone } => {
-                client.gate.set_asking(true);
+                client.lease_state.set_asking(true);
                 let ask = Some(client.holding.begin_request(NOW));
                 let number = self.call(who, Call::Ask(mode, alone));
                 let asks = Some(((mode, alone), what, page));
@@ -364,7 +364,7 @@ impl World {
                 ProgramState::PageEnds
             }
             ProgramState::PageEnds => {
-                self.clients[who].change(|gate| gate.end(DataUse::Page));
+                self.clients[who].change(|lease_state| lease_state.end(DataUse::Page));
                 ProgramState::Idle
             }
             ProgramState::ReadsPast(page, at_least) if self.buffers => {
@@ -424,7 +424,7 @@ impl World {
             },
             ProgramState::DropsEnd(what, page, version) => {
                 self.clients[who].drops -= 1;
-                self.clients[who].change(|gate| gate.end_drop(false));
+                self.clients[who].change(|lease_state| lease_state.end_drop(false));
                 ProgramState::WriteEnds(what, page, version)
             }
             ProgramState::WriteEnds(what, page, version) => {
@@ -445,11 +445,11 @@ impl World {
         variant: Variant,
     ) -> ProgramState {
         let client = &mut self.clients[who];
-        if !client.gate.may_have_pages() || variant == Variant::NoDropAfterWrite {
+        if !client.lease_state.may_have_pages() || variant == Variant::NoDropAfterWrite {
             return ProgramState::WriteEnds(what, page, version);
         }
         client.drops += 1;
-        client.change(|gate| gate.begin_drop(false));
+        client.change(|lease_state| lease_state.begin_drop(false));
         ProgramState::Drops(what, page, version)
     }
 }

@@ -59,7 +59,7 @@ impl Client {
     pub fn may_buffer(&self, variant: Variant) -> bool {
         let ticket = self.held_ticket();
         let insisted = self.insisted == ticket && variant != Variant::BuffersInsisted;
-        self.held() == LeaseMode::Write && !self.gate.is_asking() && !insisted
+        self.held() == LeaseMode::Write && !self.lease_state.is_asking() && !insisted
     }
 
     /// `Data::asked`.
@@ -67,7 +67,7 @@ impl Client {
         if let Some(((LeaseMode::Write, true), ..)) = asking.asks {
             self.insisted = asking.ticket;
         }
-        self.change(|gate| gate.set_asking(false));
+        self.change(|lease_state| lease_state.set_asking(false));
     }
 
     /// `Cache::change`: what is cached of the file is dropped, and answers to earlier queries are
@@ -124,11 +124,11 @@ impl World {
     /// `MountCaches::begin_ask_for_write`, and the request.
     pub fn wishes_now(&mut self, who: usize, what: DataUse, page: usize) -> ProgramState {
         let client = &mut self.clients[who];
-        if client.has_wished || !client.gate.is_open() {
+        if client.has_wished || !client.lease_state.is_open() {
             return ProgramState::Wants(what, page);
         }
         client.has_wished = true;
-        client.gate.set_asking(true);
+        client.lease_state.set_asking(true);
         let ask = Some(client.holding.begin_request(NOW));
         let number = self.call(who, Call::Ask(LeaseMode::Write, false));
         let asks = Some(((LeaseMode::Write, false), what, page));
@@ -199,7 +199,7 @@ impl World {
     pub fn write_ends(&mut self, who: usize, what: DataUse, variant: Variant) {
         let client = &mut self.clients[who];
         if variant != Variant::EndsBefore {
-            client.change(|gate| gate.end(what));
+            client.change(|lease_state| lease_state.end(what));
         }
         client.appending &= what != DataUse::Append;
     }
@@ -334,7 +334,7 @@ impl World {
     pub fn begin_size_query(&mut self, who: usize) -> ProgramState {
         let looking = SizeQuery { at_least: self.returned_size, fresh: false };
         match self.clients[who].kept_size {
-            Some(kept) => self.end_size_query(who, looking, kept),
+            Some(cached) => self.end_size_query(who, looking, cached),
             None => ProgramState::Looks(looking),
         }
     }
@@ -375,7 +375,7 @@ impl World {
             .clients
             .iter()
             .enumerate()
-            .any(|(other, client)| other != who && client.gate.has_writers());
+            .any(|(other, client)| other != who && client.lease_state.has_writers());
         if fresh && !shared {
             self.clients[who].kept_size = Some(size);
         }

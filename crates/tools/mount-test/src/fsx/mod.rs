@@ -13,6 +13,9 @@
 //!    docs/consistency.md). Exception: a write through a mapping is synced before another path
 //!    reads, or before a server is asked where data is.
 //! 3. No written byte is zero, so that a hole in its place shows.
+//!
+//! No assertion checks these: one generator makes the operations (1), one loop runs them (2), and
+//! the bytes of a write come from one function (3).
 
 mod aligned;
 mod check;

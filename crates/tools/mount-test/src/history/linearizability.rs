@@ -19,6 +19,9 @@
 //! 2. A call with an unknown outcome (the server died) may have taken effect at any time after it
 //!    began, or never.
 //! 3. With too many configurations it returns `TooMany` and never guesses.
+//!
+//! No assertion checks these: the tests give it histories with an order and without one (1, 2), and
+//! the search returns when it reaches the limit (3).
 
 use std::{
     collections::HashSet,

@@ -18,6 +18,9 @@
 //! 2. A call that failed with an error unrelated to the object has an unknown outcome. Unless
 //!    servers are killed, such an error is itself a failure.
 //! 3. At the end each mount reads everything once more, and all see the same.
+//!
+//! No assertion checks these: the checks get the start and the end of each call and no clock (1),
+//! and 2 and 3 are steps of `round.rs`.
 
 mod attributes;
 mod file_words;

@@ -11,6 +11,9 @@
 //!
 //! Invariants: (1) `now` is never empty; (2) bytes past every possible size are zero; (3) the range
 //! of possible sizes is never empty.
+//!
+//! `each` asserts (1). A range of bytes or sizes that breaks (2) or (3) fails the next check of what a
+//! client saw, which is what the model is for.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +39,7 @@ pub enum Change {
         /// The writing handle.
         by: Handle,
         /// The ranges.
-        stretches: Vec<(u64, u64)>,
+        ranges: Vec<(u64, u64)>,
         /// The value.
         value: u8,
     },
@@ -146,8 +149,8 @@ impl FileModel {
 
     fn apply(&mut self, change: &Change) {
         match change {
-            Change::Write { by, stretches, value } => {
-                for (from, to) in stretches {
+            Change::Write { by, ranges, value } => {
+                for (from, to) in ranges {
                     self.each(*from, *to, |run| run.set(*value, Some(*by)));
                     self.grow(*to, Some(*by), true);
                 }
@@ -180,8 +183,8 @@ impl FileModel {
     pub fn may_have_happened(&mut self, change: &Change) {
         self.dirty.insert(NO_HANDLE);
         match change {
-            Change::Write { stretches, value, .. } => {
-                for (from, to) in stretches {
+            Change::Write { ranges, value, .. } => {
+                for (from, to) in ranges {
                     self.each(*from, *to, |run| run.may_be(*value));
                     self.grow(*to, None, false);
                 }
@@ -352,13 +355,15 @@ impl FileModel {
         for run in &mut self.runs {
             if start >= from && run.end <= to {
                 change(run);
+                debug_assert!(!run.now.is_empty(), "1: a byte has a value");
             }
             start = run.end;
         }
-        self.runs.dedup_by(|next, kept| {
-            let same = (&next.now, &next.older, next.last) == (&kept.now, &kept.older, kept.last);
+        self.runs.dedup_by(|next, cached| {
+            let same =
+                (&next.now, &next.older, next.last) == (&cached.now, &cached.older, cached.last);
             if same {
-                kept.end = next.end;
+                cached.end = next.end;
             }
             same
         });
@@ -397,7 +402,7 @@ mod tests {
     use super::*;
 
     fn write(by: Handle, from: u64, to: u64, value: u8) -> Change {
-        Change::Write { by, stretches: vec![(from, to)], value }
+        Change::Write { by, ranges: vec![(from, to)], value }
     }
 
     #[test]

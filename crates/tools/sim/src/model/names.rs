@@ -362,15 +362,15 @@ impl NamesModel {
             return Ok(());
         }
         let Some(possible) = self.closure() else { return Ok(()) };
-        let kept: BTreeSet<PossibleTree> = possible.iter().cloned().filter_map(after).collect();
-        if kept.is_empty() {
+        let cached: BTreeSet<PossibleTree> = possible.iter().cloned().filter_map(after).collect();
+        if cached.is_empty() {
             let worlds: Vec<String> =
                 possible.iter().take(4).map(PossibleTree::to_string).collect();
             let what =
                 format!("{}; possible worlds ({}): {}", what(), possible.len(), worlds.join(" | "));
             return Err(Violation::new("I7", what));
         }
-        self.worlds = kept;
+        self.worlds = cached;
         self.note();
         Ok(())
     }

@@ -34,7 +34,7 @@ pub struct ClientNode {
 struct Running {
     life: ProcessLife,
     client: Client<SimDriver>,
-    kept: Arc<CachedNames>,
+    cached: Arc<CachedNames>,
 }
 
 impl ClientNode {
@@ -57,7 +57,7 @@ impl ClientNode {
     pub fn start(&self) -> (ProcessLife, Client<SimDriver>, Arc<CachedNames>) {
         let mut running = lock(&self.running);
         let running = running.get_or_insert_with(|| self.process());
-        (running.life.clone(), running.client.clone(), Arc::clone(&running.kept))
+        (running.life.clone(), running.client.clone(), Arc::clone(&running.cached))
     }
 
     fn process(&self) -> Running {
@@ -70,15 +70,15 @@ impl ClientNode {
         let client =
             Client::over(SimDriver::new(self.network.clone(), self.host, self.seed), config);
         self.network.world().spawn(&life, client.serve());
-        let kept = CachedNames::new();
+        let cached = CachedNames::new();
         // Some clients use no leases: the others must see their changes nevertheless.
         if self.keeps {
             self.network.world().spawn(
                 &life,
-                client.serve_leases_here(Arc::downgrade(&kept) as Weak<dyn LeaseHolder>),
+                client.serve_leases_here(Arc::downgrade(&cached) as Weak<dyn LeaseHolder>),
             );
         }
-        Running { life, client, kept }
+        Running { life, client, cached }
     }
 
     /// The process dies in the middle of its calls.

@@ -131,8 +131,8 @@ impl MdsNode {
         self.network.power_off(self.host);
         self.end();
         let store = self.store();
-        let kept = self.random.below(store.unsynced() as u64 + 1) as usize;
-        *lock(&self.store) = Arc::new(store.lose_power(kept));
+        let cached = self.random.below(store.unsynced() as u64 + 1) as usize;
+        *lock(&self.store) = Arc::new(store.lose_power(cached));
     }
 
     /// The next call with this message number is executed; then the server dies before it replies.

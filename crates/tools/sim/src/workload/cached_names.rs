@@ -139,7 +139,7 @@ impl ClientWorkload {
     }
 
     async fn entry(&self, dir: FileIndex, name: &str) -> Result<Option<SeenAttributes>, Error> {
-        if let Some(known) = self.kept.entry(dir, name) {
+        if let Some(known) = self.cached.entry(dir, name) {
             return Ok(known);
         }
         let ticket = self.ticket(dir).await?;
@@ -159,7 +159,7 @@ impl ClientWorkload {
     }
 
     async fn own(&self, dir: FileIndex) -> Result<SeenAttributes, Error> {
-        if let Some(known) = self.kept.own(dir) {
+        if let Some(known) = self.cached.own(dir) {
             return Ok(known);
         }
         let ticket = self.ticket(dir).await?;
@@ -180,7 +180,7 @@ impl ClientWorkload {
 
     fn keep(&self, ticket: Option<LeaseTicket>, keep: impl FnOnce(&mut Directory)) {
         if let Some(ticket) = ticket {
-            self.kept.keep(&ticket, self.world.now(), self.client.is_lease_valid(&ticket), keep);
+            self.cached.keep(&ticket, self.world.now(), self.client.is_lease_valid(&ticket), keep);
         }
     }
 }

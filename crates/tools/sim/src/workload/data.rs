@@ -30,7 +30,7 @@ impl ClientWorkload {
         }
     }
 
-    fn stretch(&self) -> (u64, u64) {
+    fn range(&self) -> (u64, u64) {
         let from = self.random.below(BYTES_MAX);
         let longest = if self.random.chance(300_000) { 24_000 } else { 3000 };
         (from, from + 1 + self.random.below(longest))
@@ -38,11 +38,11 @@ impl ClientWorkload {
 
     /// A random write: plain, through a strided view, or a list of extents.
     async fn write(&self, open: &OpenFile) -> bool {
-        let (from, to) = self.stretch();
+        let (from, to) = self.range();
         let value = (self.judge.number() % 250 + 1) as u8;
         let kind = self.random.below(3);
         let (group, gap) = (self.random.within(1..3000), self.random.within(1..6000));
-        let stretches = match kind {
+        let ranges = match kind {
             0 => vec![(from, to)],
             1 => strided(from, group, group + gap, to - from),
             _ => {
@@ -50,10 +50,10 @@ impl ClientWorkload {
                 vec![(from, middle + 1), (middle + 1 + gap, to + 1 + gap)]
             }
         };
-        let bytes: u64 = stretches.iter().map(|(from, to)| to - from).sum();
+        let bytes: u64 = ranges.iter().map(|(from, to)| to - from).sum();
         let buffer = vec![value; bytes as usize];
-        let what = format!("write {:x} {stretches:?} = {value:#04x}", open.index);
-        let change = Change::Write { by: open.handle, stretches: stretches.clone(), value };
+        let what = format!("write {:x} {ranges:?} = {value:#04x}", open.index);
+        let change = Change::Write { by: open.handle, ranges: ranges.clone(), value };
         let on = self.judge.begin(open.index, Some(change));
         let outcome = match kind {
             0 => self.plain_write(what, open, &buffer, from).await,
@@ -62,7 +62,7 @@ impl ClientWorkload {
                 Err(error) => Err(error),
             },
             _ => {
-                let list: Vec<Extent> = stretches.iter().map(extent).collect();
+                let list: Vec<Extent> = ranges.iter().map(extent).collect();
                 self.call(what, open.file.write_list(&list, &[std::io::IoSlice::new(&buffer)]))
                     .await
             }
@@ -95,7 +95,7 @@ impl ClientWorkload {
     }
 
     async fn read(&self, open: &OpenFile) -> bool {
-        let (from, to) = self.stretch();
+        let (from, to) = self.range();
         let wanted = to - from;
         let mut buffer = vec![0xee; wanted as usize];
         let on = self.judge.begin(open.index, None);
@@ -130,7 +130,7 @@ impl ClientWorkload {
     }
 
     async fn punch(&self, open: &OpenFile) -> bool {
-        let (from, to) = self.stretch();
+        let (from, to) = self.range();
         let change = Change::Punch { by: open.handle, from, to };
         let on = self.judge.begin(open.index, Some(change));
         let call = open.file.punch_hole(from, to - from);
@@ -140,7 +140,7 @@ impl ClientWorkload {
     }
 
     async fn allocate(&self, open: &OpenFile) -> bool {
-        let (from, to) = self.stretch();
+        let (from, to) = self.range();
         let keep_size = self.random.chance(500_000);
         let end = if keep_size { 0 } else { to };
         let on = self.judge.begin(open.index, Some(Change::Allocate { by: open.handle, end }));
@@ -211,8 +211,8 @@ fn is_loss(status: Status) -> bool {
     matches!(status, Status::UnsyncedDataLost | Status::DiskError | Status::NoSpace)
 }
 
-fn extent(stretch: &(u64, u64)) -> Extent {
-    Extent { offset: stretch.0, bytes: stretch.1 - stretch.0 }
+fn extent(range: &(u64, u64)) -> Extent {
+    Extent { offset: range.0, bytes: range.1 - range.0 }
 }
 
 /// The ranges of a strided view's first bytes.

@@ -32,7 +32,7 @@ pub struct ClientWorkload {
     pub(crate) calm: bool,
     pub(crate) open: Vec<OpenFile>,
     /// Names and attributes cached under leases.
-    pub(crate) kept: Arc<CachedNames>,
+    pub(crate) cached: Arc<CachedNames>,
 }
 
 /// An open file.
@@ -50,11 +50,11 @@ impl ClientWorkload {
         judge: &Checker,
         random: &Arc<Random>,
         client: Client<SimDriver>,
-        kept: Arc<CachedNames>,
+        cached: Arc<CachedNames>,
         calm: bool,
     ) -> Self {
         let (world, judge, random) = (world.clone(), judge.clone(), Arc::clone(random));
-        Self { name: name.to_owned(), world, judge, random, client, calm, open: Vec::new(), kept }
+        Self { name: name.to_owned(), world, judge, random, client, calm, open: Vec::new(), cached }
     }
 
     /// Works until `end`, then closes its open files.

@@ -91,7 +91,7 @@ impl ClientWorkload {
         let number = entered.begin(&op);
         let outcome = self.call(format!("{root}: {op:?}"), self.make(root, &op)).await;
         let known = !outcome.as_ref().is_err_and(|error| is_unknown(error.status()));
-        self.kept.changed(&op.paths(), known, self.world.now());
+        self.cached.changed(&op.paths(), known, self.world.now());
         entered.end(known);
         if known {
             let outcome = outcome.map_err(|error| error.status());
@@ -262,7 +262,7 @@ impl ClientWorkload {
         let client = self.client.clone();
         let outcome = self.call(what, client.open(full.as_str(), &options)).await;
         let known = !outcome.as_ref().is_err_and(|error| is_unknown(error.status()));
-        self.kept.changed(&[&path], known, self.world.now());
+        self.cached.changed(&[&path], known, self.world.now());
         entered.end(known);
         if !known {
             return;

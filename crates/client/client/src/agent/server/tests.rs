@@ -86,10 +86,10 @@ fn a_program_gets_a_ticket_with_its_own_identity_and_its_key() {
     );
     let mut groups: Vec<u64> =
         rustix::process::getgroups().unwrap().iter().map(|g| u64::from(g.as_raw())).collect();
-    let mut told = ticket.groups.clone();
+    let mut groups_in_ticket = ticket.groups.clone();
     groups.sort_unstable();
-    told.sort_unstable();
-    assert_eq!(told, groups);
+    groups_in_ticket.sort_unstable();
+    assert_eq!(groups_in_ticket, groups);
     assert_eq!(proof.secret, ticket.secret(&agent.key));
     assert_eq!(proof.mds, ["mds:1"]);
     let mut forged = ticket.clone();

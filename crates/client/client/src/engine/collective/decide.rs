@@ -50,7 +50,7 @@ pub(super) enum TransferMethod {
 pub(super) struct Subgroup {
     /// Their ranks, ascending.
     pub(super) members: Vec<usize>,
-    pub(super) way: TransferMethod,
+    pub(super) method: TransferMethod,
 }
 
 /// The slots and methods of all tasks.
@@ -63,7 +63,7 @@ pub(super) struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskTurn<'p> {
     pub(super) slot: usize,
-    pub(super) way: TransferMethod,
+    pub(super) method: TransferMethod,
     pub(super) subgroup: &'p Subgroup,
 }
 
@@ -106,47 +106,51 @@ pub(super) fn plan(all: &[TaskRequest]) -> Result<Plan> {
         return Err(Error::new(Status::Invalid, why)
             .with_hint("Overlap::HighestRank, or views that do not overlap"));
     }
-    let mut circles = subgroups(all)?;
-    for circle in &mut circles {
-        circle.way = method_of(circle, all)?;
+    let mut all_subgroups = subgroups(all)?;
+    for subgroup in &mut all_subgroups {
+        subgroup.method = method_of(subgroup, all)?;
     }
-    Ok(Plan { subgroups: circles })
+    Ok(Plan { subgroups: all_subgroups })
 }
 
 impl Plan {
     /// The number of slots, at least 1.
     pub(super) fn slots(&self) -> usize {
-        let slots = self.subgroups.iter().map(|circle| {
-            if circle.way == TransferMethod::OneAfterAnother { circle.members.len() } else { 1 }
+        let slots = self.subgroups.iter().map(|subgroup| {
+            if subgroup.method == TransferMethod::OneAfterAnother {
+                subgroup.members.len()
+            } else {
+                1
+            }
         });
         slots.max().unwrap_or(1)
     }
 
     /// The slot of a task; `None` for a task without bytes.
-    pub(super) fn turn_of(&self, rank: usize) -> Option<TaskTurn<'_>> {
-        let circle = self.subgroups.iter().find(|circle| circle.members.contains(&rank))?;
-        let place = circle.members.iter().position(|member| *member == rank)?;
-        let slot = if circle.way == TransferMethod::OneAfterAnother { place } else { 0 };
-        Some(TaskTurn { slot, way: circle.way, subgroup: circle })
+    pub(super) fn step_of(&self, rank: usize) -> Option<TaskTurn<'_>> {
+        let subgroup = self.subgroups.iter().find(|subgroup| subgroup.members.contains(&rank))?;
+        let index = subgroup.members.iter().position(|member| *member == rank)?;
+        let slot = if subgroup.method == TransferMethod::OneAfterAnother { index } else { 0 };
+        Some(TaskTurn { slot, method: subgroup.method, subgroup })
     }
 
     pub(super) fn is_through_daemons(&self, rank: usize) -> bool {
-        self.turn_of(rank).is_some_and(|turn| turn.way == TransferMethod::Server)
+        self.step_of(rank).is_some_and(|step| step.method == TransferMethod::Server)
     }
 
     /// The plan after a failure that allows a fallback: the tasks of failed subgroups transfer
     /// their parts by themselves.
     pub(super) fn fall_back(&self, all: &[TaskRequest], outcomes: &[Outcome]) -> Result<Self> {
-        let mut circles = self.subgroups.clone();
-        for circle in &mut circles {
+        let mut all_subgroups = self.subgroups.clone();
+        for subgroup in &mut all_subgroups {
             let is_done = |rank: &usize| outcomes.get(*rank).is_none_or(Outcome::is_done);
-            circle.way = if circle.members.iter().all(is_done) {
+            subgroup.method = if subgroup.members.iter().all(is_done) {
                 TransferMethod::Done
             } else {
-                independent_method(circle, all)?
+                independent_method(subgroup, all)?
             };
         }
-        Ok(Self { subgroups: circles })
+        Ok(Self { subgroups: all_subgroups })
     }
 }
 
@@ -160,21 +164,22 @@ fn subgroups(all: &[TaskRequest]) -> Result<Vec<Subgroup>> {
         }
     }
     ranges.sort_unstable();
-    let mut circles: Vec<Subgroup> = Vec::new();
+    let mut all_subgroups: Vec<Subgroup> = Vec::new();
     let mut reaches = 0;
     for (start, end, rank) in ranges {
-        match circles.last_mut() {
-            Some(circle) if start < reaches => circle.members.push(rank),
-            _ => circles.push(Subgroup { members: vec![rank], way: TransferMethod::Independent }),
+        match all_subgroups.last_mut() {
+            Some(subgroup) if start < reaches => subgroup.members.push(rank),
+            _ => all_subgroups
+                .push(Subgroup { members: vec![rank], method: TransferMethod::Independent }),
         }
         reaches = end.max(reaches);
     }
-    circles.iter_mut().for_each(|circle| circle.members.sort_unstable());
-    Ok(circles)
+    all_subgroups.iter_mut().for_each(|subgroup| subgroup.members.sort_unstable());
+    Ok(all_subgroups)
 }
 
-fn method_of(circle: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
-    let options = &all[circle.members[0]].options;
+fn method_of(subgroup: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
+    let options = &all[subgroup.members[0]].options;
     let is_short = |rank: &usize| {
         let task = &all[*rank];
         let pieces_min = match (task.is_plain, task.is_write) {
@@ -185,28 +190,28 @@ fn method_of(circle: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
         task.pieces() < pieces_min
     };
     let is_worth_it = match options.mode {
-        CollectiveMode::Auto => circle.members.iter().any(is_short),
+        CollectiveMode::Auto => subgroup.members.iter().any(is_short),
         CollectiveMode::Server => true,
         CollectiveMode::Independent => false,
     };
-    if circle.members.len() > 1 && is_worth_it && fits(circle, all) {
+    if subgroup.members.len() > 1 && is_worth_it && fits(subgroup, all) {
         return Ok(TransferMethod::Server);
     }
-    match independent_method(circle, all)? {
+    match independent_method(subgroup, all)? {
         // The daemons keep the order without slots.
         TransferMethod::OneAfterAnother
-            if options.mode == CollectiveMode::Auto && fits(circle, all) =>
+            if options.mode == CollectiveMode::Auto && fits(subgroup, all) =>
         {
             Ok(TransferMethod::Server)
         }
-        way => Ok(way),
+        method => Ok(method),
     }
 }
 
-fn independent_method(circle: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
-    let members = circle.members.iter().map(|rank| &all[*rank]);
-    let is_write = all[circle.members[0]].is_write;
-    Ok(if is_write && circle.members.len() > 1 && overlap(members)? {
+fn independent_method(subgroup: &Subgroup, all: &[TaskRequest]) -> Result<TransferMethod> {
+    let members = subgroup.members.iter().map(|rank| &all[*rank]);
+    let is_write = all[subgroup.members[0]].is_write;
+    Ok(if is_write && subgroup.members.len() > 1 && overlap(members)? {
         TransferMethod::OneAfterAnother
     } else {
         TransferMethod::Independent
@@ -214,24 +219,24 @@ fn independent_method(circle: &Subgroup, all: &[TaskRequest]) -> Result<Transfer
 }
 
 /// Whether a subgroup's requests fit one message, and the limits of a daemon.
-fn fits(circle: &Subgroup, all: &[TaskRequest]) -> bool {
-    let families = families(circle, all);
-    families.to_bytes().len() + sessions(circle, all).to_bytes().len() + REQUEST_REST_BYTES
+fn fits(subgroup: &Subgroup, all: &[TaskRequest]) -> bool {
+    let families = families(subgroup, all);
+    families.to_bytes().len() + sessions(subgroup, all).to_bytes().len() + REQUEST_REST_BYTES
         <= FRAME_BODY_BYTES_MAX
         && StridedRequests::expand(&families, COLLECTIVE_TASKS_MAX).is_some()
 }
 
 /// The subgroup's requests, by the position of the task in it.
-pub(super) fn families(circle: &Subgroup, all: &[TaskRequest]) -> Vec<StridedRequests> {
+pub(super) fn families(subgroup: &Subgroup, all: &[TaskRequest]) -> Vec<StridedRequests> {
     let requests: Vec<Request> =
-        circle.members.iter().map(|rank| all[*rank].request.clone()).collect();
+        subgroup.members.iter().map(|rank| all[*rank].request.clone()).collect();
     StridedRequests::from_requests(&requests)
 }
 
 /// The subgroup's sessions, by the position of the task in it.
-pub(super) fn sessions(circle: &Subgroup, all: &[TaskRequest]) -> Vec<(SessionId, u32)> {
+pub(super) fn sessions(subgroup: &Subgroup, all: &[TaskRequest]) -> Vec<(SessionId, u32)> {
     let mut sessions: Vec<(SessionId, u32)> = Vec::new();
-    for rank in &circle.members {
+    for rank in &subgroup.members {
         match sessions.last_mut() {
             Some((session, count)) if session.0 == all[*rank].session => *count += 1,
             _ => sessions.push((SessionId(all[*rank].session), 1)),
@@ -280,7 +285,7 @@ mod tests {
             .unwrap()
             .subgroups
             .into_iter()
-            .map(|circle| (circle.members, circle.way))
+            .map(|subgroup| (subgroup.members, subgroup.method))
             .collect()
     }
 
@@ -326,7 +331,7 @@ mod tests {
                         ..task(request, pieces, is_write, CollectiveOptions::default())
                     }
                 });
-            plan(&tasks.collect::<Vec<_>>()).unwrap().subgroups[0].way
+            plan(&tasks.collect::<Vec<_>>()).unwrap().subgroups[0].method
         };
         assert_eq!(of(false, 255, [true; 2]), TransferMethod::Server);
         assert_eq!(of(false, 256, [true; 2]), TransferMethod::Independent);

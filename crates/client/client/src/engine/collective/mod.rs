@@ -14,6 +14,10 @@
 //! 2. Every task calls `all_gather` equally often, whatever the outcome of its part.
 //! 3. All tasks end with success, or all with the same failure: that of the lowest rank, after the
 //!    first slot with a failure that has no fallback.
+//!
+//! No assertion can check these, since a task sees only its own state. `decide` and `evaluate_slot`
+//! get nothing but the gathered bytes (1, 3), and each `step` returns one request to gather, or the
+//! end (2). The tests compare the outcomes of all tasks.
 
 mod decide;
 mod outcome;
@@ -108,7 +112,7 @@ pub struct Collective<'a, 'b, D: Driver> {
     view: FileView,
     request: Request,
     /// The capacity of the buffers.
-    room: u64,
+    buffer_bytes: u64,
     buffers: Buffers<'a, 'b>,
     rank: usize,
     stage: CallStage,
@@ -143,8 +147,9 @@ impl<D: Driver> OpenFile<D> {
         buffers: &'a mut [IoSliceMut<'b>],
         options: &CollectiveOptions,
     ) -> (Collective<'a, 'b, D>, Vec<u8>) {
-        let room = buffers.iter().map(|buffer| buffer.len() as u64).sum();
-        self.begin_collective(rank, view, start, room, Buffers::Read(buffers), options).await
+        let buffer_bytes = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        self.begin_collective(rank, view, start, buffer_bytes, Buffers::Read(buffers), options)
+            .await
     }
 
     /// Begins a collective write, as the task of this rank: [`OpenFile::write_at`] of all tasks
@@ -157,8 +162,9 @@ impl<D: Driver> OpenFile<D> {
         buffers: &'a [IoSlice<'b>],
         options: &CollectiveOptions,
     ) -> (Collective<'a, 'b, D>, Vec<u8>) {
-        let room = buffers.iter().map(|buffer| buffer.len() as u64).sum();
-        self.begin_collective(rank, view, start, room, Buffers::Write(buffers), options).await
+        let buffer_bytes = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        self.begin_collective(rank, view, start, buffer_bytes, Buffers::Write(buffers), options)
+            .await
     }
 
     async fn begin_collective<'a, 'b>(
@@ -166,14 +172,21 @@ impl<D: Driver> OpenFile<D> {
         rank: u32,
         view: &FileView,
         start: u64,
-        room: u64,
+        buffer_bytes: u64,
         buffers: Buffers<'a, 'b>,
         options: &CollectiveOptions,
     ) -> (Collective<'a, 'b, D>, Vec<u8>) {
-        let (view, request) = (view.clone(), view.request(start, room));
+        let (view, request) = (view.clone(), view.request(start, buffer_bytes));
         let stage = CallStage::Announced;
-        let collective =
-            Collective { file: self, view, request, room, buffers, rank: rank as usize, stage };
+        let collective = Collective {
+            file: self,
+            view,
+            request,
+            buffer_bytes,
+            buffers,
+            rank: rank as usize,
+            stage,
+        };
         let ready = collective.check_ready().await;
         let announcement = TaskRequest {
             readiness: Outcome::of(ready.as_ref().map(|ready| ready.pieces)),
@@ -211,9 +224,11 @@ impl<D: Driver> Collective<'_, '_, D> {
     async fn check_ready(&self) -> Result<TaskReadiness> {
         let file = self.file;
         file.check_rights(if self.is_write() { Rights::WRITE } else { Rights::READ })?;
-        if self.is_write() && self.request.bytes < self.room {
-            let why =
-                format!("{} bytes go past the end of the view or byte {FILE_BYTES_MAX}", self.room);
+        if self.is_write() && self.request.bytes < self.buffer_bytes {
+            let why = format!(
+                "{} bytes go past the end of the view or byte {FILE_BYTES_MAX}",
+                self.buffer_bytes
+            );
             return Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset"));
         }
         let deadline = file.engine().deadline();
@@ -281,11 +296,11 @@ impl<D: Driver> Collective<'_, '_, D> {
     /// Executes this task's part if its slot is the current one. Returns the outcome to gather.
     async fn do_slot(&mut self, mut running: Box<RunningCall>) -> Next {
         let RunningCall { plan, slot, all, .. } = &*running;
-        let turn =
-            plan.turn_of(self.rank).filter(|turn| turn.slot == *slot && self.request.bytes > 0);
-        if let Some(turn) = turn {
-            let done = match turn.way {
-                TransferMethod::Server => self.through_daemons(turn.subgroup, all).await,
+        let step =
+            plan.step_of(self.rank).filter(|step| step.slot == *slot && self.request.bytes > 0);
+        if let Some(step) = step {
+            let done = match step.method {
+                TransferMethod::Server => self.through_daemons(step.subgroup, all).await,
                 TransferMethod::Independent | TransferMethod::OneAfterAnother => {
                     self.transfer_independently().await
                 }
@@ -331,7 +346,7 @@ impl<D: Driver> Collective<'_, '_, D> {
             return Ok(Err(running.outcome.bytes() as usize));
         }
         running.plan = running.plan.fall_back(&running.all, &outcomes)?;
-        if running.plan.turn_of(self.rank).is_some_and(|turn| turn.way != TransferMethod::Done) {
+        if running.plan.step_of(self.rank).is_some_and(|step| step.method != TransferMethod::Done) {
             // Until its slot comes, the outcome belongs to the new plan.
             running.outcome = Outcome::done(0);
         }

@@ -50,32 +50,32 @@ impl<D: Driver> Collective<'_, '_, D> {
     /// Returns the number of bytes that this task has read or written.
     pub(super) async fn through_daemons(
         &mut self,
-        circle: &Subgroup,
+        subgroup: &Subgroup,
         all: &[TaskRequest],
     ) -> Result<u64> {
         let file = self.file;
         let mut deadline = file.engine().deadline();
         let grant = file.state();
-        let master = circle.members[0];
+        let master = subgroup.members[0];
         let ask = (master == self.rank).then(|| CollectiveSpec {
             collective: all[master].id,
             kind: if self.is_write() { CollectiveKind::Write } else { CollectiveKind::Read },
-            tasks: families(circle, all),
-            sessions: sessions(circle, all),
+            tasks: families(subgroup, all),
+            sessions: sessions(subgroup, all),
         });
-        let place =
-            circle.members.iter().position(|rank| *rank == self.rank).unwrap_or_default() as u32;
+        let index =
+            subgroup.members.iter().position(|rank| *rank == self.rank).unwrap_or_default() as u32;
         let mut collects = match &ask {
             Some(ask) => {
-                involved(&grant, circle, all)?.into_iter().map(|target| (target, ask)).collect()
+                involved(&grant, subgroup, all)?.into_iter().map(|target| (target, ask)).collect()
             }
             None => Vec::new(),
         };
-        let cuts = cuts(circle, all)?;
+        let cuts = cuts(subgroup, all)?;
         let mut skips = vec![0; grant.map.targets().len()];
         let (mut done, mut end) = (0, FileEnd::new(&grant.map));
         for request in pieces(&self.request, &self.view, &cuts) {
-            let name = (all[master].id, place);
+            let name = (all[master].id, index);
             let round = CollectiveRound::new(
                 file,
                 &grant,
@@ -225,14 +225,14 @@ impl<D: Driver> OpenFile<D> {
             }
             self.batch(grant, calls, deadline).await.map_err(RetryAction::into_error)?.0
         };
-        let mut gravest: Option<RetryAction> = None;
+        let mut worst: Option<RetryAction> = None;
         for (at, outcome) in outcomes.into_iter().enumerate() {
             match outcome {
                 Ok(answer) => accept(job, at.checked_sub(skipped), answer)?,
-                Err(remedy) => gravest = Some(remedy.more_severe(gravest)),
+                Err(action) => worst = Some(action.more_severe(worst)),
             }
         }
-        gravest.map_or(Ok(()), |remedy| Err(remedy.into_error()))
+        worst.map_or(Ok(()), |action| Err(action.into_error()))
     }
 }
 
@@ -243,12 +243,12 @@ fn accept<J: Transfer>(job: &mut J, index: Option<usize>, answer: Answer) -> Res
 /// The daemons that store a byte of any of the subgroup's requests.
 fn involved<D: Driver>(
     grant: &FileState<D>,
-    circle: &Subgroup,
+    subgroup: &Subgroup,
     all: &[TaskRequest],
 ) -> Result<Vec<usize>> {
     let mut involved = Vec::new();
     for target in 0..grant.map.targets().len() {
-        for rank in &circle.members {
+        for rank in &subgroup.members {
             if grant.map.accesses(target, &all[*rank].request)?.next().is_some() {
                 involved.push(target);
                 break;
@@ -260,8 +260,8 @@ fn involved<D: Driver>(
 
 /// File offsets that divide the call into rounds of at most [`ROUND_BYTES_MAX`] for each task. They
 /// are the same for all tasks, so that no two tasks wait for each other at different daemons.
-fn cuts(circle: &Subgroup, all: &[TaskRequest]) -> Result<Vec<u64>> {
-    let requests: Vec<&Request> = circle.members.iter().map(|rank| &all[*rank].request).collect();
+fn cuts(subgroup: &Subgroup, all: &[TaskRequest]) -> Result<Vec<u64>> {
+    let requests: Vec<&Request> = subgroup.members.iter().map(|rank| &all[*rank].request).collect();
     if requests.iter().all(|request| request.bytes <= ROUND_BYTES_MAX) {
         return Ok(Vec::new());
     }
@@ -386,8 +386,8 @@ mod tests {
             task(700_000, 1000, 1 << 20),
             task(701_000, 300_000, 200 << 20),
         ];
-        let circle = Subgroup { members: vec![0, 1, 2], way: TransferMethod::Server };
-        let cuts = cuts(&circle, &all).unwrap();
+        let subgroup = Subgroup { members: vec![0, 1, 2], method: TransferMethod::Server };
+        let cuts = cuts(&subgroup, &all).unwrap();
         assert!(cuts.is_sorted_by(|a, b| a < b) && cuts.len() >= 14, "{}", cuts.len());
         for task in &all {
             let view = FileView::new(task.request.view.clone()).unwrap();

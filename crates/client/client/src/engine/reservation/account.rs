@@ -122,25 +122,25 @@ impl DaemonReservation {
     }
 
     /// Applies a reply.
-    pub(crate) fn apply_reply(&self, asked: &ReservationRequest, room: Option<Reservation>) {
+    pub(crate) fn apply_reply(&self, asked: &ReservationRequest, reservation: Option<Reservation>) {
         let mut state = lock(&self.state);
-        match room {
-            Some(room) if room.term == state.term => {
-                state.granted = state.granted.max(room.granted.0);
-                state.acknowledged = state.acknowledged.max(if asked.term == room.term {
+        match reservation {
+            Some(reservation) if reservation.term == state.term => {
+                state.granted = state.granted.max(reservation.granted.0);
+                state.acknowledged = state.acknowledged.max(if asked.term == reservation.term {
                     asked.released
                 } else {
                     0
                 });
                 state.sent = state.sent.max(asked.sent);
-                state.holds = Duration::from_millis(u64::from(room.valid_ms));
+                state.holds = Duration::from_millis(u64::from(reservation.valid_ms));
             }
             // Terms rise as long as the daemon's host is up. When the host restarts, the old
             // reservation has expired meanwhile.
-            Some(room) if room.term > state.term || !state.is_good(asked.sent) => {
-                let holds = Duration::from_millis(u64::from(room.valid_ms));
+            Some(reservation) if reservation.term > state.term || !state.is_good(asked.sent) => {
+                let holds = Duration::from_millis(u64::from(reservation.valid_ms));
                 let (term, granted, held, used) =
-                    (room.term, room.granted.0, state.held, state.used);
+                    (reservation.term, reservation.granted.0, state.held, state.used);
                 *state = ReservationState {
                     term,
                     granted,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn room_holds_from_when_its_request_was_sent() {
+    fn a_reservation_holds_from_when_its_request_was_sent() {
         let pool = granted();
         assert!(pool.take(1, NOW + HOLDS - Duration::from_millis(1)) && !pool.take(1, NOW + HOLDS));
         pool.apply_reply(&pool.request(0, NOW + HOLDS), reply(1, 1000));

@@ -15,6 +15,9 @@
 //!    sent.
 //! 3. The reservation of a write is released when the write ends, whatever its outcome.
 //! 4. A client without reservations pays no more than one load.
+//!
+//! `account.rs` asserts 1 where an account is sent, and checks 2 in `take`. `UsedReservation`
+//! releases when it is dropped (3), and `has_message` is the one load (4).
 
 mod account;
 
@@ -69,10 +72,12 @@ impl Reservation {
                 && offset.checked_add(bytes).is_some_and(|end| end <= self.end))
     }
 
-    fn add(&mut self, iod: IodId, room: &Arc<DaemonReservation>, bytes: u64) {
+    fn add(&mut self, iod: IodId, reservation: &Arc<DaemonReservation>, bytes: u64) {
         match self.parts.iter_mut().find(|part| part.iod == iod) {
             Some(part) => part.bytes += bytes,
-            None => self.parts.push(DaemonShare { iod, reservation: Arc::clone(room), bytes }),
+            None => {
+                self.parts.push(DaemonShare { iod, reservation: Arc::clone(reservation), bytes })
+            }
         }
     }
 }
@@ -132,11 +137,11 @@ impl<D: Driver> OpenFile<D> {
             // A range that the layout cannot map is refused when it is written.
             let Ok(costs) = grant.map.bytes_per_target(low, high) else { return false };
             for (target, bytes) in costs {
-                let room = &grant.pools[target].reservation;
-                if !room.take(bytes, now) {
+                let reservation = &grant.pools[target].reservation;
+                if !reservation.take(bytes, now) {
                     return false;
                 }
-                more.add(grant.map.targets()[target].iod, room, bytes);
+                more.add(grant.map.targets()[target].iod, reservation, bytes);
             }
         }
         (held.start, held.end) = new;
@@ -172,7 +177,7 @@ impl<D: Driver> Engine<D> {
         account: ReservationAccount,
         deadline: Duration,
     ) -> Option<()> {
-        let (lease, pooled) = pool.checkout(self, deadline).await.ok()?;
+        let (pool_permit, pooled) = pool.checkout(self, deadline).await.ok()?;
         let PooledConnection { connection, meta } = *pooled;
         let mut connections = [connection];
         let body = ReturnReservation { account: account.clone() }.to_bytes();
@@ -190,14 +195,14 @@ impl<D: Driver> Engine<D> {
         let [connection] = connections;
         match batch[0].outcome.take() {
             Some(Ok(answer)) => {
-                lease.put_back(Box::new(PooledConnection { connection, meta }));
+                pool_permit.put_back(Box::new(PooledConnection { connection, meta }));
                 // A refusal means that the daemon has reserved nothing for us.
                 decode_outcome::<()>(&answer.body)
                     .is_ok()
                     .then(|| pool.reservation.returned(&account))
             }
             _ => {
-                lease.drop_connection(connection, &meta);
+                pool_permit.drop_connection(connection, &meta);
                 None
             }
         }

@@ -105,15 +105,15 @@ impl<'s> JoinPhase<'s> {
     /// Whether a task joined.
     fn look(&mut self) -> bool {
         let mut joined = false;
-        for mut newcomer in std::mem::take(&mut self.unproved) {
-            match newcomer.look(self.secret) {
-                Ok(None) if newcomer.since.elapsed() < HELLO_TIME => {
-                    self.unproved.push_back(newcomer)
+        for mut connection in std::mem::take(&mut self.unproved) {
+            match connection.look(self.secret) {
+                Ok(None) if connection.since.elapsed() < HELLO_TIME => {
+                    self.unproved.push_back(connection)
                 }
                 // Too slow, disconnected, or not a task: nobody to notify.
                 Ok(None) | Err(_) => {}
                 Ok(Some((hello, transcript))) => {
-                    self.admit(newcomer.stream, hello, transcript.keys(self.secret));
+                    self.admit(connection.stream, hello, transcript.keys(self.secret));
                     joined = true;
                 }
             }
@@ -130,8 +130,8 @@ impl<'s> JoinPhase<'s> {
             _ if size as usize != ours => {
                 format!("task {rank} is of a group of {size} tasks, and this one has {ours}")
             }
-            Some(place @ None) if rank > 0 => {
-                *place = Some(Joined { stream, keys });
+            Some(slot @ None) if rank > 0 => {
+                *slot = Some(Joined { stream, keys });
                 return;
             }
             Some(_) => format!("there is another task {rank}"),

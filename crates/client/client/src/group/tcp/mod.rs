@@ -23,6 +23,10 @@
 //! 5. After `fork` the task is the parent. A child sends nothing, waits for no lock and no thread
 //!    of the group, and leaves its connections unchanged.
 //!
+//! These are checks of what others send, not assertions: `join.rs` limits what an unproved
+//! connection may send (1), `frame.rs` verifies each frame and its length (2, 3), and `member.rs`
+//! adds the time of 4. Every call and drop compares the mark of `fork.rs` first (5).
+//!
 //! The bytes of the tasks are not encrypted: anyone who can read the network can read them.
 
 mod frame;

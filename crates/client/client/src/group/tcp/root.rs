@@ -9,9 +9,13 @@
 //! Invariants:
 //! 1. A reader takes the next frame of its task after the previous one was used: at most one is
 //!    kept for each (I9).
-//! 2. A thread that waits for `lines` holds no lock that the owner of `lines` waits for.
+//! 2. A thread that waits for `connections` holds no lock that the owner of `connections` waits for.
 //! 3. A task that gave up takes part in no round. Each payload says how long its task waits; the
 //!    root replies within that time, or fails the round.
+//!
+//! No assertion checks these. The slot of a task holds one payload, and `put` waits until it is
+//! empty (1); locks do not record who waits (2); `gather` fails the round of a task that gave up
+//! (3).
 
 use std::{
     mem,
@@ -96,22 +100,22 @@ impl Root {
         let joined = joining.run(&listener, deadline(time_max), time_max);
         let tasks: Vec<Option<Joined>> = joining.tasks.into_iter().skip(1).collect();
         let mut readers = Vec::new();
-        let mut lines = Vec::new();
+        let mut connections = Vec::new();
         for task in tasks.into_iter().flatten() {
             readers.push((task.stream.try_clone(), Direction::new(task.keys.to_root)));
-            lines.push(TaskConnection {
+            connections.push(TaskConnection {
                 stream: task.stream,
                 to_member: Direction::new(task.keys.to_member),
             });
         }
         let state = RoundState {
-            payloads: lines.iter().map(|_| None).collect(),
+            payloads: connections.iter().map(|_| None).collect(),
             failed: None,
             notified: false,
             closing: false,
         };
-        let (lines, state) = (Mutex::new(lines), Mutex::new(state));
-        let shared = Arc::new(RootShared { connections: lines, state, changed: Condvar::new() });
+        let (connections, state) = (Mutex::new(connections), Mutex::new(state));
+        let shared = Arc::new(RootShared { connections, state, changed: Condvar::new() });
         let mut root = Self { shared, readers: Vec::new(), process: fork::mark() };
         let started = joined.and_then(|()| root.start(readers));
         started.map_err(|error| root.shared.fail(&mut lock(&root.shared.connections), error))?;
@@ -146,9 +150,9 @@ impl Root {
         if fork::mark() != self.process {
             return Err(used_after_fork());
         }
-        let mut lines = match self.shared.connections.try_lock() {
-            Ok(lines) => lines,
-            Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
+        let mut connections = match self.shared.connections.try_lock() {
+            Ok(connections) => connections,
+            Err(TryLockError::Poisoned(connections)) => connections.into_inner(),
             // A reader that notifies the tasks of a loss holds it, too.
             Err(TryLockError::WouldBlock) => {
                 return Err(lock(&self.shared.state)
@@ -158,8 +162,8 @@ impl Root {
             }
         };
         self.shared
-            .round(&mut lines, mine, time_max)
-            .map_err(|error| self.shared.fail(&mut lines, error))
+            .round(&mut connections, mine, time_max)
+            .map_err(|error| self.shared.fail(&mut connections, error))
     }
 }
 
@@ -173,8 +177,8 @@ impl Drop for Root {
         }
         lock(&self.shared.state).closing = true;
         self.shared.changed.notify_all();
-        for line in lock(&self.shared.connections).iter() {
-            let _ = line.stream.shutdown(Shutdown::Both);
+        for connection in lock(&self.shared.connections).iter() {
+            let _ = connection.stream.shutdown(Shutdown::Both);
         }
         for reader in self.readers.drain(..) {
             // A panic of a reader has no consequence here.
@@ -188,8 +192,8 @@ fn read(shared: &RootShared, rank: u32, stream: &TcpStream, mut from_member: Dir
     let why = loop {
         match from_member.receive(stream, WAIT_TIME_BYTES + PAYLOAD_BYTES_MAX, None) {
             Ok((FrameKind::Give, body)) => match decode_payload(body) {
-                Some((patience, bytes)) => {
-                    let until = deadline(patience) + ROOT_REPLY_TIMEOUT - SEND_TIMEOUT;
+                Some((wait_time, bytes)) => {
+                    let until = deadline(wait_time) + ROOT_REPLY_TIMEOUT - SEND_TIMEOUT;
                     if !shared.put(rank, TaskPayload { bytes, until }) {
                         return;
                     }
@@ -209,8 +213,8 @@ fn read(shared: &RootShared, rank: u32, stream: &TcpStream, mut from_member: Dir
         shared.changed.notify_all();
     }
     // Invariant 2: a round that holds the lock has been woken above.
-    let mut lines = lock(&shared.connections);
-    shared.fail(&mut lines, task_lost(rank, &why));
+    let mut connections = lock(&shared.connections);
+    shared.fail(&mut connections, task_lost(rank, &why));
 }
 
 impl RootShared {
@@ -233,7 +237,7 @@ impl RootShared {
 
     fn round(
         &self,
-        lines: &mut [TaskConnection],
+        connections: &mut [TaskConnection],
         mine: &[u8],
         time_max: Duration,
     ) -> Result<Vec<Vec<u8>>> {
@@ -249,12 +253,16 @@ impl RootShared {
                 group_error(Error::new(Status::TooLarge, why)).with_hint("less in one round")
             );
         }
-        let given =
-            self.send_all(lines, FrameKind::All, &encode_all(&all), Instant::now() + SEND_TIMEOUT);
+        let given = self.send_all(
+            connections,
+            FrameKind::All,
+            &encode_all(&all),
+            Instant::now() + SEND_TIMEOUT,
+        );
         if let Err(lost) = given {
             // All other tasks have completed the round, and so has this one. The next round fails,
             // for all of them.
-            self.fail(lines, lost);
+            self.fail(connections, lost);
         }
         Ok(all)
     }
@@ -299,15 +307,16 @@ impl RootShared {
     /// Returns the first failure.
     fn send_all(
         &self,
-        lines: &mut [TaskConnection],
+        connections: &mut [TaskConnection],
         kind: FrameKind,
         body: &[u8],
         deadline: Instant,
     ) -> Result<()> {
         let mut outcome = Ok(());
-        for (rank, line) in (1..).zip(lines) {
+        for (rank, connection) in (1..).zip(connections) {
             let by = deadline.max(Instant::now() + SEND_TIMEOUT_MIN);
-            if let Err(error) = line.to_member.send(&line.stream, kind, body, Some(by)) {
+            if let Err(error) = connection.to_member.send(&connection.stream, kind, body, Some(by))
+            {
                 outcome = outcome.and(Err(task_lost(rank, &why(&error))));
             }
         }
@@ -316,19 +325,24 @@ impl RootShared {
 
     /// The group has failed: notifies every task once. Returns the reason; the first one counts for
     /// all.
-    fn fail(&self, lines: &mut [TaskConnection], error: Error) -> Error {
-        let (first, told) = {
+    fn fail(&self, connections: &mut [TaskConnection], error: Error) -> Error {
+        let (first, was_notified) = {
             let mut state = lock(&self.state);
             let first = state.failed.get_or_insert(error).clone();
             (first, mem::replace(&mut state.notified, true))
         };
         self.changed.notify_all();
-        if !told {
+        if !was_notified {
             let (body, deadline) = (encode_failure(&first), Instant::now() + NOTIFY_TIMEOUT);
-            for line in lines {
+            for connection in connections {
                 // A lost task need not be notified.
-                let _ = line.to_member.send(&line.stream, FrameKind::Failed, &body, Some(deadline));
-                let _ = line.stream.shutdown(Shutdown::Both);
+                let _ = connection.to_member.send(
+                    &connection.stream,
+                    FrameKind::Failed,
+                    &body,
+                    Some(deadline),
+                );
+                let _ = connection.stream.shutdown(Shutdown::Both);
             }
         }
         first
@@ -360,12 +374,12 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     /// A connection, and the task's end of it.
-    fn line(key: u8) -> (TaskConnection, TcpStream, Direction) {
+    fn connection(key: u8) -> (TaskConnection, TcpStream, Direction) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let key = Secret::from_bytes([key; 32]);
-        let line = TaskConnection { stream, to_member: Direction::new(key.clone()) };
-        (line, listener.accept().unwrap().0, Direction::new(key))
+        let connection = TaskConnection { stream, to_member: Direction::new(key.clone()) };
+        (connection, listener.accept().unwrap().0, Direction::new(key))
     }
 
     fn given(rank: u8, until: Instant) -> TaskPayload {
@@ -399,31 +413,31 @@ mod tests {
 
     #[test]
     fn a_task_lost_while_payloads_are_sent_fails_only_the_next_round() {
-        let (mut lines, mut ends) = (Vec::new(), Vec::new());
+        let (mut connections, mut ends) = (Vec::new(), Vec::new());
         for rank in 1..=3 {
-            let (line, stream, from_root) = line(rank);
-            lines.push(line);
+            let (connection, stream, from_root) = connection(rank);
+            connections.push(connection);
             ends.push((stream, from_root));
         }
-        lines[0].stream.shutdown(Shutdown::Write).unwrap();
+        connections[0].stream.shutdown(Shutdown::Write).unwrap();
         let shared = shared((1..=3).map(|rank| given(rank, Instant::now() + LONG)));
-        let all = shared.round(&mut lines, &[0], LONG).unwrap();
+        let all = shared.round(&mut connections, &[0], LONG).unwrap();
         assert_eq!(all, [[0], [1], [2], [3]]);
         for (stream, from_root) in &mut ends[1..] {
-            let mut hear = || {
+            let mut receive = || {
                 from_root
                     .receive(stream, ALL_PAYLOADS_BYTES_MAX, Some(Instant::now() + LONG))
                     .unwrap()
             };
-            assert_eq!(hear(), (FrameKind::All, encode_all(&all)));
-            let (kind, why) = hear();
+            assert_eq!(receive(), (FrameKind::All, encode_all(&all)));
+            let (kind, why) = receive();
             assert!(
                 kind == FrameKind::Failed
                     && String::from_utf8_lossy(&why).contains("task 1 is lost"),
                 "{why:?}"
             );
         }
-        let next = shared.round(&mut lines, &[0], LONG).unwrap_err();
+        let next = shared.round(&mut connections, &[0], LONG).unwrap_err();
         assert!(next.to_string().contains("task 1 is lost"), "{next}");
     }
 }

@@ -142,7 +142,7 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all() {
     let mut buffer = vec![0; EACH];
     let mut into = [IoSliceMut::new(&mut buffer)];
     let (mut stays, mine) = block_on(file.read_all_at(0, &view(0, 2), 0, &mut into, &SERVER));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (config, leaves) = (cluster.hasty(TIMEOUT), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let goes = scope.spawn(|| {
@@ -155,7 +155,7 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all() {
                 let (mut goes, announced) =
                     file.read_all_at(1, &view(1, 2), 0, &mut into, &SERVER).await;
                 let all: Vec<Vec<u8>> = vec![mine, announced];
-                tell.send(all.clone()).unwrap();
+                sender.send(all.clone()).unwrap();
                 let mut step = std::pin::pin!(goes.step(&all));
                 let mut look = tokio::time::interval(Duration::from_millis(5));
                 // Dropped in the middle, like a cancelled call.
@@ -171,7 +171,7 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all() {
                 .await;
             });
         });
-        let all = told.recv().unwrap();
+        let all = receiver.recv().unwrap();
         let begun = Instant::now();
         while cluster.counted().joins == 0 {
             assert!(begun.elapsed() < TIMEOUT, "it joins");
@@ -215,9 +215,9 @@ fn a_daemon_that_dies_fails_the_call_for_all_with_one_error() {
                     loop {
                         let all = task.all_gather(&mine, 10 * TIMEOUT).unwrap();
                         if step == 0 && task.rank() == 2 {
-                            let (tell, told) = std::sync::mpsc::channel();
-                            begun.send(tell).unwrap();
-                            told.recv().unwrap();
+                            let (sender, receiver) = std::sync::mpsc::channel();
+                            begun.send(sender).unwrap();
+                            receiver.recv().unwrap();
                         }
                         step += 1;
                         match block_on(collective.step(&all)) {

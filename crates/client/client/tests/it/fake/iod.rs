@@ -147,18 +147,18 @@ impl Cluster {
                         sent.len() as u64 <= call.reserved_bytes.0,
                         "a write that is larger than its room"
                     );
-                    self.room_used.push((iod, call.account.term, call.reserved_bytes.0));
+                    self.reserved_bytes_used.push((iod, call.account.term, call.reserved_bytes.0));
                 }
-                let room = self.room(connection, &call.account, call.wanted.0);
+                let reservation = self.reservation(connection, &call.account, call.wanted.0);
                 encode_success(&WriteWithReservationReply {
                     bytes: ByteCount(sent.len() as u64),
                     verifier,
-                    reservation: room,
+                    reservation,
                     objects: Vec::new(),
                 })
             }
             IodRequest::ReturnReservation(call) => {
-                self.room(connection, &call.account, 0);
+                self.reservation(connection, &call.account, 0);
                 encode_success(&())
             }
             IodRequest::Flush(call) => {
@@ -212,17 +212,17 @@ impl Cluster {
     }
 
     /// Updates the reservation of a session with a message: releases, and grants what is free.
-    fn room(
+    fn reservation(
         &mut self,
         connection: &Connection,
         account: &ReservationAccount,
         wanted: u64,
     ) -> Option<Reservation> {
-        let (key, most) = ((connection.iod, connection.session), self.room_bytes_max);
+        let (key, most) = ((connection.iod, connection.session), self.reservation_bytes_max);
         if wanted > 0 && most > 0 {
-            self.rooms.entry(key).or_insert((self.now.as_nanos() as u64 + 1, 0, 0));
+            self.reservations.entry(key).or_insert((self.now.as_nanos() as u64 + 1, 0, 0));
         }
-        let (term, granted, released) = self.rooms.get_mut(&key)?;
+        let (term, granted, released) = self.reservations.get_mut(&key)?;
         if account.term == *term {
             assert!(account.released.0 <= *granted, "more was released than was granted");
             *released = account.released.0.max(*released);
@@ -300,8 +300,12 @@ impl Cluster {
         if !self.pad_reads {
             payload.truncate(keep);
         }
-        let room: usize = recv.iter().map(|slice| slice.len()).sum();
-        assert!(payload.len() <= room, "{} payload bytes, room for {room}", payload.len());
+        let reservation: usize = recv.iter().map(|slice| slice.len()).sum();
+        assert!(
+            payload.len() <= reservation,
+            "{} payload bytes, room for {reservation}",
+            payload.len()
+        );
         let mut rest = &payload[..];
         for slice in recv {
             let taken = rest.len().min(slice.len());

@@ -220,7 +220,7 @@ impl Cluster {
                 Ok(encode_success(&()))
             }
             MdsRequest::LockReclaim(call) => {
-                self.locks_told.extend(call.locks.clone());
+                self.locks_reported.extend(call.locks.clone());
                 self.locks.extend(call.locks);
                 Ok(encode_success(&Vec::<u32>::new()))
             }

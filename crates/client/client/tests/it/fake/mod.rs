@@ -109,14 +109,14 @@ pub struct Cluster {
     pub quota: Option<u64>,
     pub ahead: u64,
     /// The reservation of each session at each daemon: term, granted, released.
-    pub rooms: HashMap<(IodId, SessionId), (u64, u64, u64)>,
+    pub reservations: HashMap<(IodId, SessionId), (u64, u64, u64)>,
     /// The most that a daemon grants one session.
-    pub room_bytes_max: u64,
+    pub reservation_bytes_max: u64,
     /// The reserved space that writes used, by (daemon, term).
-    pub room_used: Vec<(IodId, u64, u64)>,
+    pub reserved_bytes_used: Vec<(IodId, u64, u64)>,
     /// Locks that the metadata server has granted, and those that were reclaimed.
     pub locks: Vec<LockRequest>,
-    pub locks_told: Vec<LockRequest>,
+    pub locks_reported: Vec<LockRequest>,
     /// After this number of sleeps, the clock stops.
     pub sleeps: Option<u32>,
     /// The deadline of a program's call, and the server for which it waited without success.
@@ -196,11 +196,11 @@ impl Fake {
             largest_round: 0,
             quota: None,
             ahead: 0,
-            rooms: HashMap::new(),
-            room_bytes_max: 0,
-            room_used: Vec::new(),
+            reservations: HashMap::new(),
+            reservation_bytes_max: 0,
+            reserved_bytes_used: Vec::new(),
             locks: Vec::new(),
-            locks_told: Vec::new(),
+            locks_reported: Vec::new(),
             sleeps: None,
             bound: None,
             blamed: None,

@@ -51,14 +51,14 @@ impl Known {
 
     fn make(&self, directory: usize, name: &[u8], file: u64) {
         let found = Attributes { file: FileIndex(file), ..self.file.clone() };
-        let kept = self.cache.cache_found(
+        let cached_under = self.cache.cache_found(
             &self.leases[directory],
             self.cache.mark(),
             name,
             &found,
             |_| true,
         );
-        assert!(kept.attributes.is_some());
+        assert!(cached_under.attributes.is_some());
     }
 
     fn rename(&self, from: (usize, &[u8]), to: (usize, &[u8])) {

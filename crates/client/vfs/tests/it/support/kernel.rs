@@ -108,16 +108,16 @@ impl Mount {
     /// Opens a file for reading until its pages are cacheable: another mount returns its lease a
     /// little later.
     pub fn open_keeping(&self, file: FileIndex) -> FileHandle {
-        let mut kept = None;
+        let mut cacheable = None;
         wait_for(|| {
             let opened = self.vfs.open(file, OpenAs::from(Access::READ)).unwrap();
             match opened.may_cache_pages {
-                true => kept = Some(opened.handle),
+                true => cacheable = Some(opened.handle),
                 false => self.vfs.release(opened.handle, None).unwrap(),
             }
-            kept.is_some()
+            cacheable.is_some()
         });
-        kept.unwrap()
+        cacheable.unwrap()
     }
 
     pub fn read(&self, handle: FileHandle, at: u64) -> u64 {

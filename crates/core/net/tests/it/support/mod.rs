@@ -82,8 +82,8 @@ pub fn echo() -> Arc<dyn Handler> {
 pub struct Mirror;
 
 impl Handler for Mirror {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(mut connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(mut connection) = admitted.accept() else { return };
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().unwrap().to_vec();
             let mut payload = vec![0; connection.payload_left()];
@@ -188,8 +188,8 @@ pub fn answer_nothing(connection: &mut ServerConnection) {
 pub struct Script(pub fn(&mut ServerConnection));
 
 impl Handler for Script {
-    fn run(&self, newcomer: AdmittedPeer) {
-        let Some(mut connection) = newcomer.accept() else { return };
+    fn run(&self, admitted: AdmittedPeer) {
+        let Some(mut connection) = admitted.accept() else { return };
         (self.0)(&mut connection);
     }
 }

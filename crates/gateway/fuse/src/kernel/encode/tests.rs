@@ -101,12 +101,12 @@ fn an_extended_stat_takes_a_device_apart() {
 }
 
 #[test]
-fn a_lock_in_the_way_is_told_and_none_is_an_unlocked_range() {
+fn a_conflicting_lock_is_reported_and_none_is_an_unlocked_range() {
     let lock =
         Lock { handle: 1, owner: 2, start: 3, end: 4, kind: LockKind::Write, pid: 5, flock: false };
-    let told = bytes(|message| message.lock(Some(&lock)));
+    let encoded = bytes(|message| message.lock(Some(&lock)));
     assert_eq!(
-        (u64_at(&told, 0), u64_at(&told, 8), u32_at(&told, 16), u32_at(&told, 20)),
+        (u64_at(&encoded, 0), u64_at(&encoded, 8), u32_at(&encoded, 16), u32_at(&encoded, 20)),
         (3, 4, 1, 5)
     );
     assert_eq!(u32_at(&bytes(|message| message.lock(None)), 16), 2);
@@ -129,10 +129,10 @@ fn a_listing_has_its_names_padded_to_eight_bytes() {
 proptest! {
     #[test]
     fn a_listing_never_exceeds_its_size(
-        room in 0u32..600,
+        bytes_max in 0u32..600,
         names in prop::collection::vec((any::<bool>(), 1usize..256), 0..20),
     ) {
-        let mut listing = DirectoryBuffer::new(room);
+        let mut listing = DirectoryBuffer::new(bytes_max);
         for (plus, len) in names {
             let (name, before) = (vec![b'x'; len], listing.as_bytes().len());
             let taken = match plus {
@@ -140,7 +140,7 @@ proptest! {
                 false => listing.push(1, 2, Kind::File, &name),
             };
             prop_assert_eq!(taken, listing.as_bytes().len() > before);
-            prop_assert!(listing.as_bytes().len() <= room as usize);
+            prop_assert!(listing.as_bytes().len() <= bytes_max as usize);
             prop_assert_eq!(listing.as_bytes().len() % 8, 0);
         }
     }

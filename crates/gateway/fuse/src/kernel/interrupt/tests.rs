@@ -63,8 +63,8 @@ fn interrupts_of_answered_requests_take_bounded_memory() {
     for unique in (0..1_000_000).step_by(2) {
         table.interrupt(unique);
     }
-    let kept: usize = table.shards.iter().map(|shard| lock(shard).early.len()).sum();
-    assert_eq!(kept, SHARDS * EARLY_MAX);
+    let count: usize = table.shards.iter().map(|shard| lock(shard).early.len()).sum();
+    assert_eq!(count, SHARDS * EARLY_MAX);
 }
 
 #[test]

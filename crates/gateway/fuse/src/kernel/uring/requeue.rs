@@ -69,8 +69,8 @@ impl QueueRescan {
 fn ask(device: u32) {
     // SAFETY: ustat(2) writes a `struct ustat`, 32 bytes on this architecture, through the pointer.
     unsafe {
-        let mut room = [0u64; 8];
-        libc::syscall(libc::SYS_ustat, libc::c_ulong::from(device), room.as_mut_ptr());
+        let mut buffer = [0u64; 8];
+        libc::syscall(libc::SYS_ustat, libc::c_ulong::from(device), buffer.as_mut_ptr());
     }
 }
 

@@ -83,7 +83,7 @@ fn adopt(rings: &Arc<Rings>, slot: &Arc<RingEntry>, unique: u64) -> Option<Arc<E
     let memory = slot.take_over(unique)?;
     worker_ring::enter(rings.worker_ring(ring, slot.queue(), &memory));
     let refused = Message::new(unique, -Errno::INTR.raw_os_error());
-    let _ = worker_ring::with(|lane| lane.adopt(refused, unique));
+    let _ = worker_ring::with(|ring| ring.adopt(refused, unique));
     Some(memory)
 }
 
@@ -115,7 +115,7 @@ impl Worker {
     fn run(mut self) {
         loop {
             let time = self.large.then_some(QUIET);
-            let Some(waited) = worker_ring::with(|lane| lane.wait(time)) else { return };
+            let Some(waited) = worker_ring::with(|ring| ring.wait(time)) else { return };
             match waited {
                 Waited::Request(_) => {}
                 Waited::Nothing => {
@@ -159,7 +159,7 @@ impl Worker {
     }
 
     fn serve(&mut self) -> NextStep {
-        let Some(header) = worker_ring::with(|lane| *lane.header()) else { return NextStep::End };
+        let Some(header) = worker_ring::with(|ring| *ring.header()) else { return NextStep::End };
         let payload_max = self.memory.payload_bytes();
         let arrived = match wire::arrived(&header, payload_max) {
             Ok(arrived) => arrived,
@@ -169,7 +169,7 @@ impl Worker {
                 return NextStep::End;
             }
         };
-        worker_ring::with(|lane| lane.serves(arrived.commit_id));
+        worker_ring::with(|ring| ring.serves(arrived.commit_id));
         self.large |= arrived.payload_bytes >= LARGE_BYTES;
         // SAFETY: it has a request, so it belongs to this thread until the reply.
         let payload = unsafe { self.memory.payload(arrived.payload_bytes) };
@@ -243,7 +243,7 @@ impl Worker {
     }
 
     fn prepare(&self, answer: Answer) -> NextStep {
-        match worker_ring::with(|lane| lane.prepare(answer)) {
+        match worker_ring::with(|ring| ring.prepare(answer)) {
             Some(Ok(()) | Err(Errno::INVAL)) => NextStep::Wait,
             _ => NextStep::End,
         }

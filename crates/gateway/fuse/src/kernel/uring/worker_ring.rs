@@ -171,8 +171,8 @@ impl WorkerRing {
 }
 
 /// Sets the ring of this thread.
-pub(super) fn enter(lane: WorkerRing) {
-    LANE.set(Some(lane));
+pub(super) fn enter(ring: WorkerRing) {
+    LANE.set(Some(ring));
 }
 
 /// Drops the ring of this thread.
@@ -182,10 +182,10 @@ pub(super) fn leave() {
 
 /// Uses the ring of this thread. `None`: it has none.
 pub(super) fn with<R>(use_it: impl FnOnce(&mut WorkerRing) -> R) -> Option<R> {
-    LANE.with_borrow_mut(|lane| lane.as_mut().map(use_it))
+    LANE.with_borrow_mut(|ring| ring.as_mut().map(use_it))
 }
 
 /// Answers the request that this thread serves.
 pub(super) fn commit(message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
-    with(|lane| lane.commit(message, data)).unwrap_or(Err(Errno::NODEV))
+    with(|ring| ring.commit(message, data)).unwrap_or(Err(Errno::NODEV))
 }

@@ -1,6 +1,6 @@
 //! The file system: a root with files in it, and a directory `sub`.
 
-use super::{Fate, Gate, ROOT};
+use super::{Fate, ROOT, RequestBarrier};
 use braid_fuse::kernel::{
     Attributes, Call, DirectoryBuffer, Entry, Features, Handler, KernelFeatures, Kind, Notifier,
     Opened, Operation, Reply, Request, SpaceStat, Validity, Wanted,
@@ -15,7 +15,7 @@ pub const SUB: u64 = 2;
 pub const FILE: u64 = 3;
 
 pub struct Memory {
-    pub gate: Gate,
+    pub barrier: RequestBarrier,
     pub names_valid: Validity,
     pub attributes_valid: Validity,
     /// `abi::fopen`.
@@ -53,7 +53,7 @@ impl Memory {
             Features::POSIX_LOCKS | Features::FLOCK_LOCKS | Features::EXPLICIT_INVAL_DATA;
         let wanted = Wanted::default();
         Self {
-            gate: Gate::new(),
+            barrier: RequestBarrier::new(),
             names_valid: Validity::Never,
             attributes_valid: Validity::Never,
             open_flags: 0,
@@ -219,13 +219,13 @@ impl Handler for Memory {
 
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
         *self.counts.lock().unwrap().entry(request.header.opcode).or_default() += 1;
-        let fate = self.gate.fate(&request);
+        let fate = self.barrier.fate(&request);
         match fate {
             Fate::Serve => {}
             Fate::Drop => return drop(reply),
             Fate::Panic => panic!("requested by the test"),
             Fate::Hold | Fate::HoldUntilKilled | Fate::HoldDeaf => {
-                if !self.gate.pass(call.interrupt, fate) {
+                if !self.barrier.pass(call.interrupt, fate) {
                     return reply.error(Errno::INTR);
                 }
             }

@@ -1,10 +1,10 @@
 //! A mount of a small file system in memory, whose replies a test can delay.
 #![allow(dead_code, unused_imports)] // each test binary uses its part
 
-mod gate;
+mod barrier;
 mod memory;
 
-pub use gate::{Fate, Gate};
+pub use barrier::{Fate, RequestBarrier};
 pub use memory::{FILE, Memory, SUB};
 
 use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted};
@@ -78,7 +78,7 @@ fn skipped(why: &MountError) -> Option<TestMount> {
 impl Drop for TestMount {
     fn drop(&mut self) {
         // Requests that are still held would delay the unmount.
-        self.memory.gate.open();
+        self.memory.barrier.open();
     }
 }
 

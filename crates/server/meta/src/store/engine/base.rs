@@ -19,6 +19,9 @@
 //! 4. Every record is checked again when it is read: a disk may rot while the server runs. A
 //!    record's sequence is that of the checkpoint which wrote it: of two copies, salvage takes the
 //!    newer.
+//!
+//! No assertion checks 1, 3 and 4 here: LMDB gives 1, `open` checks the pages before it maps the
+//! file (3), and a record that is damaged is an error and not a bug (4).
 
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};

@@ -415,13 +415,17 @@ fn after_a_loss_of_power_any_unsynced_sectors_may_be_missing() {
             }
         });
         let store = open(directory.path()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let kept = store.committed().0;
-        assert!(kept >= synced, "seed {seed}: synced batches are there (I6)");
+        let committed = store.committed().0;
+        assert!(committed >= synced, "seed {seed}: synced batches are there (I6)");
         let want: Model =
-            (1..=kept).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 40])).collect();
+            (1..=committed).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 40])).collect();
         assert_eq!(all(&store), want, "seed {seed}");
-        assert_eq!(store.torn_tail().is_some(), kept < count, "seed {seed}: and it is reported");
-        opened_with_a_hole += u32::from(kept < count && end == bytes.len());
+        assert_eq!(
+            store.torn_tail().is_some(),
+            committed < count,
+            "seed {seed}: and it is reported"
+        );
+        opened_with_a_hole += u32::from(committed < count && end == bytes.len());
     }
     assert!(opened_with_a_hole > 20, "{opened_with_a_hole}");
 }
@@ -597,14 +601,17 @@ fn random_damage_gives_correct_data_or_an_error_that_names_it() {
             let what = damage(directory.path(), &mut random);
             match open(directory.path()) {
                 Ok(store) => {
-                    let kept = store.committed();
+                    let committed = store.committed();
                     assert!(
-                        kept.0 >= history.synced,
-                        "seed {seed}, {what}: {kept:?} of {}",
+                        committed.0 >= history.synced,
+                        "seed {seed}, {what}: {committed:?} of {}",
                         history.synced
                     );
-                    assert!(all(&store) == history.model(kept), "seed {seed}, {what}: wrong data");
-                    let is_all = kept.0 == history.batches.len() as u64;
+                    assert!(
+                        all(&store) == history.model(committed),
+                        "seed {seed}, {what}: wrong data"
+                    );
+                    let is_all = committed.0 == history.batches.len() as u64;
                     assert!(
                         is_all || store.torn_tail().is_some(),
                         "seed {seed}, {what}: cut off without a report"

@@ -178,8 +178,8 @@ impl Engine {
     pub fn open(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
         expect_store(directory)?;
         let lock = lock(directory)?;
-        for place in [directory, &base::base_directory(directory)] {
-            file_permissions::tighten(place);
+        for path in [directory, &base::base_directory(directory)] {
+            file_permissions::tighten(path);
         }
         let (synced_file, store, synced) = SyncedFile::open(directory)?;
         refuse_other_format(directory)?;

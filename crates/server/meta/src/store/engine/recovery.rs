@@ -178,9 +178,9 @@ impl LogDamage<'_> {
             && !self.is_cut_short()
             && !self.is_lost_write(self.bytes.len())
         {
-            let place = path.display();
+            let file = path.display();
             return Err(self.damaged(format!(
-                "{what}, but the record of sequence {} in {place} at byte {offset} is whole",
+                "{what}, but the record of sequence {} in {file} at byte {offset} is whole",
                 sequence.0
             )));
         }

@@ -15,6 +15,9 @@
 //!    this is a file of its own.
 //! 3. It is the last file of a new store to be created, and is never removed. A directory without
 //!    it holds no store or a damaged one.
+//!
+//! Which slot is written follows from the number of the turn (1). Recovery refuses a directory that
+//! breaks 3.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -38,7 +41,7 @@ struct Inner {
     file: File,
     store: StoreId,
     synced: Sequence,
-    turn: u64,
+    writes: u64,
 }
 
 impl SyncedFile {
@@ -53,7 +56,7 @@ impl SyncedFile {
         let file = options
             .open(directory.join(NAME))
             .map_err(|e| StoreError::disk("create the file 'synced'", e))?;
-        let new = Self(Mutex::new(Inner { file, store, synced, turn: 0 }));
+        let new = Self(Mutex::new(Inner { file, store, synced, writes: 0 }));
         new.write(synced)?;
         new.write(synced)?;
         new.sync()?;
@@ -68,10 +71,10 @@ impl SyncedFile {
         let file = File::options().read(true).write(true).open(&path);
         let mut file = file.map_err(|e| StoreError::disk("open the file 'synced'", e))?;
         file.read_to_end(&mut bytes).map_err(|e| StoreError::disk("read the file 'synced'", e))?;
-        let Some(Slot { store, synced, turn }) = newest(&bytes) else {
+        let Some(Slot { store, synced, writes }) = newest(&bytes) else {
             return Err(StoreError::damaged(directory, &path, 0, "both of its slots are damaged"));
         };
-        Ok((Self(Mutex::new(Inner { file, store, synced, turn })), store, synced))
+        Ok((Self(Mutex::new(Inner { file, store, synced, writes })), store, synced))
     }
 
     /// Records that the log is synced up to `synced`.
@@ -79,8 +82,9 @@ impl SyncedFile {
         let mut inner = self.inner();
         debug_assert!(inner.synced <= synced, "2: the synced sequence never falls");
         inner.synced = synced;
-        inner.turn += 1;
-        let (slot, at) = (encode(inner.store, synced, inner.turn), inner.turn % 2 * SLOT_SPACING);
+        inner.writes += 1;
+        let (slot, at) =
+            (encode(inner.store, synced, inner.writes), inner.writes % 2 * SLOT_SPACING);
         let written =
             inner.file.seek(SeekFrom::Start(at)).and_then(|_| inner.file.write_all(&slot));
         written.map_err(|e| StoreError::disk("write the file 'synced'", e))
@@ -99,7 +103,7 @@ impl SyncedFile {
 pub(super) struct Slot {
     pub(super) store: StoreId,
     pub(super) synced: Sequence,
-    pub(super) turn: u64,
+    pub(super) writes: u64,
 }
 
 /// The newest slot of the file; `None` if both are damaged.
@@ -108,20 +112,20 @@ pub(super) fn newest(file: &[u8]) -> Option<Slot> {
         file.get(..SLOT_BYTES),
         file.get(SLOT_SPACING as usize..SLOT_SPACING as usize + SLOT_BYTES),
     ];
-    slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.turn)
+    slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.writes)
 }
 
 fn crc(slot: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&slot[..12]), &slot[16..SLOT_BYTES])
 }
 
-pub(super) fn encode(store: StoreId, synced: Sequence, turn: u64) -> [u8; SLOT_BYTES] {
+pub(super) fn encode(store: StoreId, synced: Sequence, writes: u64) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     slot[..8].copy_from_slice(MAGIC);
     slot[8..12].copy_from_slice(&VERSION.to_le_bytes());
     slot[16..24].copy_from_slice(&store.0.to_le_bytes());
     slot[24..32].copy_from_slice(&synced.0.to_le_bytes());
-    slot[32..40].copy_from_slice(&turn.to_le_bytes());
+    slot[32..40].copy_from_slice(&writes.to_le_bytes());
     let crc = crc(&slot);
     slot[12..16].copy_from_slice(&crc.to_le_bytes());
     slot
@@ -135,6 +139,6 @@ fn decode(slot: &[u8]) -> Option<Slot> {
     whole.then(|| Slot {
         store: StoreId(number(16)),
         synced: Sequence(number(24)),
-        turn: number(32),
+        writes: number(32),
     })
 }

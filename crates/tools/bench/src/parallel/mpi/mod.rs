@@ -13,6 +13,8 @@
 //! 3. Reads on the mount find a cold client cache, and writes find what was just read.
 //! 4. A write is over when the call returns, without waiting for a disk: bytes that a mount still
 //!    buffers are its advantage.
+//!
+//! The program that the subjects run compares every byte (2). The others are the steps of a run.
 
 pub mod installed;
 

@@ -20,9 +20,9 @@ const MIB: u64 = 1 << 20;
 const ALL: [IodId; 3] = [IodId(1), IodId(2), IodId(3)];
 
 /// A cluster of three daemons that reserve this much for each session, and an open file.
-fn opened(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
+fn opened(reservation: u64) -> (Fake, Client<Fake>, File<Fake>) {
     let fake = Fake::striped();
-    fake.cluster().room_bytes_max = room;
+    fake.cluster().reservation_bytes_max = reservation;
     let client = fake.client();
     let file = open(&client, "/f");
     (fake, client, file)
@@ -34,8 +34,8 @@ fn open(client: &Client<Fake>, path: &str) -> File<Fake> {
 }
 
 /// The same, after the first writes have brought reservations.
-fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
-    let (fake, client, file) = opened(room);
+fn with_space(reservation: u64) -> (Fake, Client<Fake>, File<Fake>) {
+    let (fake, client, file) = opened(reservation);
     assert!(
         !file.reserve_space(0, 1, &mut Reservation::default()),
         "nothing is there before it is asked for"
@@ -49,22 +49,30 @@ fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
 }
 
 /// What the daemons have reserved: granted less released, in the order of their ids.
-fn kept(fake: &Fake) -> Vec<u64> {
+fn reserved(fake: &Fake) -> Vec<u64> {
     let cluster = fake.cluster();
     let of = |iod| {
-        cluster.rooms.iter().find(|((at, _), _)| *at == iod).map_or(0, |(_, room)| room.1 - room.2)
+        cluster
+            .reservations
+            .iter()
+            .find(|((at, _), _)| *at == iod)
+            .map_or(0, |(_, reservation)| reservation.1 - reservation.2)
     };
     ALL.into_iter().map(of).collect()
 }
 
 /// What was reported to the first daemon as released.
 fn released_at_first(fake: &Fake) -> u64 {
-    fake.cluster().rooms.iter().find(|((at, _), _)| *at == IodId(1)).map_or(0, |(_, room)| room.2)
+    fake.cluster()
+        .reservations
+        .iter()
+        .find(|((at, _), _)| *at == IodId(1))
+        .map_or(0, |(_, reservation)| reservation.2)
 }
 
 #[test]
-fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
-    let (fake, _client, file) = with_room(16 * MIB);
+fn space_is_reserved_without_a_call_used_by_the_write_and_then_released() {
+    let (fake, _client, file) = with_space(16 * MIB);
     let before = fake.cluster().exchanges.len();
     let mut held = Reservation::default();
     for at in 0..1000 {
@@ -75,15 +83,15 @@ fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
     assert_eq!(block_on(file.write_reserved(&mut held, &data, 0)).unwrap(), data.len());
     assert!(!held.covers(0, 1), "the reservation is released");
     let sent = fake.cluster().exchanges.len() - before;
-    let used = fake.cluster().room_used.clone();
+    let used = fake.cluster().reserved_bytes_used.clone();
     assert_eq!((sent, used.len()), (3, 3), "one call for each daemon, each within its reservation");
     let mut read = vec![0; data.len()];
     assert_eq!(block_on(file.read_at(&mut read, 0)).unwrap(), data.len());
     assert!(read == data);
-    let before = kept(&fake);
+    let before = reserved(&fake);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
     let reported: Vec<u64> =
-        before.iter().zip(kept(&fake)).map(|(before, after)| before - after).collect();
+        before.iter().zip(reserved(&fake)).map(|(before, after)| before - after).collect();
     assert_eq!(
         reported,
         used.iter().map(|(_, _, uses)| *uses).collect::<Vec<_>>(),
@@ -103,7 +111,7 @@ fn a_client_that_does_not_buffer_requests_nothing() {
 
 #[test]
 fn without_space_nothing_is_reserved_and_writes_go_through() {
-    let (fake, _client, file) = with_room(0);
+    let (fake, _client, file) = with_space(0);
     let mut held = Reservation::default();
     assert!(!file.reserve_space(0, 100, &mut held));
     assert_eq!(
@@ -111,12 +119,12 @@ fn without_space_nothing_is_reserved_and_writes_go_through() {
         100,
         "an empty hold is an ordinary write"
     );
-    assert_eq!(fake.cluster().room_used, []);
+    assert_eq!(fake.cluster().reserved_bytes_used, []);
 }
 
 #[test]
 fn a_reservation_is_exclusive_and_free_again_when_dropped() {
-    let (_fake, client, file) = with_room(2 * MIB);
+    let (_fake, client, file) = with_space(2 * MIB);
     let other = open(&client, "/g");
     let mut held = Reservation::default();
     assert!(file.reserve_space(0, 4 * MIB, &mut held));
@@ -130,14 +138,14 @@ fn a_reservation_is_exclusive_and_free_again_when_dropped() {
 }
 
 #[test]
-fn a_write_in_room_is_repeated_as_any_other_and_lets_go_once() {
+fn a_reserved_write_is_repeated_as_any_other_and_releases_once() {
     for fault in [Fault::RequestLost, Fault::ReplyLost, Fault::RequestLate, Fault::ReplyLate] {
-        let (fake, _client, file) = with_room(16 * MIB);
+        let (fake, _client, file) = with_space(16 * MIB);
         let (mut held, before) = (Reservation::default(), released_at_first(&fake));
         assert!(file.reserve_space(0, 1000, &mut held));
         fake.fault(iod::WriteWithReservation::OP, fault);
         block_on(file.write_reserved(&mut held, &[7; 1000], 0)).unwrap();
-        let uses = fake.cluster().room_used.last().unwrap().2;
+        let uses = fake.cluster().reserved_bytes_used.last().unwrap().2;
         block_on(file.write_at(&[8; 4096 * 3], 4096)).unwrap();
         assert_eq!(released_at_first(&fake), before + uses, "{fault:?}");
         assert_eq!(fake.cluster().arrive_late(), 0, "{fault:?}");
@@ -148,21 +156,21 @@ fn a_write_in_room_is_repeated_as_any_other_and_lets_go_once() {
 }
 
 #[test]
-fn a_write_that_fails_for_good_lets_its_room_go() {
-    let (fake, _client, file) = with_room(16 * MIB);
+fn a_write_that_fails_for_good_releases_its_reservation() {
+    let (fake, _client, file) = with_space(16 * MIB);
     let mut held = Reservation::default();
     assert!(file.reserve_space(0, 1000, &mut held));
-    let before = kept(&fake);
+    let before = reserved(&fake);
     fake.fault(iod::WriteWithReservation::OP, Fault::Refused(Status::DiskError));
     let error = block_on(file.write_reserved(&mut held, &[7; 1000], 0)).unwrap_err();
     assert_eq!(error.status(), Status::DiskError);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
-    assert!(kept(&fake)[0] < before[0], "part of it may be written");
+    assert!(reserved(&fake)[0] < before[0], "part of it may be written");
 }
 
 #[test]
 fn a_reserved_write_continues_after_a_truncate_by_another_client() {
-    let (fake, _client, file) = with_room(16 * MIB);
+    let (fake, _client, file) = with_space(16 * MIB);
     let mut held = Reservation::default();
     assert!(file.reserve_space(0, 1000, &mut held));
     fake.fault(iod::WriteWithReservation::OP, Fault::Refused(Status::StaleGeneration));
@@ -172,25 +180,27 @@ fn a_reserved_write_continues_after_a_truncate_by_another_client() {
     let before = renewals(&fake);
     block_on(file.write_reserved(&mut held, &[7; 1000], 0)).unwrap();
     assert_eq!(renewals(&fake), before + 1);
-    assert_eq!(fake.cluster().room_used.len(), 1, "in its room");
+    assert_eq!(fake.cluster().reserved_bytes_used.len(), 1, "in its room");
 }
 
 #[test]
 fn a_restarted_daemon_reserves_again_what_is_held() {
-    let (fake, client, file) = with_room(16 * MIB);
+    let (fake, client, file) = with_space(16 * MIB);
     let other = open(&client, "/g");
     let (mut held, mut more) = (Reservation::default(), Reservation::default());
     assert!(
         file.reserve_space(0, 3 * MIB, &mut held) && other.reserve_space(0, 3 * MIB, &mut more)
     );
-    fake.cluster().rooms.clear();
+    fake.cluster().reservations.clear();
     fake.cluster().now += Duration::from_secs(1);
     block_on(file.write_reserved(&mut held, &vec![7; 3 << 20], 0)).unwrap();
-    let old = fake.cluster().room_used.clone();
+    let old = fake.cluster().reserved_bytes_used.clone();
     block_on(other.write_reserved(&mut more, &vec![8; 3 << 20], 0)).unwrap();
-    let new = fake.cluster().room_used[old.len()..].to_vec();
-    let rooms = fake.cluster().rooms.clone();
-    let term = |iod| rooms.iter().find(|((at, _), _)| *at == iod).map(|(_, room)| room.0);
+    let new = fake.cluster().reserved_bytes_used[old.len()..].to_vec();
+    let reservations = fake.cluster().reservations.clone();
+    let term = |iod| {
+        reservations.iter().find(|((at, _), _)| *at == iod).map(|(_, reservation)| reservation.0)
+    };
     assert!(old.iter().all(|(iod, named, _)| term(*iod) != Some(*named)), "it did not know yet");
     assert!(
         new.iter().all(|(iod, named, _)| term(*iod) == Some(*named)),
@@ -201,7 +211,7 @@ fn a_restarted_daemon_reserves_again_what_is_held() {
 #[test]
 fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
     let fake = Fake::striped();
-    fake.cluster().room_bytes_max = 16 * MIB;
+    fake.cluster().reservation_bytes_max = 16 * MIB;
     let secret = fake.cluster().server_key.clone();
     let engine = Engine::new(fake.clone(), Config::new(["mds:1"], Credential::ServerKey(secret)));
     let options = OpenOptions::new().write(true).create(true);
@@ -216,23 +226,23 @@ fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
     }
     fake.cluster().now += Duration::from_secs(5);
     block_on(engine.tick()).unwrap();
-    assert!(kept(&fake).iter().all(|kept| *kept > 0), "what is held stays");
+    assert!(reserved(&fake).iter().all(|reserved| *reserved > 0), "what is held stays");
     drop(held);
     block_on(engine.tick()).unwrap();
-    assert_eq!(kept(&fake), [0, 0, 0]);
+    assert_eq!(reserved(&fake), [0, 0, 0]);
     assert!(!file.reserve_space(0, 1000, &mut Reservation::default()), "and is not used any more");
     write();
-    assert!(kept(&fake)[0] > 0);
+    assert!(reserved(&fake)[0] > 0);
     block_on(engine.shut_down());
-    assert_eq!(kept(&fake), [0, 0, 0]);
+    assert_eq!(reserved(&fake), [0, 0, 0]);
 }
 
 #[test]
 fn an_answer_holds_for_ten_seconds_from_when_it_was_asked_for() {
-    let (fake, _client, file) = with_room(16 * MIB);
+    let (fake, _client, file) = with_space(16 * MIB);
     fake.cluster().now += Duration::from_millis(9_999);
     assert!(file.reserve_space(0, 1000, &mut Reservation::default()));
     fake.cluster().now += Duration::from_millis(1);
     assert!(!file.reserve_space(0, 1000, &mut Reservation::default()));
-    assert!(fake.cluster().rooms.keys().all(|(_, session)| *session != SessionId(0)));
+    assert!(fake.cluster().reservations.keys().all(|(_, session)| *session != SessionId(0)));
 }

@@ -35,27 +35,27 @@ fn of(session: SessionId) -> Capability {
     Capability { session, ..capability(striped([1])) }
 }
 
-fn account(room: &Reservation, released: u64) -> ReservationAccount {
-    ReservationAccount { term: room.term, released: ByteCount(released) }
+fn account(reservation: &Reservation, released: u64) -> ReservationAccount {
+    ReservationAccount { term: reservation.term, released: ByteCount(released) }
 }
 
 impl Client<'_> {
-    fn write_with_room(
+    fn write_with_reservation(
         &mut self,
-        room: &ReservationAccount,
+        reservation: &ReservationAccount,
         wanted: u64,
         uses: u64,
         offset: u64,
         bytes: u64,
     ) -> Result<WriteWithReservationReply, Status> {
         let (handle, present) = self.present(&of(SESSION));
-        let (request, room) = (contiguous(offset, bytes), room.clone());
+        let (request, reservation) = (contiguous(offset, bytes), reservation.clone());
         let (wanted, uses) = (ByteCount(wanted), ByteCount(uses));
         let write = WriteWithReservation {
             handle,
             present,
             request,
-            account: room,
+            account: reservation,
             wanted,
             reserved_bytes: uses,
             modified: None,
@@ -65,8 +65,8 @@ impl Client<'_> {
     }
 
     /// The largest possible reservation.
-    fn room(&mut self) -> Reservation {
-        self.write_with_room(&NOTHING, u64::MAX, 0, 0, 1).unwrap().reservation.unwrap()
+    fn reservation(&mut self) -> Reservation {
+        self.write_with_reservation(&NOTHING, u64::MAX, 0, 0, 1).unwrap().reservation.unwrap()
     }
 
     /// Fills the disk with ordinary writes from here on. Returns where they ended.
@@ -91,16 +91,22 @@ fn clients(core: &IodCore<MemStore>) -> (Client<'_>, Client<'_>) {
 }
 
 #[test]
-fn a_write_in_room_is_taken_on_a_disk_that_others_have_filled() {
+fn a_reserved_write_is_accepted_on_a_disk_that_others_have_filled() {
     let core = small();
     let (mut gathers, mut other) = clients(&core);
-    let room = gathers.room();
-    assert!((KEPT_MAX - MIB..=KEPT_MAX).contains(&room.granted.0), "{} bytes", room.granted);
+    let reservation = gathers.reservation();
+    assert!(
+        (KEPT_MAX - MIB..=KEPT_MAX).contains(&reservation.granted.0),
+        "{} bytes",
+        reservation.granted
+    );
     let filled = other.fill(MIB);
     assert_eq!(other.ordinary(filled, 64 << 10), Err(Status::NoSpace));
     let (mut offset, mut released, step) = (1 << 30, 0, (64 << 10) + 4096 * 6);
-    while released + step <= room.granted.0 {
-        gathers.write_with_room(&account(&room, released), 0, step, offset, 64 << 10).unwrap();
+    while released + step <= reservation.granted.0 {
+        gathers
+            .write_with_reservation(&account(&reservation, released), 0, step, offset, 64 << 10)
+            .unwrap();
         (offset, released) = (offset + (64 << 10), released + step);
     }
     assert!(offset > (1 << 30) + MIB, "more than a MiB was written");
@@ -109,35 +115,37 @@ fn a_write_in_room_is_taken_on_a_disk_that_others_have_filled() {
 }
 
 #[test]
-fn a_write_in_room_of_a_session_that_has_none_is_an_ordinary_one() {
+fn a_reserved_write_without_a_reservation_is_an_ordinary_one() {
     let core = small();
     let (mut gathers, mut other) = clients(&core);
-    let room = gathers.room();
+    let reservation = gathers.reservation();
     other.fill(MIB);
     let uses = |account: &ReservationAccount, uses, bytes| {
         Client::of_session(&core, SESSION)
-            .write_with_room(account, 0, uses, 1 << 30, bytes)
+            .write_with_reservation(account, 0, uses, 1 << 30, bytes)
             .map(drop)
     };
     assert_eq!(uses(&NOTHING, 4096, 4096), Err(Status::NoSpace), "it names no term");
     assert_eq!(
-        uses(&account(&room, 0), room.granted.0 + 1, 4096),
+        uses(&account(&reservation, 0), reservation.granted.0 + 1, 4096),
         Err(Status::NoSpace),
         "more than it has"
     );
     assert_eq!(
-        uses(&account(&room, 0), 4096, 4097),
+        uses(&account(&reservation, 0), 4096, 4097),
         Err(Status::NoSpace),
         "the bytes are more than that"
     );
-    assert_eq!(uses(&account(&room, 0), 4097, 4097), Ok(()));
+    assert_eq!(uses(&account(&reservation, 0), 4097, 4097), Ok(()));
 }
 
 #[test]
 fn returned_fenced_and_expired_reservations_are_free_for_others() {
     let ended: [fn(&IodCore<MemStore>, &mut Client<'_>, &Reservation); 3] = [
-        |_, gathers, room| {
-            gathers.call(&ReturnReservation { account: account(room, room.granted.0) }).unwrap()
+        |_, gathers, reservation| {
+            gathers
+                .call(&ReturnReservation { account: account(reservation, reservation.granted.0) })
+                .unwrap()
         },
         |core, _, _| {
             let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
@@ -150,14 +158,14 @@ fn returned_fenced_and_expired_reservations_are_free_for_others() {
     for (which, end) in ended.iter().enumerate() {
         let core = small();
         let (mut gathers, mut other) = clients(&core);
-        let room = gathers.room();
+        let reservation = gathers.reservation();
         let filled = other.fill(MIB);
-        end(&core, &mut gathers, &room);
+        end(&core, &mut gathers, &reservation);
         other.now +=
             if which == 2 { Duration::from_millis(RESERVATION_EXPIRES_MS) } else { Duration::ZERO };
         let more = other.fill(filled) - filled;
         assert!(
-            more > MIB + room.granted.0 - (128 << 10),
+            more > MIB + reservation.granted.0 - (128 << 10),
             "{which}: {more} bytes more, the margin among them"
         );
     }
@@ -167,7 +175,7 @@ fn returned_fenced_and_expired_reservations_are_free_for_others() {
 fn a_program_that_overwrites_in_place_goes_on_on_a_full_disk() {
     let core = small();
     let (mut gathers, mut other) = clients(&core);
-    gathers.room();
+    gathers.reservation();
     let filled = other.fill(MIB);
     assert_eq!(other.ordinary(filled, 4096), other.ordinary(filled, 4096));
     assert_eq!(other.ordinary(MIB, 4096), Ok(()));
@@ -179,10 +187,10 @@ fn reservations_are_left_alone_by_allocations_and_copies_and_statfs() {
     let (mut gathers, mut other) = clients(&core);
     let left = |core| Client::mds(core).call(&DiskSpace {}).unwrap().available.0;
     let before = left(&core);
-    let room = gathers.room();
-    assert_eq!(left(&core), before - room.granted.0 - 1, "a byte was written");
+    let reservation = gathers.reservation();
+    assert_eq!(left(&core), before - reservation.granted.0 - 1, "a byte was written");
     let (handle, present) = other.present(&of(OTHER));
-    let bytes = ByteCount(DISK - MIB - room.granted.0);
+    let bytes = ByteCount(DISK - MIB - reservation.granted.0);
     let allocate = Allocate { handle, present, offset: FileOffset(0), bytes, keep_size: false };
     assert_eq!(refusal(other.call(&allocate)), Status::NoSpace);
     other.ordinary(MIB, 8 * MIB).unwrap();
@@ -196,25 +204,31 @@ fn reservations_are_left_alone_by_allocations_and_copies_and_statfs() {
 #[test]
 fn a_restarted_daemon_says_that_what_was_granted_is_void() {
     let core = small();
-    let room = Client::of_session(&core, SESSION).room();
+    let reservation = Client::of_session(&core, SESSION).reservation();
     let later = NOW + Duration::from_secs(1);
     let again = IodCore::new(Arc::clone(core.store()), server_key(), later);
     again.serve_until(Some(later + SERVES_FOR));
     let mut gathers = Client::of_session(&again, SESSION);
     gathers.now = later;
-    let told = gathers.write_with_room(&account(&room, 0), 0, 4096, 0, 1).unwrap();
-    assert_eq!(told.reservation, None);
-    let anew =
-        gathers.write_with_room(&account(&room, 0), MIB, 0, 0, 1).unwrap().reservation.unwrap();
-    assert_ne!(anew.term, room.term);
+    let reply = gathers.write_with_reservation(&account(&reservation, 0), 0, 4096, 0, 1).unwrap();
+    assert_eq!(reply.reservation, None);
+    let anew = gathers
+        .write_with_reservation(&account(&reservation, 0), MIB, 0, 0, 1)
+        .unwrap()
+        .reservation
+        .unwrap();
+    assert_ne!(anew.term, reservation.term);
 }
 
 #[test]
-fn room_is_for_sessions_alone() {
+fn reservations_are_for_sessions_alone() {
     let core = small();
     let mut admin = Client::new(&core, Role::Admin, Credential::Server);
     for client in [&mut Client::mds(&core), &mut admin] {
-        assert_eq!(client.write_with_room(&NOTHING, MIB, 0, 0, 1).unwrap_err(), Status::WrongRole);
+        assert_eq!(
+            client.write_with_reservation(&NOTHING, MIB, 0, 0, 1).unwrap_err(),
+            Status::WrongRole
+        );
         assert_eq!(
             refusal(client.call(&ReturnReservation { account: NOTHING })),
             Status::WrongRole

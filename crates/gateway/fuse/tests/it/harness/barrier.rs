@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Serve,
-    /// Waits for the gate; ends with EINTR at a signal.
+    /// Waits for the barrier; ends with EINTR at a signal.
     Hold,
-    /// Waits for the gate; ends with EINTR only when the process is being killed.
+    /// Waits for the barrier; ends with EINTR only when the process is being killed.
     HoldUntilKilled,
-    /// Waits for the gate, whatever happens to the process.
+    /// Waits for the barrier, whatever happens to the process.
     HoldDeaf,
     /// The reply is dropped.
     Drop,
@@ -22,7 +22,7 @@ pub enum Fate {
 
 type Rule = Box<dyn Fn(&Request<'_>) -> Fate + Send + Sync>;
 
-pub struct Gate {
+pub struct RequestBarrier {
     rule: Mutex<Rule>,
     state: Arc<(Mutex<State>, Condvar)>,
 }
@@ -35,7 +35,7 @@ struct State {
     signals: u64,
 }
 
-impl Gate {
+impl RequestBarrier {
     pub fn new() -> Self {
         Self { rule: Mutex::new(Box::new(|_| Fate::Serve)), state: Arc::default() }
     }
