@@ -16,7 +16,6 @@ use crate::braid::{Braid, output_summary};
 pub struct EmbeddedCluster {
     braid: Braid,
     home: PathBuf,
-    runs: bool,
 }
 
 impl EmbeddedCluster {
@@ -27,7 +26,7 @@ impl EmbeddedCluster {
     /// With what `braid up` printed.
     pub fn start(braid: &Braid, home: &Path, iods: u16, options: &[&str]) -> Result<Self> {
         // `braid up` may fail after it has started daemons, which `drop` stops.
-        let cluster = Self { braid: braid.clone(), home: home.to_owned(), runs: true };
+        let cluster = Self { braid: braid.clone(), home: home.to_owned() };
         let iods = iods.to_string();
         cluster.up(&[&["--port", "0", "--iods", &iods], options].concat())?;
         Ok(cluster)
@@ -75,20 +74,17 @@ impl EmbeddedCluster {
     ///
     /// # Errors
     /// With what the failed command printed.
-    pub fn restart_after(&mut self, between: impl FnOnce()) -> Result<()> {
+    pub fn restart_after(&self, between: impl FnOnce()) -> Result<()> {
         self.stop()?;
         between();
-        self.up(&[])?;
-        self.runs = true;
-        Ok(())
+        self.up(&[])
     }
 
     /// Stops the daemons; that unmounts.
     ///
     /// # Errors
     /// With what `braid down` printed.
-    pub fn stop(&mut self) -> Result<()> {
-        self.runs = false;
+    pub fn stop(&self) -> Result<()> {
         self.braid.run_successfully(["down".as_ref(), self.home.as_os_str()]).context("braid down")
     }
 
@@ -96,7 +92,7 @@ impl EmbeddedCluster {
     ///
     /// # Errors
     /// With what `braid down` printed; then the files stay.
-    pub fn remove(&mut self) -> Result<()> {
+    pub fn remove(&self) -> Result<()> {
         self.stop()?;
         let _ = fs::remove_dir_all(&self.home);
         let _ = fs::remove_file(self.home.with_extension("log"));
@@ -112,8 +108,7 @@ impl EmbeddedCluster {
 
 impl Drop for EmbeddedCluster {
     fn drop(&mut self) {
-        if self.runs {
-            let _ = self.stop();
-        }
+        // Fails if it was stopped before.
+        let _ = self.stop();
     }
 }

@@ -20,7 +20,6 @@ mod context;
 mod external_suites;
 mod libtest;
 mod metadata;
-mod process;
 mod progress;
 mod report;
 mod requirements;
