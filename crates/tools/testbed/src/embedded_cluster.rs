@@ -20,7 +20,7 @@ pub struct EmbeddedCluster {
 
 impl EmbeddedCluster {
     /// Starts a new cluster with this many I/O daemons in the new directory `home`, on free ports.
-    /// It is mounted on `home/mnt` if we may mount, and no option, such as `--no-mount`, forbids it.
+    /// It is mounted on `home/mnt` if we may mount, unless `--no-mount` is one of the options.
     ///
     /// # Errors
     /// With what `braid up` printed.
