@@ -96,34 +96,10 @@ mod page {
 }
 
 #[cfg(all(test, target_os = "linux"))]
-pub(crate) mod tests {
+mod tests {
+    use braid_testbed::fork::holds_in_child;
+
     use super::*;
-
-    /// How long a test may run in a child before the kernel ends it.
-    const CHILD_SECONDS: u32 = 60;
-
-    /// Runs `check` in a real child of this process. Returns whether it returned true in time.
-    #[allow(unsafe_code)]
-    pub(crate) fn holds_in_child(check: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child calls `check`, whose locks are free or its own, and ends without
-        // unwinding into the test harness.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as
-            // false.
-            unsafe {
-                libc::alarm(CHILD_SECONDS);
-                let holds =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).unwrap_or(false);
-                libc::_exit(if holds { 0 } else { 1 })
-            }
-        }
-        assert!(child > 0, "fork: {}", std::io::Error::last_os_error());
-        let mut status = 0;
-        // SAFETY: waits for our own child.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-    }
 
     #[test]
     fn a_child_and_its_child_have_marks_of_their_own() {

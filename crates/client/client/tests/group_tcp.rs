@@ -8,6 +8,8 @@ use std::{
 };
 
 use braid_client::{Error, Group, Result, Secret, Status, TcpGroup, refuse_all};
+#[cfg(target_os = "linux")]
+use braid_testbed::fork::holds_in_child;
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -170,29 +172,6 @@ fn a_task_that_ends_after_the_last_round_does_no_harm() {
             .collect();
         assert!(got.into_iter().all(|got| got.join().unwrap().unwrap() == [[0], [1], [2]]));
     }
-}
-
-/// Runs `judge` in a real child of this process. Returns whether it returned true before the kernel
-/// ended it.
-#[cfg(target_os = "linux")]
-fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls `judge`, which waits for no other thread, and ends without unwinding.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as
-        // false.
-        unsafe {
-            libc::alarm(60);
-            let holds =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
-            libc::_exit(if holds { 0 } else { 1 })
-        }
-    }
-    assert!(child > 0, "fork: {}", std::io::Error::last_os_error());
-    let mut status = 0;
-    // SAFETY: waits for our own child.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
 #[cfg(target_os = "linux")]

@@ -8,9 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use braid_testbed::cleanup::Cleanup;
 use tempfile::TempDir;
 
-use crate::{args::CoreArgs, cleanup::Cleanup, cpu::CpuMeter, daemons::Cluster, steal::Steal};
+use crate::{args::CoreArgs, cpu::CpuMeter, daemons::Cluster, steal::Steal};
 
 /// Cleans up when this program was killed: its daemons died with it; its mount, its files and its
 /// control group did not.

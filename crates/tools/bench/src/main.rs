@@ -11,7 +11,7 @@
 //!                   ├── daemons/      one metadata server and four I/O daemons, processes
 //!                   └── workers/      this program again, as a process that echoes or creates
 //!             │
-//!             └── measure, stats ── report/   table, JSON, the bars that do not hold
+//!             └── measure ── report/   table, JSON, the bars that do not hold
 //! ```
 //!
 //! Invariants:
@@ -26,7 +26,6 @@
 
 mod args;
 mod bench;
-mod cleanup;
 mod cpu;
 mod daemons;
 mod free_memory;
@@ -41,7 +40,6 @@ mod pinning;
 mod references;
 mod report;
 mod rows;
-mod stats;
 mod steal;
 mod workers;
 

@@ -1,6 +1,6 @@
 //! A measured value and its target.
 
-use crate::stats::Summary;
+use braid_testbed::stats::Summary;
 
 /// The limit that a value must reach or not exceed.
 #[derive(Clone, PartialEq, Debug)]

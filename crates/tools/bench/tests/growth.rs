@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use braid_crash_tests::braid::Braid;
+use braid_testbed::braid::Braid;
 
 /// Each curve, and its series that need no mount.
 const CURVES: &[(&str, &[&str])] = &[

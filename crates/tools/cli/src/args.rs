@@ -394,6 +394,10 @@ pub struct UpArgs {
     /// DIR/braid.toml, or the whole file system to this host only
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:2049")]
     pub nfs: Option<String>,
+    /// A directory that the NFS gateway exports, instead of those in braid.toml (can be repeated);
+    /// see braid nfs --help
+    #[arg(long, value_name = "EXPORT", requires = "nfs")]
+    pub nfs_export: Vec<String>,
 }
 
 /// `braid mount`. Under the name mount.braid it is the helper of mount(8) for `mount -t braid` and

@@ -33,8 +33,7 @@ pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
         section.listen.clone_from(&args.listen);
     }
     if !args.export.is_empty() {
-        section.exports =
-            args.export.iter().map(|text| parse_export(text)).collect::<Result<_, _>>()?;
+        section.exports = parse_exports(&args.export)?;
     }
     let gateway = Gateway::start(settings, &section)?;
     for address in &gateway.addresses {
@@ -234,6 +233,11 @@ fn export(from: &NfsExport) -> Result<ExportConfig, Fault> {
     export.anonymous_gid = from.anonymous_gid.unwrap_or(export.anonymous_gid);
     export.pnfs = from.pnfs;
     Ok(export)
+}
+
+/// Reads several `--export`.
+pub fn parse_exports(texts: &[String]) -> Result<Vec<NfsExport>, Fault> {
+    texts.iter().map(|text| parse_export(text)).collect()
 }
 
 /// Reads `--export PATH=ADDRESSES[:ADDRESSES...][,OPTION...]`.

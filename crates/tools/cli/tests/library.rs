@@ -11,27 +11,10 @@ use std::{
 };
 
 use braid_client::{
-    Client, Config, Credential, Distribution, DistributionHint, Layout, LayoutHint, OpenOptions,
-    asynchronous,
+    Client, Distribution, DistributionHint, Layout, LayoutHint, OpenOptions, asynchronous,
 };
+use braid_testbed::fork::holds_in_child;
 use harness::Cluster;
-
-fn config(cluster: &Cluster) -> Config {
-    let settings: serde_json::Value =
-        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|setting| setting["setting"] == "cluster.mds")
-        .unwrap();
-    let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
-    Config::new([mds["value"].as_str().unwrap()], key)
-}
-
-fn client(cluster: &Cluster) -> Client {
-    Client::connect(config(cluster)).unwrap()
-}
 
 fn writable() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
@@ -44,7 +27,7 @@ fn in_a_runtime<T>(work: impl Future<Output = T>) -> T {
 #[test]
 fn open_create_write_seek_read_and_close_with_a_cursor() {
     let cluster = Cluster::up(3);
-    let mut file = client(&cluster).open("/f", &writable().stripe_size(4096)).unwrap();
+    let mut file = cluster.client().open("/f", &writable().stripe_size(4096)).unwrap();
     file.write_all(b"begin").unwrap();
     assert_eq!(file.stream_position().unwrap(), 5);
     assert_eq!(file.seek(SeekFrom::End(20_000)).unwrap(), 20_005);
@@ -68,7 +51,7 @@ fn open_create_write_seek_read_and_close_with_a_cursor() {
 #[test]
 fn the_async_face_has_the_same_cursor() {
     let cluster = Cluster::up(3);
-    let config = config(&cluster);
+    let config = cluster.client_config();
     let all = in_a_runtime(async {
         let client = asynchronous::Client::connect(config).await.unwrap();
         let mut file = client.open("/f", &writable().stripe_size(4096)).await.unwrap().cursor();
@@ -99,7 +82,7 @@ fn placed(layout: &Layout) -> (u32, Vec<u32>) {
 #[test]
 fn an_open_sets_stripe_size_daemons_and_distribution() {
     let cluster = Cluster::up(4);
-    let client = client(&cluster);
+    let client = cluster.client();
     for (first, count) in [(0, 4), (2, 3), (3, 2), (1, 1)] {
         let path = format!("/f{first}-{count}");
         let file = client
@@ -135,7 +118,7 @@ fn an_open_sets_stripe_size_daemons_and_distribution() {
 #[test]
 fn every_distribution_can_be_asked_for_at_open() {
     let cluster = Cluster::up(4);
-    let client = client(&cluster);
+    let client = cluster.client();
     let strips = LayoutHint {
         distribution: Some(DistributionHint::VarStrip),
         strips: vec![(0, 4096), (1, 12_288)],
@@ -171,31 +154,10 @@ fn every_distribution_can_be_asked_for_at_open() {
     }
 }
 
-/// Runs `judge` in a child process. Returns whether it returned true before the alarm ended it.
-fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls `judge`, which uses no state of other threads, and ends without
-    // unwinding.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: plain system calls. The alarm ends a child that hangs, which counts as false.
-        unsafe {
-            libc::alarm(60);
-            let holds =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
-            libc::_exit(if holds { 0 } else { 1 })
-        }
-    }
-    assert!(child > 0, "fork: {}", std::io::Error::last_os_error());
-    let mut status = 0;
-    // SAFETY: waits for our own child.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-}
-
 #[test]
 fn a_child_cannot_use_its_parents_client_and_makes_its_own() {
     let cluster = Cluster::up(2);
-    let config = config(&cluster);
+    let config = cluster.client_config();
     let client = Client::connect(config.clone()).unwrap();
     let file = client.open("/parents", &writable()).unwrap();
     file.write_at(b"before", 0).unwrap();
@@ -224,7 +186,7 @@ fn a_child_cannot_use_its_parents_client_and_makes_its_own() {
 #[test]
 fn the_parent_goes_on_as_if_it_had_no_child() {
     let cluster = Cluster::up(2);
-    let client = client(&cluster);
+    let client = cluster.client();
     let file = client.open("/f", &writable()).unwrap();
     file.write_at(b"before", 0).unwrap();
     for round in 0..3 {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
+use braid_testbed::scratch::scratch;
 
 /// The options that were given.
 pub struct Arguments(BTreeMap<String, String>);
@@ -47,24 +48,4 @@ impl Arguments {
         // The recorder compares paths as the kernel sees them.
         dir.canonicalize().with_context(|| format!("finding {}", dir.display()))
     }
-}
-
-/// A file system in memory with extended attributes, if there is one; otherwise the temporary
-/// directory.
-pub fn scratch() -> PathBuf {
-    const MEMORY: &str = "/dev/shm";
-    let has_attributes = |dir: &str| {
-        let probe = PathBuf::from(dir).join(format!("braid-probe-{}", std::process::id()));
-        let set = std::fs::write(&probe, "").is_ok()
-            && rustix::fs::setxattr(
-                &probe,
-                "user.braid.probe",
-                b"1",
-                rustix::fs::XattrFlags::empty(),
-            )
-            .is_ok();
-        let _ = std::fs::remove_file(&probe);
-        set
-    };
-    if has_attributes(MEMORY) { MEMORY.into() } else { std::env::temp_dir() }
 }

@@ -4,11 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod arguments;
-pub mod braid;
-pub mod cluster;
 pub mod disk;
 pub mod kill;
 pub mod load;
-pub mod ports;
 pub mod power;
 pub mod trace;

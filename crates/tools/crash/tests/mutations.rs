@@ -3,16 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use braid_crash_tests::{
-    arguments::scratch,
-    braid::Braid,
-    cluster::Victim,
     disk::{Loss, PowerCut, SurvivingShare},
     kill::Rounds,
     load::Operation,
-    ports::Ports,
     power::{Image, Recording, operations},
     trace,
 };
+use braid_testbed::{braid::Braid, cluster::Victim, ports::Ports, scratch::scratch};
 
 const OPERATIONS: usize = 60;
 

@@ -20,17 +20,18 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use braid_crash_tests::{
-    arguments::scratch,
+use braid_testbed::{
     braid::Braid,
     cluster::{Cluster, DataDirectories, Victim},
+    scratch::scratch,
+    wait::until,
 };
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     cases::{Counts, Outcome},
-    stage::{mount::Mount, until},
+    stage::mount::Mount,
     suite::cannot_mount,
 };
 

@@ -4,7 +4,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::Result;
-use braid_crash_tests::braid::Braid;
+use braid_testbed::braid::Braid;
 
 use crate::{
     cases::{Counts, Outcome},

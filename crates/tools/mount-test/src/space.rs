@@ -12,12 +12,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use braid_testbed::wait::until;
 use rustix::fs::{StatVfs, statvfs};
 
 use crate::{
     cases::Outcome,
     scratch_cluster::{ScratchCase, ScratchCluster},
-    stage::{TestCluster, until},
+    stage::TestCluster,
 };
 
 pub const CASES: &[ScratchCase] = &[

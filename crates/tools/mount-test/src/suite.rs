@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use braid_crash_tests::{arguments::scratch, braid::Braid};
+use braid_testbed::{braid::Braid, scratch::scratch};
 use clap::Args;
 
 use crate::{

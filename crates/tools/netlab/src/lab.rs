@@ -3,23 +3,22 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use braid_client::{Client, Config, Credential, TlsPolicy, message::types::IodState};
-use braid_crash_tests::braid::{Braid, Daemon, output_summary, tail};
+use braid_client::{Client, Config, Credential, TlsPolicy};
+use braid_testbed::{
+    braid::{Braid, Daemon, READY, output_summary, tail},
+    registration,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::{counters::Counters, host::Host, relay::Relay, spec::Spec, switch::Network};
 
-/// Output of a daemon when it serves.
-const READY: &str = "listens on";
 /// Time-out until the cluster map shows all daemons, on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(120);
-/// Interval of the checks.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Port of each daemon: it is alone on its host.
 const PORT: u16 = 7700;
 /// Port of an I/O daemon behind a relay.
@@ -204,28 +203,8 @@ impl Lab {
     /// Waits until the cluster map shows every running I/O daemon as up.
     pub fn wait_until_up(&self) -> Result<()> {
         let wanted = self.iods.iter().flatten().count();
-        let look = || -> Result<()> {
-            let client = self.connect(READY_MAX)?;
-            let deadline = Instant::now() + READY_MAX;
-            loop {
-                let up = client
-                    .cluster_map()?
-                    .iods
-                    .iter()
-                    .filter(|iod| iod.state == IodState::Up)
-                    .count();
-                if up >= wanted {
-                    return Ok(());
-                }
-                ensure!(
-                    Instant::now() < deadline,
-                    "after {} s {up} of {wanted} I/O daemons are up",
-                    READY_MAX.as_secs()
-                );
-                std::thread::sleep(POLL_INTERVAL);
-            }
-        };
-        self.client_host(0)?.inside(look)
+        self.client_host(0)?
+            .inside(|| registration::wait_until_up(&self.connect(READY_MAX)?, wanted, READY_MAX))
     }
 
     fn daemon(&mut self, host: &str) -> Result<&mut Option<Daemon>> {

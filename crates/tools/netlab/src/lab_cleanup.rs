@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::shell::sh;
+use braid_testbed::shell::sh;
 
 /// Where `ip netns` stores its names.
 pub const NAMESPACES: &str = "/run/netns";

@@ -4,8 +4,8 @@
 use std::{path::PathBuf, process::ExitCode, thread};
 
 use anyhow::{Context, Result};
-use braid_crash_tests::braid::Braid;
 use braid_netlab::{Control, Delay, Event, Lab, Spec, parse_bytes, parse_rate, request};
+use braid_testbed::braid::Braid;
 use clap::{Parser, Subcommand};
 
 /// Run a cluster of hosts on one machine, and a command on its first client

@@ -3,8 +3,10 @@
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
-
-use crate::shell::sh;
+use braid_testbed::{
+    programs::{is_root, need},
+    shell::sh,
+};
 
 /// Creates and removes what a lab needs of the kernel: a namespace, a veth pair, a bridge, a shaped
 /// queue.
@@ -27,12 +29,9 @@ pub fn check_requirements() -> Result<()> {
 }
 
 fn probe() -> Result<()> {
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        "creating a lab: only root may create network namespaces; try: sudo"
-    );
-    check_program("ip", &["iproute2"])?;
-    check_program("nsenter", &["util-linux"])?;
+    ensure!(is_root(), "creating a lab: only root may create network namespaces; try: sudo");
+    need("ip", &["iproute2"])?;
+    need("nsenter", &["util-linux"])?;
     sh(PROBE, &[&std::process::id().to_string()])
         .map(drop)
         .context("creating a lab: this kernel or container lacks namespaces, veth, a bridge or tbf")
@@ -70,19 +69,6 @@ fn check_control(control: &str, available: &str, allowed: &str) -> Result<()> {
          net.ipv4.tcp_allowed_congestion_control=\"{allowed} {control}\""
     );
     Ok(())
-}
-
-/// Installs Debian packages whose program is missing, if this process may.
-pub fn check_program(program: &str, packages: &[&str]) -> Result<()> {
-    if sh("command -v \"$1\"", &[program]).is_ok() {
-        return Ok(());
-    }
-    let hint = || format!("{program} is missing; try: sudo apt-get install {}", packages.join(" "));
-    ensure!(rustix::process::geteuid().is_root(), "installing packages: only root may; {}", hint());
-    eprintln!("netlab: installing {}", packages.join(" "));
-    let install = "export DEBIAN_FRONTEND=noninteractive; apt-get update -q; \
-                   apt-get install -q -y --no-install-recommends \"$@\"";
-    sh(install, packages).map(drop).with_context(hint)
 }
 
 #[cfg(test)]

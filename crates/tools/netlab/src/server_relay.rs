@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use braid_testbed::{programs::need, shell::sh};
 
-use crate::{host::Host, relay::Relay, requirements::check_program, shell::sh};
+use crate::{host::Host, relay::Relay};
 
 /// The port of a relay is the server's port plus this.
 const RELAY_PORTS_FROM: u16 = 20_000;
@@ -28,7 +29,7 @@ impl ServerRelay {
     /// Delays each byte to and from these ports (below 40,000) by this time, plus the wake-up time
     /// of the relay's threads.
     pub fn start(host: &Host, ports: &[u16], each_way: Duration) -> Result<Self> {
-        check_program("nft", &["nftables"])?;
+        need("nft", &["nftables"])?;
         let relay = |port: u16| {
             let [near, far] =
                 [RELAY_PORTS_FROM + port, port].map(|port| format!("{}:{port}", host.address()));

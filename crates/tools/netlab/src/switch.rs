@@ -6,13 +6,12 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use braid_testbed::{cleanup::Cleanup, programs::need, shell::sh};
 
 use crate::{
     host::Host,
     lab_cleanup::{PREFIX, REMOVE, remove_leftovers},
-    process_cleanup::ProcessCleanup,
-    requirements::{check_congestion_control, check_program, check_requirements},
-    shell::sh,
+    requirements::{check_congestion_control, check_requirements},
     spec::Spec,
 };
 
@@ -46,7 +45,7 @@ pub struct Network {
     switch: String,
     /// `mds`, then `iod0` and so on, then `client0` and so on.
     hosts: Vec<Host>,
-    _reaper: ProcessCleanup,
+    _reaper: Cleanup,
 }
 
 impl Network {
@@ -60,7 +59,7 @@ impl Network {
         remove_leftovers();
         let lab =
             format!("{PREFIX}{}-{}-", std::process::id(), LABS.fetch_add(1, Ordering::Relaxed));
-        let reaper = ProcessCleanup::new(REMOVE, &[&lab, dir])?;
+        let reaper = Cleanup::new(REMOVE, &[&lab, dir])?;
         let network =
             Self { switch: format!("{lab}sw"), hosts: hosts(spec, &lab), _reaper: reaper };
         sh(&network.script(spec), &[]).context("creating the hosts of a lab")?;
@@ -152,7 +151,7 @@ impl Network {
 
     /// Drops packets where a host's link ends in the switch.
     fn lose(&self, loss: f64) -> Result<()> {
-        check_program("nft", &["nftables"])?;
+        need("nft", &["nftables"])?;
         let below = (loss * 1e6).round();
         let mut rules = String::from("add table netdev lab\n");
         for port in self.hosts.iter().flat_map(|host| &host.ports) {
@@ -225,7 +224,7 @@ mod tests {
             let network = Network {
                 switch: "lab-sw".to_owned(),
                 hosts,
-                _reaper: ProcessCleanup::new("", &[]).unwrap(),
+                _reaper: Cleanup::new("", &[]).unwrap(),
             };
             let script = network.script(&spec);
             let of = |word: &str| {

@@ -17,7 +17,8 @@ use std::{
 };
 
 use braid_netlab::{Host, Lab, Spec};
-use harness::{PATIENCE, lab, pattern, until};
+use braid_testbed::{mounts::is_mounted, random::noise, wait::wait_for};
+use harness::{PATIENCE, lab};
 use rustix::{
     fs::OFlags,
     io::Errno,
@@ -50,9 +51,9 @@ impl Mount {
             .envs(lab.environment());
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let mut mount = Self { process, point, log };
-        until(|| {
+        wait_for("it is mounted", || {
             assert_eq!(mount.process.try_wait().unwrap(), None, "it has ended: {}", mount.said());
-            is_mounted(&mount.point)
+            is_mounted(&mount.point).unwrap()
         });
         mount
     }
@@ -68,8 +69,8 @@ impl Mount {
     /// Unmounts, as at shutdown: after it no data is unsent.
     fn ends(&mut self) {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
-        until(|| self.process.try_wait().unwrap().is_some());
-        assert!(!is_mounted(&self.point));
+        wait_for("its process has ended", || self.process.try_wait().unwrap().is_some());
+        assert!(!is_mounted(&self.point).unwrap());
     }
 }
 
@@ -77,18 +78,13 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        if is_mounted(&self.point) {
+        if is_mounted(&self.point).unwrap_or(false) {
             let _ = Command::new("umount").arg("-l").arg(&self.point).status();
         }
         if thread::panicking() {
             eprintln!("log of {}:\n{}", self.point.display(), self.said());
         }
     }
-}
-
-fn is_mounted(point: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mounts").unwrap();
-    table.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(point))
 }
 
 /// Makes a call in a thread of its own, so that a call without a reply fails the test and does not
@@ -178,7 +174,7 @@ fn writes_of_a_partitioned_mount_are_lost_and_reported() {
     tries_again_soon(host);
     let (mut cut, other) = (Mount::start(&lab, 0), Mount::start(&lab, 1));
     let plus =
-        |add: u8| pattern(BYTES).iter().map(|byte| byte.wrapping_add(add)).collect::<Vec<u8>>();
+        |add: u8| noise(BYTES, 1).iter().map(|byte| byte.wrapping_add(add)).collect::<Vec<u8>>();
     let [old, late, new] = [1, 2, 3].map(plus);
 
     let ours = OpenOptions::new()
@@ -208,7 +204,7 @@ fn writes_of_a_partitioned_mount_are_lost_and_reported() {
         .unwrap();
     let mut input = program.stdin.take().unwrap();
     input.write_all(b"early\n").unwrap();
-    until(|| fs::metadata(cut.path("second")).unwrap().len() == 6);
+    wait_for("the file has 6 bytes", || fs::metadata(cut.path("second")).unwrap().len() == 6);
 
     lab.network().partition("client0").unwrap();
     let late_bytes = late[small(SMALL_WRITES)].to_vec();
@@ -236,7 +232,7 @@ fn writes_of_a_partitioned_mount_are_lost_and_reported() {
     let read = begin("a read of the mount that is cut off", move || read_all(&kept));
     println!("in flight when the partition heals: {}", !all_has_arrived(host));
     lab.network().heal("client0").unwrap();
-    until(|| all_has_arrived(host));
+    wait_for("all packets have arrived", || all_has_arrived(host));
     let found = read.answer();
     assert!(!found.is_ok_and(|found| found != new), "what was there before is read");
     is_told("a write that was in flight", direct_write.answer());

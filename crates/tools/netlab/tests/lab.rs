@@ -9,8 +9,9 @@ use std::{
 };
 
 use braid_client::{Client, OpenOptions};
-use braid_netlab::{Delay, Spec, sh};
-use harness::{PATIENCE, eventually, lab, namespaces, pattern};
+use braid_netlab::{Delay, Spec};
+use braid_testbed::{random::noise, shell::sh, wait::wait_for};
+use harness::{PATIENCE, eventually, lab, namespaces};
 
 /// Enough data for every daemon of a small lab.
 const STRIPES: usize = 8 << 20;
@@ -19,7 +20,7 @@ const STRIPES: usize = 8 << 20;
 fn write(client: &Client, path: &str, bytes: usize) {
     let options = OpenOptions::new().read(true).write(true).create(true);
     let file = client.open(path, &options).unwrap();
-    file.write_at(&pattern(bytes), 0).unwrap();
+    file.write_at(&noise(bytes, 1), 0).unwrap();
     file.close().unwrap();
 }
 
@@ -43,7 +44,7 @@ fn bytes_come_back_and_no_link_is_faster_than_its_rate() {
         let client = lab.connect(PATIENCE)?;
         write(&client, "/file", BYTES);
         let start = std::time::Instant::now();
-        assert_eq!(read(&client, "/file", BYTES)?, pattern(BYTES));
+        assert_eq!(read(&client, "/file", BYTES)?, noise(BYTES, 1));
         Ok(start.elapsed())
     });
     let mbit_per_second = BYTES as f64 * 8e-6 / time.unwrap().as_secs_f64();
@@ -95,7 +96,7 @@ fn a_partitioned_daemon_is_an_error_that_names_it_and_heals() {
     lab.network().heal("iod1").unwrap();
     host.inside(|| {
         let client = lab.connect(PATIENCE)?;
-        assert_eq!(eventually(|| read(&client, "/file", BYTES)), pattern(BYTES));
+        assert_eq!(eventually(|| read(&client, "/file", BYTES)), noise(BYTES, 1));
         Ok(())
     })
     .unwrap();
@@ -117,7 +118,7 @@ fn a_dead_host_is_an_error_and_comes_back_with_what_it_acknowledged() {
     lab.restart("iod0").unwrap();
     host.inside(|| {
         let client = lab.connect(PATIENCE)?;
-        assert_eq!(eventually(|| read(&client, "/file", BYTES)), pattern(BYTES));
+        assert_eq!(eventually(|| read(&client, "/file", BYTES)), noise(BYTES, 1));
         Ok(())
     })
     .unwrap();
@@ -140,7 +141,7 @@ fn a_stopped_host_holds_a_call_up_until_it_goes_on() {
     lab.resume("iod0").unwrap();
     host.inside(|| {
         let client = lab.connect(PATIENCE)?;
-        assert_eq!(eventually(|| read(&client, "/file", BYTES)), pattern(BYTES));
+        assert_eq!(eventually(|| read(&client, "/file", BYTES)), noise(BYTES, 1));
         Ok(())
     })
     .unwrap();
@@ -179,7 +180,7 @@ fn packets_that_are_lost_are_sent_again_and_no_byte_is() {
         .inside(|| {
             let client = lab.connect(PATIENCE)?;
             write(&client, "/file", BYTES);
-            assert_eq!(read(&client, "/file", BYTES)?, pattern(BYTES));
+            assert_eq!(read(&client, "/file", BYTES)?, noise(BYTES, 1));
             Ok(())
         })
         .unwrap();
@@ -197,7 +198,7 @@ fn many_daemons_that_answer_at_once_do_not_overflow_the_clients_port() {
         write(&lab.connect(PATIENCE)?, "/file", BYTES);
         let client = lab.connect(PATIENCE)?;
         let before = lab.counters()?;
-        assert_eq!(read(&client, "/file", BYTES)?, pattern(BYTES));
+        assert_eq!(read(&client, "/file", BYTES)?, noise(BYTES, 1));
         Ok(lab.counters()? - before)
     });
     // Of 11,600 segments; over 1,000 if each daemon sends as its own connection permits.
@@ -238,7 +239,9 @@ fn a_lab_whose_process_was_killed_leaves_nothing() {
     assert!(namespaces().iter().any(|name| name.starts_with(&prefix)));
     lab.kill().unwrap();
     lab.wait().unwrap();
-    harness::until(|| !namespaces().iter().any(|name| name.starts_with(&prefix)));
+    wait_for("its namespaces are gone", || {
+        !namespaces().iter().any(|name| name.starts_with(&prefix))
+    });
 }
 
 #[test]

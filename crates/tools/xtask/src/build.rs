@@ -6,8 +6,8 @@
 
 use crate::context::Context;
 use crate::libtest;
-use crate::process::Process;
 use anyhow::{Context as _, Result};
+use braid_testbed::{braid::BRAID_BIN, process::Process};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,9 +78,6 @@ struct MessageTarget {
 struct Profile {
     test: bool,
 }
-
-/// Names the `braid` that tests and tools start; without it they ask cargo to build one.
-pub const BRAID_BIN: &str = "BRAID_BIN";
 
 /// Builds everything; cargo's own progress lines are shown.
 pub fn build(context: &Context) -> Result<Build> {

@@ -1,9 +1,9 @@
 //! What every command needs: the workspace's root, its packages, and whether runs are long.
 
-use crate::build::{self, BRAID_BIN, Build, TestBinary};
+use crate::build::{self, Build, TestBinary};
 use crate::metadata::Metadata;
-use crate::process::Process;
 use anyhow::{Context as _, Result};
+use braid_testbed::{braid::BRAID_BIN, process::Process};
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

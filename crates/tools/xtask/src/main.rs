@@ -21,7 +21,6 @@ mod external_suites;
 mod guest;
 mod libtest;
 mod metadata;
-mod process;
 mod progress;
 mod report;
 mod requirements;

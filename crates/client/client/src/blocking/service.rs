@@ -151,7 +151,9 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::{Config, Credential, fork::tests::holds_in_child};
+    use braid_testbed::fork::holds_in_child;
+
+    use crate::{Config, Credential};
 
     fn engine() -> Arc<Engine<Blocking>> {
         Engine::new(

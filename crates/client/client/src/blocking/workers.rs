@@ -221,7 +221,7 @@ mod tests {
         let workers = Workers::new();
         PendingOperation::new(&workers, || ()).wait();
         let held = lock(&workers.state);
-        assert!(fork::tests::holds_in_child(|| PendingOperation::new(&workers, || 5)
+        assert!(braid_testbed::fork::holds_in_child(|| PendingOperation::new(&workers, || 5)
             .test()
             .is_ok_and(|five| five == 5)));
         drop(held);

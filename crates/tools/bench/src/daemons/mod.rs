@@ -6,15 +6,15 @@ mod process;
 
 use std::{
     cell::RefCell,
+    ffi::OsStr,
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
-    process::Command,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
-use braid_client::{Client, Config, Credential, TlsPolicy, message::types::IodState};
+use anyhow::{Context, Result};
+use braid_client::{Client, Config, Credential, TlsPolicy};
+use braid_testbed::{braid::Braid, ports::free_address, process::Process, registration};
 
 pub use metrics::metric;
 pub use process::{Daemon, Resident, resident_bytes};
@@ -54,7 +54,9 @@ impl Cluster {
         let braid = braid.map_or_else(release_binary, |given| Ok(given.to_path_buf()))?;
         let (cluster, key) = (dir.join("cluster"), dir.join("bench.key"));
         let mds_address = free_address()?;
-        run(Command::new(&braid).arg("init").arg(&cluster).args(["--listen", &mds_address]))?;
+        let init =
+            ["init".as_ref(), cluster.as_os_str(), "--listen".as_ref(), mds_address.as_ref()];
+        Braid::at(braid.clone()).run_successfully(init)?;
         let config = cluster.join("braid.toml");
         let mds_metrics = free_address()?;
         let mds = RefCell::new(start_mds(&braid, &config, &mds_metrics)?);
@@ -123,14 +125,11 @@ impl Cluster {
 
     fn add_key(&self) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
+        let [out, config] = [&self.key, &self.config].map(|path| path.as_os_str());
+        let [key, add, name] = ["key", "add", "bench"].map(OsStr::new);
+        let words = [key, add, name, "--out".as_ref(), out, "--config".as_ref(), config];
         loop {
-            let mut command = Command::new(&self.braid);
-            command
-                .args(["key", "add", "bench", "--out"])
-                .arg(&self.key)
-                .arg("--config")
-                .arg(&self.config);
-            match run(&mut command) {
+            match Braid::at(self.braid.clone()).run_successfully(words) {
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => self.mds.borrow_mut().check()?,
                 Ok(()) => return Ok(()),
@@ -153,23 +152,9 @@ impl Cluster {
 
     /// Waits until the cluster map shows every I/O daemon up.
     pub fn wait_until_up(&self) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
         let client = self.client(TlsPolicy::default())?;
-        loop {
-            let up =
-                client.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count();
-            let all = self.iods.len();
-            if up == all {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!(
-                    "after {READY_SECONDS_MAX} s only {up} of {all} I/O daemons are up; try: \
-                        read the logs"
-                );
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let limit = Duration::from_secs(READY_SECONDS_MAX);
+        registration::wait_until_up(&client, self.iods.len(), limit)
     }
 }
 
@@ -186,21 +171,6 @@ fn start_mds(braid: &Path, config: &Path, metrics: &str) -> Result<Daemon> {
     Daemon::start(command, &config.with_file_name("mds.log"))
 }
 
-/// An address with a port that is free now.
-pub fn free_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("find a free port")?;
-    Ok(listener.local_addr()?.to_string())
-}
-
-/// Runs a command to its end.
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("running {command:?}"))?;
-    if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(())
-}
-
 /// Builds `braid` like this program; returns its path, next to this program.
 pub fn release_binary() -> Result<PathBuf> {
     release_build("braid-cli", &format!("braid{}", std::env::consts::EXE_SUFFIX))
@@ -212,26 +182,7 @@ pub fn release_binary() -> Result<PathBuf> {
 pub fn release_build(package: &str, name: &str) -> Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name(name);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo).args(["build", "--quiet", "--release", "--package", package]))?;
+    Process::new(cargo).args(["build", "--quiet", "--release", "--package", package]).run()?;
     fs::metadata(&beside).with_context(|| format!("{} does not exist", beside.display()))?;
     Ok(beside)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_free_address_can_be_listened_on() {
-        let address = free_address().unwrap();
-        assert!(address.starts_with("127.0.0.1:"));
-        TcpListener::bind(address).unwrap();
-    }
-
-    #[test]
-    fn a_command_that_fails_is_an_error_with_its_words() {
-        let error =
-            run(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
-        assert!(error.to_string().contains("no such luck"), "{error}");
-    }
 }

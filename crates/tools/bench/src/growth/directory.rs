@@ -4,8 +4,8 @@ use std::{cell::Cell, ops::Range, path::Path};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use braid_client::{Client, LayoutHint};
-use braid_crash_tests::braid::Braid;
 use braid_mount_tests::stage::mount::Mount;
+use braid_testbed::braid::Braid;
 
 use super::{
     Growth, Plan,

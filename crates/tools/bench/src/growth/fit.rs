@@ -5,7 +5,7 @@
 //! be chance. A step is therefore reported only when it is steep and the samples of both points do
 //! not overlap.
 
-use crate::stats::Summary;
+use braid_testbed::stats::Summary;
 
 /// Tolerance of the exponent for a whole curve, and for its rise from the cheapest point on: a
 /// factor of 1.6 over two decades of size.

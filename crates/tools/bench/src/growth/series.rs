@@ -1,5 +1,6 @@
 //! Measurements along a size.
 
+use braid_testbed::stats::Summary;
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     memory::Memory,
     reasons,
 };
-use crate::{measure::Measure, stats::Summary};
+use crate::measure::Measure;
 
 /// The unit of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

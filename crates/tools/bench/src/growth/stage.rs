@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use braid_client::{Client, TlsPolicy};
+use braid_testbed::stats::Summary;
 use tempfile::TempDir;
 
 use super::{
@@ -16,7 +17,6 @@ use crate::{
     bench::WorkCost,
     daemons::Cluster,
     pinning::{Pinning, pinned},
-    stats::Summary,
 };
 
 /// How often a start is tried: another process may take the free port before the daemon.

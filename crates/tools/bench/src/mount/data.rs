@@ -1,10 +1,10 @@
 //! Bytes: dd and fio.
 
 use anyhow::{Context, Result, ensure};
+use braid_testbed::{programs::need, shell::sh};
 
 use super::{
     Sample,
-    shell::{need, sh},
     subject::{self, Subject},
 };
 use crate::{

@@ -7,9 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-
-use super::shell::{need, sh};
-use crate::cleanup::Cleanup;
+use braid_testbed::{cleanup::Cleanup, programs::need, shell::sh};
 
 /// Number of bricks, as many as BraidFS's I/O daemons here.
 const BRICKS: usize = crate::daemons::IODS;

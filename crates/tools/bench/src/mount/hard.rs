@@ -8,8 +8,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use braid_testbed::shell::sh;
 
-use super::{Sample, shell::sh, subject::Subject};
+use super::{Sample, subject::Subject};
 use crate::{
     args::{
         HardPhase::{self, Create, Read, ReadRecords, Remove, Stat, WriteRecords},

@@ -26,7 +26,6 @@ mod hard;
 mod moosefs;
 mod names;
 pub mod passthrough;
-pub mod shell;
 pub mod subject;
 mod targets;
 mod trees;
@@ -35,6 +34,7 @@ mod uring;
 use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::{Result, bail};
+use braid_testbed::stats::Summary;
 
 use self::subject::Subject;
 use crate::{
@@ -45,7 +45,6 @@ use crate::{
     measure::Measure,
     papers::store,
     report,
-    stats::Summary,
 };
 
 /// One measured value.

@@ -12,9 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-
-use super::shell::{need, sh};
-use crate::cleanup::Cleanup;
+use braid_testbed::{cleanup::Cleanup, programs::need, shell::sh};
 
 const SERVERS: usize = crate::daemons::IODS;
 const ADDRESS: &str = "10.77.0.1";

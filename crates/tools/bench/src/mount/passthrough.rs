@@ -9,12 +9,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use braid_testbed::{cleanup::Cleanup, programs::need, shell::sh};
 
-use super::{
-    shell::{need, sh},
-    subject,
-};
-use crate::cleanup::Cleanup;
+use super::subject;
 
 const SOURCES: &str = "/usr/share/doc/libfuse3-dev/examples";
 

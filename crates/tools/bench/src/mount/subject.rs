@@ -7,14 +7,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use braid_crash_tests::braid::Braid;
 use braid_mount_tests::stage::mount::Mount;
+use braid_testbed::{braid::Braid, shell::sh};
 
 use super::{
     gluster::{self, Gluster},
     moosefs::MooseFs,
     passthrough::{Example, Passthrough},
-    shell::sh,
     uring,
 };
 use crate::{args::MountArgs, bench::Bench, free_memory::touch_free_memory};

@@ -160,7 +160,8 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{args::CoreArgs, mount::Sample, stats::Summary};
+    use crate::{args::CoreArgs, mount::Sample};
+    use braid_testbed::stats::Summary;
 
     /// Whether this subject's value of `name` reaches its target with these others.
     fn held_on(

@@ -1,8 +1,9 @@
 //! Trees of small files: cp, tar, git.
 
 use anyhow::Result;
+use braid_testbed::shell::sh;
 
-use super::{Sample, shell::sh, subject::Subject};
+use super::{Sample, subject::Subject};
 use crate::bench::Bench;
 
 /// A tree that every machine with a C compiler has.

@@ -3,8 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-
-use crate::cleanup::Cleanup;
+use braid_testbed::cleanup::Cleanup;
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 

@@ -1,7 +1,8 @@
+use braid_testbed::stats::Summary;
 use serde_json::json;
 
 use super::*;
-use crate::{measure::Measure, stats::Summary};
+use crate::measure::Measure;
 
 /// The stored form of these measures.
 fn kept(row: &str, measures: &[Measure]) -> StoredResults {

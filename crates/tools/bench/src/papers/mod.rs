@@ -36,12 +36,11 @@ use std::{
 };
 
 use anyhow::{Result, bail, ensure};
-use braid_crash_tests::braid::Braid;
 use braid_netlab::{Lab, Spec};
+use braid_testbed::{braid::Braid, programs::need, stats::Summary};
 
 use crate::{
-    args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, page, report,
-    stats::Summary, steal::Steal,
+    args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, page, report, steal::Steal,
 };
 
 /// Payload of a full frame with 12 bytes of TCP options, and its bytes on the wire.
@@ -182,7 +181,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
     // Before any process is started.
     let cpu = CpuMeter::start();
     braid_netlab::check_requirements()?;
-    braid_netlab::check_program("iperf3", &["iperf3"])?;
+    need("iperf3", &["iperf3"])?;
     let papers = Papers {
         repetitions: args.repetitions.unwrap_or(if args.quick { 1 } else { 3 }),
         seconds: if args.quick { 0.5 } else { 1.5 },

@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use braid_netlab::{Lab, Spec};
+use braid_testbed::stats::percentile;
 
 use super::{
     Papers, Sample, ScaledLab,
@@ -14,7 +15,6 @@ use super::{
 use crate::{
     measure::Measure,
     parallel::mpi::installed::{Installed, MPICH, MpiMethod, MpiRunRequest, TestFile},
-    stats::percentile,
 };
 
 /// The part of the library's rate.

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use braid_netlab::Spec;
+use braid_testbed::stats::percentile;
 
 use super::{
     Papers, Sample, ScaledLab, line, references,
@@ -62,7 +63,7 @@ pub fn beside_one_stream(
     let mut samples = papers.alternate::<Sample>(&mut [&mut stream, &mut subject])?;
     let subject = samples.pop().unwrap_or_default();
     let mut rates: Vec<f64> = samples.concat().iter().map(|sample| sample.mb_per_second).collect();
-    Ok((crate::stats::percentile(&mut rates, 50.0), subject))
+    Ok((percentile(&mut rates, 50.0), subject))
 }
 
 /// `fast_client`: limited by the daemons' links.

@@ -26,7 +26,7 @@ pub fn beside(plain: Vec<Measure>, tls: &[Measure]) -> Vec<Measure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Summary;
+    use braid_testbed::stats::Summary;
 
     #[test]
     fn the_cpu_of_tls_has_a_bar_its_rate_has_none_and_others_have_no_tls() {

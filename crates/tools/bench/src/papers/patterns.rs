@@ -9,9 +9,10 @@ use std::process::Stdio;
 use anyhow::{Context, Result, anyhow, ensure};
 use braid_bench_user::report::{Report, Row, Unit};
 use braid_netlab::Spec;
+use braid_testbed::stats::Summary;
 
 use super::{Papers, one_client::GIGABIT};
-use crate::{measure::Measure, stats::Summary};
+use crate::measure::Measure;
 
 const DAEMONS: usize = 6;
 const TASKS: u64 = 8;

@@ -16,9 +16,10 @@ use std::{collections::BTreeSet, fs::File, os::unix::fs::FileExt as _};
 
 use anyhow::{Context, Result, bail};
 use braid_netlab::Spec;
+use braid_testbed::stats::Summary;
 
 use super::{Papers, ScaledLab, line, references};
-use crate::{measure::Measure, stats::Summary};
+use crate::measure::Measure;
 
 /// The part of the machine that the traffic may need.
 const MACHINE_MAX: f64 = 0.7;

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use braid_netlab::{Lab, Spec};
+use braid_testbed::stats::Summary;
 
 use super::{
     Papers, Sample, line, measures,
@@ -21,7 +22,6 @@ use super::{
 use crate::{
     measure::Measure,
     mount::passthrough::{Example, Passthrough},
-    stats::Summary,
 };
 
 const CLIENTS: usize = 8;

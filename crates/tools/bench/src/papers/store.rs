@@ -43,7 +43,7 @@ pub fn read(file: &Path) -> Result<Map<String, Json>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Summary;
+    use braid_testbed::stats::Summary;
 
     #[test]
     fn a_row_takes_the_place_of_the_one_before() {

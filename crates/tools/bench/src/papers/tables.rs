@@ -217,6 +217,7 @@ mod tests {
         measure::Measure,
         papers::{Sample, with_target},
     };
+    use braid_testbed::stats::Summary;
 
     #[test]
     fn a_line_has_ours_beside_the_limit_and_theirs() {
@@ -227,8 +228,7 @@ mod tests {
             with_target("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, ")
         });
         let mut measures: Vec<Measure> = crate::papers::over_tls::beside(plain, &tls);
-        let need =
-            |name: &str, part| Measure::new(name, rates::UNIT, crate::stats::Summary::once(part));
+        let need = |name: &str, part| Measure::new(name, rates::UNIT, Summary::once(part));
         measures.extend([
             need("one_client.needs.lab1.at1", 0.84),
             need("one_client.needs.lab1.at4", 0.22),

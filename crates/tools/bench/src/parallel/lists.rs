@@ -4,6 +4,7 @@
 
 use anyhow::{Result, ensure};
 use braid_client::{File, OpenOptions, ReadPiece, TlsPolicy};
+use braid_testbed::stats::Summary;
 
 use super::rate;
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     daemons::IODS,
     measure::Measure,
     rows::target,
-    stats::Summary,
 };
 
 /// Bytes of a range.

@@ -10,7 +10,9 @@ mod python;
 mod strided;
 mod tasks;
 
-use crate::{bench::WorkCost, measure::Measure, rows::Row, stats::Summary};
+use braid_testbed::stats::Summary;
+
+use crate::{bench::WorkCost, measure::Measure, rows::Row};
 
 /// In the order of a whole run.
 pub const ROWS: &[Row] = &[

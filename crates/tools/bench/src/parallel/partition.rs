@@ -5,6 +5,7 @@ use std::{cell::RefCell, io::IoSliceMut};
 
 use anyhow::{Result, ensure};
 use braid_client::{CollectiveMode, CollectiveOptions, File, OpenOptions, ThreadGroup, View};
+use braid_testbed::stats::Summary;
 
 use super::{
     rate,
@@ -14,7 +15,6 @@ use crate::{
     bench::{Bench, WorkCost},
     measure::Measure,
     rows::target,
-    stats::Summary,
 };
 
 /// The file's stripe. With groups of this size each task's bytes are all at one daemon.

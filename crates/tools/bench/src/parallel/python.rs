@@ -8,15 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use braid_testbed::{programs::need, shell::sh, stats::Summary};
 use serde_json::Value;
 
-use crate::{
-    bench::Bench,
-    daemons::release_build,
-    measure::Measure,
-    mount::shell::{need, sh},
-    stats::Summary,
-};
+use crate::{bench::Bench, daemons::release_build, measure::Measure};
 
 /// Bytes of a range, as in `cat_ranges.py`.
 const RANGE_BYTES: u64 = 4096;

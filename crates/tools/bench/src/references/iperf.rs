@@ -6,13 +6,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use braid_testbed::ports::free_address;
 use serde_json::Value;
 
 use super::stream::Streamed;
-use crate::{
-    bench::Bench,
-    daemons::{Daemon, free_address},
-};
+use crate::{bench::Bench, daemons::Daemon};
 
 /// How often a client tries to reach the server, which needs a moment to listen.
 const TRIES_MAX: u32 = 50;

@@ -37,7 +37,7 @@ fn entry(measure: &Measure, name: &str, value: &Value) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Summary;
+    use braid_testbed::stats::Summary;
 
     #[test]
     fn every_value_has_name_value_unit_spread_bar_holds() {

@@ -70,7 +70,7 @@ fn thousands(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Summary;
+    use braid_testbed::stats::Summary;
 
     fn measure(value: f64) -> Measure {
         Measure::new("row.what", "us", Summary::once(value))

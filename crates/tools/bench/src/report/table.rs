@@ -51,7 +51,7 @@ fn bar(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Summary;
+    use braid_testbed::stats::Summary;
 
     #[test]
     fn a_row_says_value_spread_bar_verdict_and_command() {

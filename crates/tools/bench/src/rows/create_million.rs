@@ -4,12 +4,12 @@ use std::cell::Cell;
 
 use anyhow::Result;
 use braid_client::{Client, TlsPolicy};
+use braid_testbed::stats::Summary;
 
 use super::create_parallel::create_with_threads;
 use crate::{
     bench::{Bench, WorkCost},
     measure::Measure,
-    stats::Summary,
 };
 
 /// Number of creating threads.

@@ -3,11 +3,11 @@
 
 use anyhow::{Result, anyhow};
 use braid_client::{Client, TlsPolicy};
+use braid_testbed::stats::Summary;
 
 use crate::{
     bench::{Bench, WorkCost},
     measure::Measure,
-    stats::Summary,
     workers::{create::create, process::Worker},
 };
 

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use braid_testbed::stats::{Summary, percentile};
 
 use crate::{
     bench::Bench,
     measure::Measure,
     pinning::{Pinning, pinned},
     references::round_trip::RoundTrip,
-    stats::{Summary, percentile},
 };
 
 /// Round trips of one reference sample.

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use braid_client::{OpenOptions, TlsPolicy};
+use braid_testbed::stats::Summary;
 
 use super::{
     create_parallel::create_with_threads,
@@ -11,7 +12,6 @@ use crate::{
     bench::Bench,
     daemons::{Resident, resident_bytes},
     measure::Measure,
-    stats::Summary,
 };
 
 /// Number of connected clients, each with its own connections.

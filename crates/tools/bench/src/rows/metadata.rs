@@ -4,11 +4,11 @@ use std::cell::Cell;
 
 use anyhow::Result;
 use braid_client::{Client, LayoutHint, OpenOptions, TlsPolicy};
+use braid_testbed::stats::Summary;
 
 use super::latency::{Latency, Subject, against_round_trip, timed};
 use crate::{
-    bench::Bench, measure::Measure, pinning::Pinning, stats::Summary,
-    workers::create::create as create_files,
+    bench::Bench, measure::Measure, pinning::Pinning, workers::create::create as create_files,
 };
 
 /// `stat`: each name is looked up once.

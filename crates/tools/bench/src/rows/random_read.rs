@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use braid_client::{File, TlsPolicy};
+use braid_testbed::random::Random;
 
 use super::{
     latency::{Latency, Subject, against_round_trip, timed},
@@ -21,8 +22,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     let plain = open(TlsPolicy::default())?;
     let tls = bench.tls.then(|| open(TlsPolicy::Always)).transpose()?;
     target::read(&plain, bytes, &mut vec![0; target::CALL_BYTES])?;
-    let mut blocks = Random(0x5eed);
-    let mut more_blocks = Random(0x5eee);
+    let mut blocks = Random::new(0x5eed);
+    let mut more_blocks = Random::new(0x5eee);
     let mut over_tls =
         tls.as_ref().map(|file| move || sample(bench, file, bytes, &mut more_blocks));
     against_round_trip(
@@ -47,25 +48,13 @@ fn sample(bench: &Bench, file: &File, bytes: u64, blocks: &mut Random) -> Result
     })
 }
 
-/// Pseudo-random numbers, the same in each run (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn blocks_are_spread_over_the_file() {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let mut hit = [false; 16];
         (0..1000).for_each(|_| hit[random.below(16) as usize] = true);
         assert!(hit.iter().all(|hit| *hit));

@@ -1,6 +1,7 @@
 //! The machine alone, without daemons.
 
 use anyhow::Result;
+use braid_testbed::stats::Summary;
 
 use super::{latency::Latency, sequential};
 use crate::{
@@ -8,7 +9,6 @@ use crate::{
     measure::Measure,
     pinning::{Pinning, pinned},
     references::{local_file::LocalFile, round_trip::RoundTrip, stream::Stream},
-    stats::Summary,
 };
 
 /// All references in turn.

@@ -7,8 +7,9 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
+use braid_testbed::stats::Summary;
 
-use crate::{bench::Bench, measure::Measure, stats::Summary, workers::process::Worker};
+use crate::{bench::Bench, measure::Measure, workers::process::Worker};
 
 /// Number of clients, and of open files of each.
 const CLIENTS: (u32, u32) = (2_000, 200);

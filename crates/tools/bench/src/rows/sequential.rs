@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use anyhow::Result;
 use braid_client::{File, OpenOptions, TlsPolicy};
+use braid_testbed::stats::Summary;
 
 use super::target::{self, CALL_BYTES};
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
         local_file::LocalFile,
         stream::{Stream, Streamed},
     },
-    stats::Summary,
 };
 
 /// The limit of TLS's CPU time, as a multiple of the plain connection's.

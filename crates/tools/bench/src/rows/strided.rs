@@ -2,13 +2,13 @@
 
 use anyhow::{Result, ensure};
 use braid_client::{File, TlsPolicy, View};
+use braid_testbed::stats::Summary;
 
 use super::target;
 use crate::{
     bench::{Bench, WorkCost},
     daemons::IODS,
     measure::Measure,
-    stats::Summary,
 };
 
 /// Bytes of a group.

@@ -68,6 +68,9 @@ fn start_nfs(args: &UpArgs, listen: &str) -> Result<nfs::Gateway, Fault> {
     let settings = embedded::settings(&args.dir)?;
     let mut section = settings.file.nfs.clone();
     section.listen = vec![listen.to_owned()];
+    if !args.nfs_export.is_empty() {
+        section.exports = nfs::parse_exports(&args.nfs_export)?;
+    }
     if section.exports.is_empty() {
         section.exports = vec![nfs::own_host_export()];
     }
@@ -181,6 +184,7 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     command.args(args.port.iter().flat_map(|port| ["--port".to_owned(), port.to_string()]));
     command.args(args.no_mount.then_some("--no-mount"));
     command.args(args.nfs.iter().map(|listen| format!("--nfs={listen}")));
+    command.args(args.nfs_export.iter().map(|export| format!("--nfs-export={export}")));
     command.args(args.mount.iter().flat_map(|point| ["--mount".as_ref(), point.as_os_str()]));
     command.args(std::iter::repeat_n("-v", usize::from(global.verbose.max(1))));
     command.stdin(Stdio::null()).stdout(log.try_clone().map_err(fail)?).stderr(log);

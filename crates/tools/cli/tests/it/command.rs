@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::harness::{Cluster, Daemon, Mounted, Processes, braid, noise, text};
+use crate::harness::{Cluster, Mounted, Processes, braid, daemon, noise, text};
 use braid_meta::{Batch, Engine, EngineOptions, Identity, MetaStore, Namespace, Options};
 use braid_types::FileIndex;
 
@@ -308,7 +308,7 @@ fn a_program_with_an_agent_and_no_key_is_who_the_kernel_says() {
     let socket = cluster.dir.path().join("agent.sock");
     let socket = socket.to_str().unwrap();
     let (config, key) = (cluster.path().join("braid.toml"), cluster.path().join("keys/client.key"));
-    let _agent = Daemon::start(&[
+    let _agent = daemon(&[
         "--config",
         config.to_str().unwrap(),
         "--key",

@@ -13,22 +13,9 @@ use std::{
 
 use crate::harness::Cluster;
 use braid_client::{
-    Attributes, Client, Config, Credential, FileIndex, LayoutHint, LeaseHolder, LeaseMode, LeaseOf,
-    LeaseTicket, Leases, OpenOptions, RenameMode, Status,
+    Attributes, Client, FileIndex, LayoutHint, LeaseHolder, LeaseMode, LeaseOf, LeaseTicket,
+    Leases, OpenOptions, RenameMode, Status,
 };
-
-fn client(cluster: &Cluster) -> Client {
-    let settings: serde_json::Value =
-        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|setting| setting["setting"] == "cluster.mds")
-        .unwrap();
-    let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
-    Client::connect(Config::new([mds["value"].as_str().unwrap()], key)).unwrap()
-}
 
 /// A client that caches the children of one directory, as a mount does.
 struct Cache {
@@ -67,7 +54,7 @@ impl LeaseHolder for Cache {
 
 impl Cache {
     fn new(cluster: &Cluster, dir: &str) -> Arc<Self> {
-        let client = client(cluster);
+        let client = cluster.client();
         let leases = client.leases();
         let dir = client.stat(dir).unwrap().file;
         let cache = Arc::new(Self {
@@ -113,7 +100,7 @@ impl Cache {
 #[test]
 fn cached_names_are_fetched_once_and_dropped_by_another_clients_change() {
     let cluster = Cluster::up(1);
-    let one = client(&cluster);
+    let one = cluster.client();
     one.mkdir("/d", 0o755).unwrap();
     one.mknod("/d/a", braid_client::FileKind::Fifo, 0o644, 0).unwrap();
     let cache = Cache::new(&cluster, "/d");
@@ -142,7 +129,7 @@ fn cached_names_are_fetched_once_and_dropped_by_another_clients_change() {
 #[test]
 fn two_clients_that_keep_names_see_every_change_of_the_other() {
     let cluster = Cluster::up(1);
-    client(&cluster).mkdir("/d", 0o755).unwrap();
+    cluster.client().mkdir("/d", 0o755).unwrap();
     let caches = [Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d")];
     let pause = std::sync::Barrier::new(2);
     thread::scope(|scope| {
@@ -171,7 +158,7 @@ fn two_clients_that_keep_names_see_every_change_of_the_other() {
 #[test]
 fn a_lease_of_before_a_restart_is_lost_and_a_change_made_after_it_is_seen() {
     let cluster = Cluster::up(1);
-    let one = client(&cluster);
+    let one = cluster.client();
     one.mkdir("/d", 0o755).unwrap();
     let cache = Cache::new(&cluster, "/d");
     assert!(cache.look_up("a").is_none());
@@ -186,7 +173,7 @@ fn a_lease_of_before_a_restart_is_lost_and_a_change_made_after_it_is_seen() {
 #[test]
 fn data_leases_are_granted_recalled_and_shared() {
     let cluster = Cluster::up(1);
-    let one = client(&cluster);
+    let one = cluster.client();
     one.mkdir("/d", 0o755).unwrap();
     let (writer, reader) = (Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d"));
     assert!(writer.leases.ask_names(writer.dir).unwrap().is_some());
@@ -206,7 +193,7 @@ fn data_leases_are_granted_recalled_and_shared() {
 #[test]
 fn who_never_serves_recalls_is_granted_nothing() {
     let cluster = Cluster::up(1);
-    let one = client(&cluster);
+    let one = cluster.client();
     let leases = one.leases();
     assert_eq!(leases.ask_names(FileIndex::ROOT).unwrap(), None);
     assert_eq!(leases.names_ticket(FileIndex::ROOT), None);
@@ -218,7 +205,7 @@ fn who_never_serves_recalls_is_granted_nothing() {
 #[test]
 fn who_was_given_a_files_layout_is_told_before_it_changes() {
     let cluster = Cluster::up(2);
-    let one = client(&cluster);
+    let one = cluster.client();
     one.mkdir("/d", 0o755).unwrap();
     let file = one.touch("/d/f", 0o644, true, LayoutHint::none()).unwrap().attributes.file;
     let caches = [Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d")];
@@ -247,7 +234,7 @@ fn who_was_given_a_files_layout_is_told_before_it_changes() {
 #[test]
 fn who_left_is_asked_nothing_though_files_of_it_are_still_open() {
     let cluster = Cluster::up(1);
-    let one = client(&cluster);
+    let one = cluster.client();
     one.mkdir("/d", 0o755).unwrap();
     let (writer, reader) = (Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d"));
     let options = OpenOptions::new().write(true).create(true).lease(LeaseMode::Write);

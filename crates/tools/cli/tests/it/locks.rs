@@ -5,22 +5,8 @@ use std::{sync::Barrier, thread};
 
 use crate::harness::Cluster;
 use braid_client::{
-    Client, Config, Credential, FileIndex, LockCancelHandle, LockRange, LockRequest, LockSpace,
-    OpenOptions, Status,
+    Client, FileIndex, LockCancelHandle, LockRange, LockRequest, LockSpace, OpenOptions, Status,
 };
-
-fn client(cluster: &Cluster) -> Client {
-    let settings: serde_json::Value =
-        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|setting| setting["setting"] == "cluster.mds")
-        .unwrap();
-    let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
-    Client::connect(Config::new([mds["value"].as_str().unwrap()], key)).unwrap()
-}
 
 fn lock(file: FileIndex, owner: u64, byte: u64) -> LockRequest {
     LockRequest {
@@ -46,7 +32,7 @@ fn file(client: &Client) -> FileIndex {
 fn two_clients_with_threads_increment_a_locked_counter_without_loss() {
     const ROUNDS: u64 = 200;
     let cluster = Cluster::up(1);
-    let clients = [client(&cluster), client(&cluster)];
+    let clients = [cluster.client(), cluster.client()];
     let counter =
         clients[0].open("/f", &OpenOptions::new().read(true).write(true).create(true)).unwrap();
     counter.write_at(&0_u64.to_le_bytes(), 0).unwrap();
@@ -74,7 +60,7 @@ fn two_clients_with_threads_increment_a_locked_counter_without_loss() {
 #[test]
 fn a_wait_for_a_lock_is_ended_by_another_thread_and_leaves_the_lock_alone() {
     let cluster = Cluster::up(1);
-    let (one, other) = (client(&cluster), client(&cluster));
+    let (one, other) = (cluster.client(), cluster.client());
     let file = file(&one);
     assert_eq!(one.try_lock_range(&lock(file, 1, 0)).unwrap(), None);
     let holder = other.test_lock(&lock(file, 1, 0)).unwrap().unwrap();
@@ -98,7 +84,7 @@ fn a_wait_for_a_lock_is_ended_by_another_thread_and_leaves_the_lock_alone() {
 #[test]
 fn two_clients_that_wait_for_each_other_are_told_of_the_deadlock() {
     let cluster = Cluster::up(1);
-    let (one, other) = (client(&cluster), client(&cluster));
+    let (one, other) = (cluster.client(), cluster.client());
     let file = file(&one);
     one.try_lock_range(&lock(file, 1, 0)).unwrap();
     other.try_lock_range(&lock(file, 1, 1)).unwrap();
@@ -121,7 +107,7 @@ fn two_clients_that_wait_for_each_other_are_told_of_the_deadlock() {
 #[test]
 fn a_lock_outlives_a_restart_of_the_servers() {
     let cluster = Cluster::up(1);
-    let (one, other) = (client(&cluster), client(&cluster));
+    let (one, other) = (cluster.client(), cluster.client());
     let file = file(&one);
     let shared = LockRequest { last: 99, exclusive: false, ..lock(file, 1, 0) };
     one.try_lock_range(&shared).unwrap();

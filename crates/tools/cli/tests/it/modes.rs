@@ -2,20 +2,7 @@
 #![cfg(unix)]
 
 use crate::harness::Cluster;
-use braid_client::{Client, Config, Credential, Deny, File, OpenOptions, Rights, Status};
-
-fn client(cluster: &Cluster) -> Client {
-    let settings: serde_json::Value =
-        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|setting| setting["setting"] == "cluster.mds")
-        .unwrap();
-    let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
-    Client::connect(Config::new([mds["value"].as_str().unwrap()], key)).unwrap()
-}
+use braid_client::{Client, Deny, File, OpenOptions, Rights, Status};
 
 fn reading() -> OpenOptions {
     OpenOptions::new().read(true)
@@ -28,7 +15,7 @@ fn writing() -> OpenOptions {
 /// A cluster, two clients, and the file `/f` that the first has written and closed.
 fn scene() -> (Cluster, Client, Client) {
     let cluster = Cluster::up(2);
-    let (one, two) = (client(&cluster), client(&cluster));
+    let (one, two) = (cluster.client(), cluster.client());
     let file = one.open("/f", &writing().create(true)).unwrap();
     file.write_at(b"what it was", 0).unwrap();
     file.close().unwrap();

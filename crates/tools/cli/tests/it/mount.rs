@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use crate::harness::{Cluster, Processes, braid, noise, text};
+use crate::harness::{Cluster, Daemon, Processes, braid, noise, text};
+use braid_testbed::mounts::mount_entry;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than any step of these tests: a test that would hang fails instead.
@@ -28,12 +29,7 @@ pub(crate) fn can_mount() -> bool {
 
 /// Type and source of the mount at a path.
 fn mounted(point: &Path) -> Option<(String, String)> {
-    let table = fs::read_to_string("/proc/self/mounts").unwrap();
-    let found = table
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>())
-        .rfind(|line| Path::new(line[1]) == point);
-    found.map(|line| (line[2].to_owned(), line[0].to_owned()))
+    mount_entry(point).unwrap().map(|entry| (entry.kind, entry.source))
 }
 
 /// A mount in the foreground, so that the test has its process.
@@ -311,8 +307,8 @@ fn a_termination_ends_a_mount_while_servers_are_dead_and_files_open() {
     let (mut servers, point) = servers();
     let mount = Foreground::start(&servers.config, &point);
     let held = fs::File::create(point.join("held")).unwrap();
-    servers.mds.0.kill().unwrap();
-    servers.iods[0].0.kill().unwrap();
+    servers.mds.kill();
+    servers.iods[0].kill();
     mount.signal(Signal::TERM);
     assert!(mount.ended().is_some_and(|status| status.success()));
     assert_eq!(mounted(&point), None);
@@ -327,8 +323,8 @@ fn umount_works_while_servers_are_dead() {
     let (mut servers, point) = servers();
     let mount = Foreground::start(&servers.config, &point);
     fs::write(point.join("file"), "content").unwrap();
-    servers.mds.0.kill().unwrap();
-    servers.iods[0].0.kill().unwrap();
+    servers.mds.kill();
+    servers.iods[0].kill();
     let output = unmount(&point, false);
     assert!(output.status.success(), "{}", text(&output));
     assert!(mount.ended().is_some_and(|status| status.success()));
@@ -345,7 +341,7 @@ fn a_call_to_a_dead_daemon_fails_in_time_and_the_log_names_it() {
     let mut file = fs::File::create(point.join("file")).unwrap();
     std::io::Write::write_all(&mut file, &noise(1 << 20)).unwrap();
     file.sync_all().unwrap();
-    servers.iods[0].0.kill().unwrap();
+    servers.iods[0].kill();
     let began = std::time::Instant::now();
     assert!(
         std::io::Write::write_all(&mut file, &noise(1 << 20))
@@ -380,25 +376,25 @@ fn servers_that_hang_hold_up_no_call_for_ever_and_no_unmount() {
             waiting.recv_timeout(LONG).unwrap_or_else(|_| panic!("{what} is not answered"));
         assert!(outcome.is_err(), "{what} is done by a server that hangs");
     };
-    let stop = |server: &Child| {
-        kill_process(Pid::from_child(server), Signal::STOP).unwrap();
+    let stop = |server: &Daemon| {
+        kill_process(Pid::from_raw(server.pid() as i32).unwrap(), Signal::STOP).unwrap();
         // The signal is sent to the process; its threads stop one after the other.
         let stands = |thread: fs::DirEntry| {
             fs::read_to_string(thread.path().join("status"))
                 .is_ok_and(|status| status.contains("State:\tT"))
         };
-        let threads = || fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+        let threads = || fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
         while !threads().all(|thread| stands(thread.unwrap())) {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     };
-    stop(&servers.iods[0].0);
+    stop(&servers.iods[0]);
     let write = move || {
         std::io::Write::write_all(&mut file, &noise(1 << 20))?;
         file.sync_all()
     };
     fails("write", Box::new(write));
-    stop(&servers.mds.0);
+    stop(&servers.mds);
     fails("mkdir", Box::new(move || fs::create_dir(directory)));
     let said = fs::read_to_string(&log).unwrap();
     assert!(said.contains("I/O daemon 1 at") && said.contains("metadata server at"), "{said}");
@@ -414,7 +410,7 @@ fn a_process_that_waits_for_a_dead_server_can_be_killed() {
     }
     let (mut servers, point) = servers();
     let mount = Foreground::start(&servers.config, &point);
-    servers.mds.0.kill().unwrap();
+    servers.mds.kill();
     let waiting = std::process::Command::new("stat")
         .arg(point.join("file"))
         .stderr(Stdio::null())

@@ -11,7 +11,7 @@ use std::{
 use braid_client::{Client, Config, Credential, OpenOptions};
 use serde_json::Value;
 
-use crate::harness::{Cluster, Daemon, Mounted, Processes, braid, noise, text};
+use crate::harness::{Cluster, Mounted, Processes, braid, daemon_logging, noise, text};
 
 /// Much less than the 30 s that a call waits for a server, and much more than an error takes.
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -413,14 +413,13 @@ fn init_says_how_to_make_the_key_that_its_configuration_names() {
 #[cfg(target_os = "linux")]
 fn a_metadata_server_whose_log_is_full_serves() {
     let mut cluster = Processes::start();
-    let _ = cluster.mds.0.kill();
-    let _ = cluster.mds.0.wait();
+    cluster.mds.kill();
     let mut again = braid();
     again.env("BRAID_LOG", "trace").args(["--config", &cluster.config, "mds"]);
-    cluster.mds = Daemon::start_logging(&mut again, Path::new("/dev/full"));
+    cluster.mds = daemon_logging(&mut again, Path::new("/dev/full"));
     cluster.ok(&["key", "list"]);
     cluster.ok(&["mkdir", "/a"]);
-    assert!(cluster.mds.0.try_wait().unwrap().is_none(), "it ended");
+    assert!(cluster.mds.ended().is_none(), "it ended");
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     io::Read,
-    net::TcpListener,
     path::Path,
     process::{Output, Stdio},
 };
 
-use crate::harness::{Cluster, Daemon, Processes, braid, noise, text};
+use crate::harness::{Cluster, Processes, braid, daemon_logging, noise, text};
+use braid_testbed::ports::free_address;
 use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
@@ -255,15 +255,14 @@ fn log_with(path: &Path, words: &[&str]) -> String {
 #[test]
 fn a_daemon_says_what_to_type_next_in_its_log() {
     let dir = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let listen = format!("127.0.0.1:{port}");
+    let listen = free_address().unwrap();
     assert!(
         braid().args(["init", &path("c"), "--listen", &listen]).output().unwrap().status.success()
     );
     let config = path("c/braid.toml");
     let start = |args: &[&str], log: &str| {
-        Daemon::start_logging(braid().args(["--config", &config]).args(args), Path::new(&path(log)))
+        daemon_logging(braid().args(["--config", &config]).args(args), Path::new(&path(log)))
     };
     let _mds = start(&["mds"], "mds.log");
     log_with(Path::new(&path("mds.log")), &["next: braid iod --config", "--dir DISK --init"]);
@@ -293,7 +292,7 @@ fn the_log_of_a_daemon_has_levels_and_fields() {
         command.args(["--config", &cluster.config]).args(more);
         command.args(["iod", "--init", "--listen", "127.0.0.1:0", "--dir"]).arg(&disk);
         filter.map(|filter| command.env("BRAID_LOG", filter));
-        (Daemon::start_logging(&mut command, &log), log)
+        (daemon_logging(&mut command, &log), log)
     };
     let (_info, info) = start("info", &[], None);
     let (_debug, debug) = start("debug", &["-vv"], None);

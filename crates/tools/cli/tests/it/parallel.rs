@@ -6,7 +6,7 @@ use std::{thread, time::Duration};
 
 use crate::harness::Cluster;
 use braid_client::{
-    Client, Config, Credential, Extent, Group, LockCancelHandle, LockRange, LockRequest, LockSpace,
+    Client, Config, Extent, Group, LockCancelHandle, LockRange, LockRequest, LockSpace,
     OpenOptions, PendingOperation, ReadPiece, Secret, TcpGroup, ThreadGroup, View, WritePiece,
     asynchronous,
 };
@@ -16,19 +16,6 @@ const LONG: Duration = Duration::from_secs(60);
 const TASKS: u32 = 4;
 const GROUP: u64 = 4096;
 const ROUNDS: u64 = 50;
-
-fn config(cluster: &Cluster) -> Config {
-    let settings: serde_json::Value =
-        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|setting| setting["setting"] == "cluster.mds")
-        .unwrap();
-    let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
-    Config::new([mds["value"].as_str().unwrap()], key)
-}
 
 fn writable() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true).stripe_size(16_384)
@@ -65,7 +52,7 @@ fn task(config: Config, group: &dyn Group) {
 #[test]
 fn tasks_that_are_threads_share_a_file_by_views() {
     let cluster = Cluster::up(3);
-    let config = config(&cluster);
+    let config = cluster.client_config();
     thread::scope(|scope| {
         for group in ThreadGroup::of(TASKS) {
             let config = config.clone();
@@ -78,7 +65,7 @@ fn tasks_that_are_threads_share_a_file_by_views() {
 #[test]
 fn tasks_that_find_each_other_over_tcp_share_a_file_by_views() {
     let cluster = Cluster::up(3);
-    let config = config(&cluster);
+    let config = cluster.client_config();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, secret) = (listener.local_addr().unwrap(), Secret::from_bytes([3; 32]));
     thread::scope(|scope| {
@@ -96,7 +83,7 @@ fn tasks_that_find_each_other_over_tcp_share_a_file_by_views() {
 #[test]
 fn what_was_started_on_many_views_at_once_is_all_done() {
     let cluster = Cluster::up(3);
-    let client = Client::connect(config(&cluster)).unwrap();
+    let client = Client::connect(cluster.client_config()).unwrap();
     let file = client.open("/f", &writable()).unwrap();
     let part = |rank: u32| file.with_view(view(rank)).unwrap();
     let data = |rank: u32, at: u64| vec![(u64::from(rank) * ROUNDS + at) as u8; GROUP as usize];
@@ -126,7 +113,7 @@ fn what_was_started_on_many_views_at_once_is_all_done() {
 #[test]
 fn the_program_goes_on_while_what_it_started_waits() {
     let cluster = Cluster::up(2);
-    let client = Client::connect(config(&cluster)).unwrap();
+    let client = Client::connect(cluster.client_config()).unwrap();
     let file = client.open("/f", &writable()).unwrap();
     let lock = |owner| LockRequest {
         file: file.index(),
@@ -153,7 +140,7 @@ fn the_program_goes_on_while_what_it_started_waits() {
 #[test]
 fn lists_on_the_async_face_run_as_tasks_of_a_runtime() {
     let cluster = Cluster::up(3);
-    let config = config(&cluster);
+    let config = cluster.client_config();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = asynchronous::Client::connect(config).await.unwrap();

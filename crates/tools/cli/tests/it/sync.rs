@@ -19,8 +19,7 @@ fn sync_covers_all_servers_and_names_an_unreachable_daemon_in_time() {
     servers.ok(&["sync"]);
     let facts: serde_json::Value = serde_json::from_str(&servers.ok(&["--json", "sync"])).unwrap();
     assert_eq!(facts["synced"], serde_json::json!([]));
-    servers.iods[1].0.kill().unwrap();
-    servers.iods[1].0.wait().unwrap();
+    servers.iods[1].kill();
     let away = servers.run(&["--timeout", "2s", "sync"]);
     assert_eq!(away.status.code(), Some(5), "{}", text(&away));
     let said = text(&away);
@@ -69,8 +68,7 @@ fn a_path_on_a_mount_stands_for_the_mount() {
             text(&output)
         );
     }
-    servers.iods[0].0.kill().unwrap();
-    servers.iods[0].0.wait().unwrap();
+    servers.iods[0].kill();
     let away = sync(&point);
     assert_eq!(away.status.code(), Some(1), "{}", text(&away));
     assert!(text(&away).contains("try: braid sync without a path"), "{}", text(&away));

@@ -6,13 +6,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    net::TcpListener,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-use crate::harness::{Daemon, braid, noise, text};
+use crate::harness::{Daemon, braid, daemon_logging, noise, text};
+use braid_testbed::{ports::free_address, programs::is_root};
 use tempfile::TempDir;
 
 const UNITS: [&str; 3] = ["braid-mds.service", "braid-iod@.service", "braid-agent.service"];
@@ -63,8 +63,7 @@ impl Machine {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let machine = Self { root, mds: format!("127.0.0.1:{port}") };
+        let machine = Self { root, mds: free_address().unwrap() };
         for dir in ["etc", "usr/bin", "run/braid", "var/lib/braid", "srv/braid/disk1"] {
             fs::create_dir_all(machine.path(dir)).unwrap();
         }
@@ -77,8 +76,7 @@ impl Machine {
         assert!(init.as_ref().unwrap().status.success(), "{}", text(&init.unwrap()));
         let (from, to) = (machine.path("var/lib/braid"), machine.path("etc/braid"));
         assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let options = format!("BRAID_IOD_OPTIONS=--init --listen 127.0.0.1:{port}\n");
+        let options = format!("BRAID_IOD_OPTIONS=--init --listen {}\n", free_address().unwrap());
         fs::write(machine.path("etc/braid/iod-disk1.env"), options).unwrap();
         machine.own();
         machine
@@ -226,10 +224,6 @@ impl Drop for Machine {
     }
 }
 
-fn is_root() -> bool {
-    rustix::process::getuid().is_root()
-}
-
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
@@ -269,7 +263,11 @@ fn the_units_start_daemons_that_are_a_cluster_and_end_when_told() {
     let start = |name: &str| {
         let unit = Unit::read(name);
         let trace = traces.path().join(name);
-        (Daemon::of(&mut machine.command(&unit, &trace)), unit, trace)
+        (
+            daemon_logging(&mut machine.command(&unit, &trace), &trace.with_extension("log")),
+            unit,
+            trace,
+        )
     };
     let mds = start("braid-mds.service");
     let iod = start("braid-iod@.service");
@@ -326,7 +324,7 @@ fn end(daemon: &mut Daemon, machine: &Machine, unit: &Unit) {
         .find(|(_, command)| command.get(1) == words.get(1))
         .expect("it runs");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert!(daemon.0.wait().unwrap().success(), "{} ends well", words[1]);
+    assert!(daemon.wait().unwrap().success(), "{} ends well", words[1]);
 }
 
 /// Compares the daemon's system calls with what its unit allows.

@@ -8,10 +8,11 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::harness::{Cluster, braid, text};
+use braid_testbed::{mounts::is_mounted, wait::wait_for};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
 };
@@ -79,7 +80,7 @@ impl Mount {
 
 /// The watchdog of a new mount. The mount is usable before its watchdog is ready.
 fn watchdog_of(point: &Path) -> Pid {
-    until("a mount has a watchdog", || !watchdogs(point).is_empty());
+    wait_for("a mount has a watchdog", || !watchdogs(point).is_empty());
     watchdogs(point).pop().unwrap()
 }
 
@@ -108,16 +109,8 @@ fn watchdogs(point: &Path) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !is() {
-        assert!(Instant::now() < end, "{what} does not come");
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-}
-
 fn until_no_watchdog(point: &Path) {
-    until("the watchdog's end", || watchdogs(point).is_empty());
+    wait_for("the watchdog's end", || watchdogs(point).is_empty());
 }
 
 /// Whether it ignores SIGTERM: the last step before it waits.
@@ -125,11 +118,6 @@ fn is_ready(watchdog: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", watchdog.as_raw_nonzero())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
     u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
-}
-
-fn is_mounted(point: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mounts").unwrap();
-    table.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(point))
 }
 
 /// The exit status; `None` if the process still runs after a long time.
@@ -146,7 +134,7 @@ fn a_reader_of_a_killed_mount_gets_an_error_with_its_device_open() {
     let mount = Mount::start(&cluster, &point, &[]);
     let (_kept, watchdog) = (mount.device(), mount.watchdog);
     // The signals that a service manager or a terminal sends to all processes.
-    until("the watchdog", || is_ready(watchdog));
+    wait_for("the watchdog", || is_ready(watchdog));
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         kill_process(watchdog, signal).unwrap();
     }
@@ -159,7 +147,7 @@ fn a_reader_of_a_killed_mount_gets_an_error_with_its_device_open() {
     assert!(ended(reader).expect("the reader waits forever").code() == Some(1));
     until_no_watchdog(&point);
     assert!(
-        is_mounted(&point),
+        is_mounted(&point).unwrap(),
         "a program that uses it gets errors, and not the directory underneath"
     );
 }
@@ -168,7 +156,7 @@ fn a_reader_of_a_killed_mount_gets_an_error_with_its_device_open() {
 fn a_watchdog_holds_nothing_of_its_mount_and_ends_with_it() {
     let Some((cluster, point)) = stage() else { return };
     let mount = Mount::start(&cluster, &point, &[]);
-    until("the watchdog", || is_ready(mount.watchdog));
+    wait_for("the watchdog", || is_ready(mount.watchdog));
     let pid = mount.watchdog.as_raw_nonzero().get().cast_unsigned();
     for number in descriptors(pid) {
         let file = fs::read_link(format!("/proc/{pid}/fd/{number}")).unwrap();
@@ -186,7 +174,7 @@ fn a_watchdog_holds_nothing_of_its_mount_and_ends_with_it() {
 
     // In the background, and unmounted by another process.
     cluster.ok(&["mount", point.to_str().unwrap()]);
-    until("the watchdog", || watchdogs(&point).len() == 1);
+    wait_for("the watchdog", || watchdogs(&point).len() == 1);
     let umount = braid().arg("umount").arg(&point).output().unwrap();
     assert!(umount.status.success(), "{}", text(&umount));
     until_no_watchdog(&point);
@@ -199,7 +187,7 @@ fn a_dead_mount_is_taken_away_where_that_is_wanted() {
     let options = format!("detach_dead,log={}", log.display());
     Mount::start(&cluster, &point, &["-o", &options]).kill();
     until_no_watchdog(&point);
-    assert!(!is_mounted(&point));
+    assert!(!is_mounted(&point).unwrap());
     let said = fs::read_to_string(log).unwrap();
     assert!(said.contains("the mount's process was killed"), "{said}");
 }
@@ -209,15 +197,15 @@ fn a_mount_in_the_place_of_a_dead_one_is_left_alone_by_its_watchdog() {
     let Some((cluster, point)) = stage() else { return };
     let first = Mount::start(&cluster, &point, &["-o", "detach_dead"]);
     let watchdog = first.watchdog;
-    until("the watchdog", || is_ready(watchdog));
+    wait_for("the watchdog", || is_ready(watchdog));
     kill_process(watchdog, Signal::STOP).unwrap();
     first.kill();
     let umount = braid().arg("umount").arg(&point).output().unwrap();
     assert!(umount.status.success(), "{}", text(&umount));
     let second = Mount::start(&cluster, &point, &[]);
     kill_process(watchdog, Signal::CONT).unwrap();
-    until("the first watchdog's end", || !watchdogs(&point).contains(&watchdog));
-    assert!(is_mounted(&point));
+    wait_for("the first watchdog's end", || !watchdogs(&point).contains(&watchdog));
+    assert!(is_mounted(&point).unwrap());
     assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
     second.signal(Signal::TERM);
     assert!(ended(second.process).is_some_and(|status| status.success()));

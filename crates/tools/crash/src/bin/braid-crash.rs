@@ -6,9 +6,9 @@ use std::{path::Path, process::ExitCode};
 use anyhow::{Context, Result};
 use braid_crash_tests::{
     arguments::Arguments,
-    braid::Braid,
     kill::{self, Rounds},
 };
+use braid_testbed::braid::Braid;
 
 /// Rounds on one cluster; then a new one begins.
 const ROUNDS_PER_CLUSTER: u64 = 10;

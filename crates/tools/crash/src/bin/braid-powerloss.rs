@@ -12,12 +12,11 @@ use std::{
 use anyhow::{Context, Result, bail};
 use braid_crash_tests::{
     arguments::Arguments,
-    braid::Braid,
     disk::{Loss, PowerCut, SurvivingShare},
-    ports::Ports,
     power::{self, Image, Recording},
     trace,
 };
+use braid_testbed::{braid::Braid, ports::Ports};
 use braid_types::Random;
 
 /// Images of one recording.

@@ -8,9 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use braid_client::Client;
+use braid_testbed::cluster;
 
 use super::Worker;
-use crate::{cluster, load::Actor};
+use crate::load::Actor;
 
 /// The client process: prints each operation that it begins and each acknowledgement, until it is
 /// killed.

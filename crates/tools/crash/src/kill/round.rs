@@ -8,12 +8,12 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-
-use super::{ClientProcess, Worker};
-use crate::{
+use braid_testbed::{
     braid::Braid,
     cluster::{Cluster, Victim},
 };
+
+use super::{ClientProcess, Worker};
 use braid_types::Random;
 
 /// I/O daemons of the cluster.

@@ -7,11 +7,13 @@ use std::{
 
 use anyhow::{Context, Result};
 use braid_client::{Client, OpenOptions};
+use braid_testbed::{
+    braid::{Daemon, output_summary},
+    cluster,
+};
 
 use super::{BELOW, CutPoint, IODS, READY, Recording};
 use crate::{
-    braid::{Daemon, output_summary},
-    cluster,
     disk::{Loss, PowerCut},
     load::{FoundTree, check_prefix},
 };

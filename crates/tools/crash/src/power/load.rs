@@ -3,13 +3,10 @@
 use std::{fs::File, io::Write, path::Path};
 
 use anyhow::{Context, Result};
+use braid_testbed::{braid::Braid, cluster};
 
 use super::{BELOW, IODS, READY};
-use crate::{
-    braid::Braid,
-    cluster,
-    load::{Actor, Model, Operation, Script},
-};
+use crate::load::{Actor, Model, Operation, Script};
 
 /// The operations of a seed.
 pub fn operations(seed: u64, count: usize) -> Vec<Operation> {

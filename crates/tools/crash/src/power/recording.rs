@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use braid_testbed::braid::Braid;
 
 use super::load::operations;
 use crate::{
-    braid::Braid,
     disk::{Change, Event, History},
     load::{Model, Operation},
     trace::{self, READERS_TABLE},

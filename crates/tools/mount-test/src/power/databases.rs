@@ -15,13 +15,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use braid_testbed::wait::until;
 use braid_types::Random;
 
 use crate::{
     cases::Outcome,
     programs::{missing, sh},
     scratch_cluster::ScratchCluster,
-    stage::{TestCluster, until},
+    stage::TestCluster,
 };
 
 /// Journal modes, and the setting with which SQLite guarantees that a committed transaction stays.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use braid_crash_tests::cluster::Victim;
+use braid_testbed::cluster::Victim;
 
 use crate::{
     cases::Outcome,

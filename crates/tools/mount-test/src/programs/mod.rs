@@ -7,15 +7,16 @@ mod trees;
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
+    time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use braid_testbed::{programs, shell::Shell};
 
 use crate::cases::{Case, Outcome, TestDirs};
 
-/// Maximum time of one script, in seconds.
-const LIMIT_SECONDS: &str = "1200";
+/// Maximum time of one script.
+const LIMIT: Duration = Duration::from_secs(1200);
 /// Run time of dbench in seconds.
 const DBENCH_SECONDS: u32 = 10;
 const DBENCH_SECONDS_FULL: u32 = 120;
@@ -36,9 +37,7 @@ pub const CASES: &[Case] = &[
 
 /// The reason to skip a program that is not installed.
 pub(crate) fn missing(program: &str, package: &str) -> Option<Outcome> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
-    (!there).then(|| {
+    programs::find(program).is_none().then(|| {
         Outcome::Skipped(format!("`{program}` is missing; try: sudo apt-get install {package}"))
     })
 }
@@ -53,23 +52,9 @@ fn workplace(ground: &TestDirs, name: &str) -> Result<(PathBuf, PathBuf)> {
     Ok((here, there))
 }
 
-/// Runs a shell script in a directory; returns its output.
+/// Runs a shell script in a directory; returns its output, also that of its standard error.
 pub(crate) fn sh(dir: &Path, script: &str, arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=20", LIMIT_SECONDS, "sh", "-euc", script, "sh"]).args(arguments);
-    // Without the user's settings.
-    command.current_dir(dir).env("HOME", dir).env("LC_ALL", "C").env("GIT_CONFIG_NOSYSTEM", "1");
-    let output = command.output().context("running sh")?;
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    if output.status.success() {
-        return Ok(said);
-    }
-    let lines: Vec<&str> = said.lines().collect();
-    bail!("{}: {}", output.status, lines[lines.len().saturating_sub(12)..].join(" | "))
+    Shell::new(LIMIT).at_home(dir).run(&format!("exec 2>&1\n{script}"), arguments)
 }
 
 fn dbench(ground: &TestDirs) -> Result<Outcome> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use braid_crash_tests::arguments::scratch;
+use braid_testbed::scratch::scratch;
 
 use super::{missing, sh, workplace};
 use crate::cases::{Outcome, TestDirs};

@@ -14,16 +14,14 @@ use braid_client::{
     Client,
     message::quota::{QuotaKind, QuotaOwner},
 };
+use braid_testbed::wait::until;
 use rustix::{
     fs::{Gid, Uid},
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
 
 use super::{AHEAD, LIMIT, LIMIT_WORD, MIB, fill, refused};
-use crate::{
-    cases::Outcome,
-    stage::{TestCluster, until},
-};
+use crate::{cases::Outcome, stage::TestCluster};
 
 /// Bytes that others without a limit write.
 const OTHERS: u64 = 4 * MIB;

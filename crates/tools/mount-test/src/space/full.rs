@@ -10,9 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use braid_testbed::wait::until;
 use braid_types::Random;
 
-use crate::{cases::Outcome, scratch_cluster::ScratchCluster, stage::until};
+use crate::{cases::Outcome, scratch_cluster::ScratchCluster};
 
 /// Files that are synced in between, and the size of each write to them, in bytes; small files then
 /// use the remaining space.

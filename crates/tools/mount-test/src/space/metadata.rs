@@ -10,10 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
-use braid_crash_tests::cluster::Victim;
+use braid_testbed::{cluster::Victim, wait::until};
 
 use super::full::{FREED_MAX, REFUSED_MIN, Refused, bytes, in_time};
-use crate::{cases::Outcome, scratch_cluster::ScratchCluster, stage::until};
+use crate::{cases::Outcome, scratch_cluster::ScratchCluster};
 
 /// Files that exist before, and the size of each.
 const BEFORE: u64 = 16;

@@ -6,22 +6,20 @@ pub mod mount;
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
-use braid_crash_tests::{
+use anyhow::{Context, Result};
+use braid_testbed::{
     braid::Braid,
     cluster::{Cluster, DataDirectories, Victim},
+    wait::until,
 };
 
 use self::{disks::Disk, mount::Mount};
 
 /// Maximum time that a process may be in an uninterruptible wait for a mount after all kills.
 const WAIT_MAX: Duration = Duration::from_secs(45);
-
-/// Poll interval of waits.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Number of I/O daemons of the cluster.
 pub const IODS: usize = 4;
@@ -140,21 +138,6 @@ pub enum Target {
     Server(Victim),
     /// The process of this mount.
     Mount(usize),
-}
-
-/// Polls until the condition holds; after `limit` an error names it. Errors of the condition end
-/// the wait.
-pub fn until(
-    what: &str,
-    limit: Duration,
-    mut is_so: impl FnMut() -> Result<bool>,
-) -> Result<Duration> {
-    let started = Instant::now();
-    while !is_so()? {
-        ensure!(started.elapsed() < limit, "not true after {} s: {what}", limit.as_secs());
-        std::thread::sleep(POLL_INTERVAL);
-    }
-    Ok(started.elapsed())
 }
 
 /// No process stays in an uninterruptible wait for one of our mounts.

@@ -8,7 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use braid_crash_tests::braid::{Braid, tail};
+use braid_testbed::{
+    braid::{Braid, tail},
+    mounts::is_mounted,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Maximum time of mounting, unmounting and ending.
@@ -21,7 +24,7 @@ pub struct Mount {
     point: PathBuf,
     log: PathBuf,
     arguments: Vec<String>,
-    braid: PathBuf,
+    braid: Braid,
     process: Option<Child>,
 }
 
@@ -45,8 +48,7 @@ impl Mount {
             key.display().to_string(),
         ]);
         options.iter().for_each(|option| arguments.extend(["-o".to_owned(), (*option).to_owned()]));
-        let mut mount =
-            Self { point, log, arguments, braid: braid.path().to_owned(), process: None };
+        let mut mount = Self { point, log, arguments, braid: braid.clone(), process: None };
         mount.restart()?;
         Ok(mount)
     }
@@ -77,13 +79,8 @@ impl Mount {
     pub fn restart(&mut self) -> Result<()> {
         self.detach();
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
-        let mut command = Command::new(&self.braid);
+        let mut command = self.braid.command();
         command.args(&self.arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        std::env::vars_os()
-            .filter(|(name, _)| name.to_string_lossy().starts_with("BRAID_"))
-            .for_each(|(name, _)| {
-                command.env_remove(name);
-            });
         let mut process = command.spawn().context("start braid mount")?;
         let started = Instant::now();
         while !is_mounted(&self.point)? {
@@ -151,11 +148,4 @@ impl Drop for Mount {
         self.kill();
         self.detach();
     }
-}
-
-/// Whether a file system is mounted there, by the kernel's table: a call on the mount might hang.
-fn is_mounted(point: &Path) -> Result<bool> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-    let wanted = point.to_str().context("the path is not UTF-8")?;
-    Ok(table.lines().any(|line| line.split(' ').nth(4) == Some(wanted)))
 }

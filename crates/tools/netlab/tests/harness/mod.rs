@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use braid_crash_tests::braid::Braid;
 use braid_netlab::{Lab, Spec};
+use braid_testbed::braid::Braid;
 
 /// Maximum duration of a call on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -47,18 +47,6 @@ pub fn unable() -> bool {
     }
 }
 
-/// Bytes without repetitions.
-pub fn pattern(bytes: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    std::iter::repeat_with(&mut next).flatten().take(bytes).collect()
-}
-
 /// Names of all namespaces.
 pub fn namespaces() -> Vec<String> {
     let entries = std::fs::read_dir("/run/netns").into_iter().flatten();
@@ -76,14 +64,5 @@ pub fn eventually<T>(mut call: impl FnMut() -> braid_client::Result<T>) -> T {
             }
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
-    }
-}
-
-/// Waits until the condition holds.
-pub fn until(mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "not so after {} s", PATIENCE.as_secs());
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

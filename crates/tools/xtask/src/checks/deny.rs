@@ -4,14 +4,14 @@
 //! registry.
 
 use crate::context::Context;
-use crate::tools;
 use anyhow::Result;
+use braid_testbed::programs;
 
 /// A version that our pinned toolchain builds. A pinned check changes only when we change it.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
 pub fn check(context: &Context) -> Result<()> {
-    if tools::find("cargo-deny").is_none() {
+    if programs::find("cargo-deny").is_none() {
         // 3 min 38 s on two shared cores; once on each machine.
         println!("     installing cargo-deny {CARGO_DENY_VERSION} (about four minutes)");
         context

@@ -2,7 +2,8 @@
 //!
 //! A crate may use the crates in its row, and all that those may use. A gateway reaches daemons
 //! only through `vfs`, so it may use its row only. Tools may use any crate, and only tools may use
-//! a tool. Dev-dependencies are free, except that tests of core need no server.
+//! a tool. Dev-dependencies are free, except that tests of core need no server. What users run does
+//! not contain `testbed`.
 
 use crate::context::Context;
 use crate::metadata::{Dependency, Metadata, Package};
@@ -46,6 +47,10 @@ const TABLE: &[Row] = &[
     row("braid-python", &["braid-client", "braid-capi"]),
 ];
 
+/// Tools that users run, and the crate that is for tests and developers only.
+const FOR_USERS: &[&str] = &["braid-cli", "braid-bench-user"];
+const FOR_DEVELOPERS: &str = "braid-testbed";
+
 pub fn check(context: &Context) -> Result<()> {
     let problems = problems(&context.metadata);
     ensure!(problems.is_empty(), "dependencies that are not allowed:\n{}", problems.join("\n"));
@@ -59,7 +64,13 @@ fn problems(metadata: &Metadata) -> Vec<String> {
 
 fn of_package(metadata: &Metadata, ours: &BTreeSet<&str>, package: &Package) -> Vec<String> {
     if shelf(package) == "tools" {
-        return Vec::new();
+        let mut own = package.dependencies.iter();
+        let contains = FOR_USERS.contains(&package.name.as_str())
+            && own.any(|used| used.name == FOR_DEVELOPERS && used.kind.as_deref() != Some("dev"));
+        return contains
+            .then(|| format!("{} -> {FOR_DEVELOPERS}", package.name))
+            .into_iter()
+            .collect();
     }
     let Some(allowed) = allowed(&package.name) else {
         return vec![format!(
@@ -175,6 +186,17 @@ mod tests {
             "client/braid-client -> ~braid-iod",
         ];
         assert_eq!(problems(&workspace(&lines)), ["braid-wire -> braid-iod"]);
+    }
+
+    #[test]
+    fn what_users_run_has_testbed_only_in_its_tests() {
+        let lines = [
+            "tools/braid-testbed ->",
+            "tools/xtask -> braid-testbed",
+            "tools/braid-bench-user -> ~braid-testbed",
+            "tools/braid-cli -> braid-testbed",
+        ];
+        assert_eq!(problems(&workspace(&lines)), ["braid-cli -> braid-testbed"]);
     }
 
     #[test]

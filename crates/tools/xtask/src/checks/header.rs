@@ -5,9 +5,9 @@
 //! what we ship.
 
 use crate::context::Context;
-use crate::process::Process;
 use crate::tools;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::process::Process;
 
 /// Another version formats the header differently.
 const CBINDGEN_VERSION: &str = "0.29.2";

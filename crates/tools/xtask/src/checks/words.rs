@@ -17,8 +17,8 @@ mod subjects;
 mod test_names;
 
 use crate::context::Context;
-use crate::process::Process;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::process::Process;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;

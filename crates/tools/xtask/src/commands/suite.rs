@@ -24,7 +24,10 @@ pub fn run(args: &[String]) -> Result<bool> {
     let suite = external_suites::by_name(name)
         .with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
     let options = parse(suite, rest)?;
-    ensure!(crate::tools::is_root(), "suite: mounting and the suites need root; try: sudo {USAGE}");
+    ensure!(
+        braid_testbed::programs::is_root(),
+        "suite: mounting and the suites need root; try: sudo {USAGE}"
+    );
     let context = Context::new(false)?;
     progress::print_every_minute();
     let _step = progress::step(suite.name);

@@ -16,11 +16,14 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::{
-    build::BRAID_BIN,
-    context::Context,
+use braid_testbed::{
+    braid::BRAID_BIN,
+    mounts,
     process::{Finished, Process},
+    random::Random,
 };
+
+use crate::context::Context;
 
 /// Maximum time of one step.
 const STEP_LIMIT: Duration = Duration::from_secs(20 * 60);
@@ -136,10 +139,7 @@ impl Home {
     }
 
     fn mounted(&self) -> bool {
-        let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        table.lines().any(|line| {
-            line.split(' ').nth(1).is_some_and(|point| Path::new(point) == self.mount())
-        })
+        mounts::is_mounted(&self.mount()).unwrap_or(false)
     }
 
     /// Stops the cluster and removes everything; attempts both after any failure.
@@ -301,21 +301,18 @@ fn check_space(home: &Home, options: &Options) -> Result<u64> {
     Ok(options.bytes.min(fits))
 }
 
-/// Random bytes (xorshift64*), which no hole and no compression can replace.
+/// Random bytes, which no hole and no compression can replace.
 fn write_random(path: &Path, bytes: u64) -> Result<()> {
     let mut out = BufWriter::with_capacity(
         1 << 20,
         File::create(path).with_context(|| format!("making {}", path.display()))?,
     );
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random::new(1);
     let mut block = [0u8; 4096];
     let mut left = bytes;
     while left > 0 {
         for word in block.chunks_exact_mut(8) {
-            state ^= state >> 12;
-            state ^= state << 25;
-            state ^= state >> 27;
-            word.copy_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+            word.copy_from_slice(&random.next_u64().to_le_bytes());
         }
         let now = left.min(block.len() as u64);
         out.write_all(&block[..now as usize])?;

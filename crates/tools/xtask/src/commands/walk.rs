@@ -28,7 +28,7 @@ pub fn run(args: &[String]) -> Result<bool> {
         fs::remove_dir_all(&captures)?;
     }
     fs::create_dir_all(&captures)?;
-    crate::process::Process::new(&program)
+    braid_testbed::process::Process::new(&program)
         .env("LLVM_PROFILE_FILE", captures.join("start.%p.profraw"))
         .args(["capture".as_ref(), captures.as_os_str()])
         .run()

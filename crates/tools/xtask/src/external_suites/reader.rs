@@ -120,7 +120,8 @@ mod tests {
         fs::write(root.join("one"), b"1").unwrap();
         fs::write(root.join("a/b/two"), b"22").unwrap();
         if cfg!(unix) {
-            let pipe = crate::process::Process::new("mkfifo").args([root.join("pipe")]).finish();
+            let pipe =
+                braid_testbed::process::Process::new("mkfifo").args([root.join("pipe")]).finish();
             assert!(pipe.unwrap().status.success());
         }
         let shared = Shared::default();

@@ -2,10 +2,10 @@
 
 use super::{Options, cluster::Cluster, reader::Reader};
 use crate::context::Context;
-use crate::process::Process;
 use crate::report::SuiteResult;
-use crate::tools;
 use anyhow::{Result, ensure};
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const NOT_POSSIBLE: [i32; 3] = [3, 4, 77];
 const NOT_STARTED: &str = "No stress workers invoked";
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
-    tools::need("stress-ng", "stress-ng")?;
+    programs::need("stress-ng", &["stress-ng"])?;
     let cases = if options.cases.is_empty() { stressors()? } else { options.cases.clone() };
     if let Some(dir) = &options.on {
         return run_in(dir, options.limit_case(), &cases);

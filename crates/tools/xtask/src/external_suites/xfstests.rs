@@ -3,9 +3,9 @@
 
 use super::{Options, cluster::Cluster, reader::Reader};
 use crate::context::Context;
-use crate::process::Process;
 use crate::report::SuiteResult;
 use anyhow::{Context as _, Result, bail, ensure};
+use braid_testbed::process::Process;
 use std::fs;
 use std::path::{Path, PathBuf};
 

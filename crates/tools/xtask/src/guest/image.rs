@@ -54,7 +54,7 @@ impl Image {
             return Ok(image);
         }
         for (program, package) in PROGRAMS {
-            tools::need(program, package)?;
+            programs::need(program, &[package])?;
         }
         println!("       building the guest from {package}");
         fs::create_dir_all(&home).with_context(|| home.display().to_string())?;

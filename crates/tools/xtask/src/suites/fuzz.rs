@@ -4,10 +4,11 @@
 //! installation on every new machine. By hand `cargo fuzz run NAME` works as well.
 
 use crate::context::Context;
-use crate::process::Process;
 use crate::report::SuiteResult;
 use crate::tools;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     if let Err(why) = tools::nightly_cargo() {
         return Ok(SuiteResult::skip("all", why));
     }
-    tools::need("c++", "g++")?;
+    programs::need("c++", &["g++"])?;
     let mut result = SuiteResult::default();
     for target in build(context)? {
         result.merge(fuzz(context, &target)?);

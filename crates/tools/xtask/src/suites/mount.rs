@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::report::SuiteResult;
 use crate::tools;
 use anyhow::Result;
+use braid_testbed::programs;
 use std::time::Duration;
 
 pub const ABOUT: &str =
@@ -37,7 +38,7 @@ pub fn subject(context: &Context) -> Result<()> {
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
     for (program, package) in PROGRAMS {
-        if let Err(error) = tools::need(program, package) {
+        if let Err(error) = programs::need(program, &[package]) {
             println!("     {error:#}");
         }
     }

@@ -9,10 +9,10 @@
 use super::unit::run_binaries;
 use crate::build::TestBinary;
 use crate::context::Context;
-use crate::process::Process;
 use crate::report::SuiteResult;
-use crate::tools;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use std::path::{Path, PathBuf};
 
 pub const ABOUT: &str = "tests of library and command again, as an unprivileged user";
@@ -35,13 +35,13 @@ pub fn subject(context: &Context) -> Result<()> {
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
-    if !tools::is_root() {
+    if !programs::is_root() {
         return Ok(SuiteResult::skip(
             "all",
             "the suite `unit` has run them already: this user is not root",
         ));
     }
-    tools::need("setpriv", "util-linux")?;
+    programs::need("setpriv", &["util-linux"])?;
     let scratch = Scratch::new()?;
     let Some(runner) = runner(context, &scratch)? else {
         return Ok(SuiteResult::skip(

@@ -21,7 +21,7 @@ pub fn subject(context: &Context) -> Result<()> {
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
     // strace records the disk operations of the daemons.
-    crate::tools::need("strace", "strace")?;
+    braid_testbed::programs::need("strace", &["strace"])?;
     let (count, limit) = if context.full { (IMAGES_FULL, LIMIT_FULL) } else { (IMAGES, LIMIT) };
     tool::run(context, BINARY, &["--images", count], limit)
 }

@@ -9,10 +9,10 @@
 
 use super::tool;
 use crate::context::{Context, as_called};
-use crate::process::Process;
 use crate::report::SuiteResult;
-use crate::tools;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
     if fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
         return Ok(venv);
     }
-    let python = tools::need("python3", "python3-venv")?;
+    let python = programs::need("python3", &["python3-venv"])?;
     fs::create_dir_all(home).with_context(|| home.display().to_string())?;
     let made = Process::new(python)
         .args(["-m", "venv", "--clear"])

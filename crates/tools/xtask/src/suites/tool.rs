@@ -4,9 +4,9 @@
 //! if no case failed.
 
 use crate::context::Context;
-use crate::process::Finished;
 use crate::report::{SuiteResult, parse_closing_line};
 use anyhow::Result;
+use braid_testbed::process::Finished;
 use std::time::Duration;
 
 /// Number of last lines that the report of a failed run has.

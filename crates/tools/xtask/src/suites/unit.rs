@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::libtest;
 use crate::progress;
 use crate::report::SuiteResult;
-use crate::tools;
 use anyhow::Result;
+use braid_testbed::programs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -47,7 +47,7 @@ const KERBEROS: &[(&str, &str)] = &[("krb5kdc", "krb5-kdc"), ("kadmin.local", "k
 pub fn run(context: &Context) -> Result<SuiteResult> {
     if cfg!(target_os = "linux") {
         for (program, package) in MPI.iter().chain(KERBEROS) {
-            if let Err(error) = tools::need(program, package) {
+            if let Err(error) = programs::need(program, &[package]) {
                 println!("     {error:#}");
             }
         }

@@ -8,7 +8,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{context::Context, process::Process};
+use crate::context::Context;
+use braid_testbed::process::Process;
 
 /// A file of counters, as the program writes it.
 const RAW: &str = "profraw";

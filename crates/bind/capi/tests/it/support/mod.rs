@@ -6,33 +6,28 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::OnceLock,
+    process::Command,
+    sync::{OnceLock, atomic::Ordering::Relaxed},
     thread::JoinHandle,
 };
 
 use braid_client::{
-    Client, Config, Credential, KeyFile,
+    Client,
     agent::{Agent, Stopper},
-    message::types::IodState,
+    message::mds::KeyRights,
 };
-use braid_iod::{Iod, IodConfig};
-use braid_mds::{Mds, MdsConfig};
-use braid_store::LocalStore;
-use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
-use braid_wire::{Secret, message::mds::KeyRights};
+use braid_testbed::{in_process::InProcessCluster, programs::is_root};
 use tempfile::TempDir;
 
-const UUID: ClusterUuid = ClusterUuid([7; 16]);
+pub use braid_testbed::braid::output_text as text;
+
 /// `nobody` on Debian and most systems.
 pub const NOBODY: &str = "65534";
 
-/// A running cluster with a client key, and an agent that has the key. The metadata server is
-/// dropped first, since it still needs the daemons.
+/// A running cluster with a client key, and an agent that has the key.
 pub struct Cluster {
     agent: Option<(Stopper, JoinHandle<()>)>,
-    mds: Mds,
-    iods: Vec<Iod>,
+    servers: InProcessCluster,
     pub client: Client,
     pub dir: TempDir,
 }
@@ -40,55 +35,18 @@ pub struct Cluster {
 impl Cluster {
     pub fn start(iods: usize) -> Self {
         let dir = open_directory();
-        let key = Secret::from_bytes([9; 32]);
-        Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
-        let mds = Mds::start(MdsConfig::new(
-            dir.path().join("mds"),
-            vec!["127.0.0.1:0".into()],
-            key.clone(),
-        ))
-        .unwrap();
-        let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-        let start_iod = |number: usize| {
-            let dir = dir.path().join(format!("iod{number}"));
-            fs::create_dir_all(&dir).unwrap();
-            LocalStore::init(&dir, UUID, None).unwrap();
-            Iod::start(IodConfig::on_loopback(dir, UUID, address.clone(), key.clone())).unwrap()
-        };
-        let iods: Vec<Iod> = (0..iods).map(start_iod).collect();
-        let admin =
-            Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
-        while admin
-            .cluster_map()
-            .unwrap()
-            .iods
-            .iter()
-            .filter(|iod| iod.state == IodState::Up)
-            .count()
-            < iods.len()
-        {
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        let made = admin.key_add("programs", KeyRights::full()).unwrap();
-        let file = KeyFile {
-            id: made.key,
-            name: "programs".into(),
-            admin: false,
-            secret: Secret::from_bytes(made.secret),
-        };
-        file.save(&dir.path().join("client.key")).unwrap();
-        let text = format!("[cluster]\nmds = [{:?}]\n[client]\nkey = \"client.key\"\n", address[0]);
+        let servers = InProcessCluster::start(dir.path(), iods).unwrap();
+        let key = servers.add_key("programs", KeyRights::full()).unwrap();
+        key.save(&dir.path().join("client.key")).unwrap();
+        let mds = &servers.addresses()[0];
+        let text = format!("[cluster]\nmds = [{mds:?}]\n[client]\nkey = \"client.key\"\n");
         fs::write(dir.path().join("braid.toml"), text).unwrap();
-        let client =
-            Client::connect(Config::new(address.clone(), file.clone().into_credential())).unwrap();
-        let agent = Agent::bind(
-            &dir.path().join("agent.sock"),
-            Config::new(address, file.into_credential()),
-        )
-        .unwrap();
+        let config = servers.config(key.into_credential());
+        let client = Client::connect(config.clone()).unwrap();
+        let agent = Agent::bind(&dir.path().join("agent.sock"), config).unwrap();
         let stopper = agent.stopper();
         let runs = std::thread::spawn(move || drop(agent.run()));
-        Self { agent: Some((stopper, runs)), mds, iods, client, dir }
+        Self { agent: Some((stopper, runs)), servers, client, dir }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -97,33 +55,28 @@ impl Cluster {
 
     /// Removes the last I/O daemon from the cluster for good.
     pub fn lose_an_iod(&mut self) {
-        let mut last = self.iods.pop().unwrap();
-        last.stop();
-        let address: Vec<String> = self.mds.local_addrs().iter().map(ToString::to_string).collect();
-        let key = Credential::ServerKey(Secret::from_bytes([9; 32]));
-        let admin = Client::connect(Config::new(address, key)).unwrap();
+        self.servers.iods_mut().pop().unwrap().stop();
+        let admin = self.servers.admin().unwrap();
         let id = admin.cluster_map().unwrap().iods.iter().map(|iod| iod.id).max().unwrap();
         admin.remove_iod(id, true).unwrap();
     }
 
     /// Number of calls that each I/O daemon has answered.
     pub fn calls(&self) -> Vec<u64> {
-        let calls =
-            |iod: &Iod| iod.core().counters().calls.load(std::sync::atomic::Ordering::Relaxed);
-        self.iods.iter().map(calls).collect()
+        let each = self.servers.iods().iter().map(|iod| iod.core().counters());
+        each.map(|counters| counters.calls.load(Relaxed)).collect()
     }
 
     /// Number of calls that the metadata server has received.
     pub fn calls_of_mds(&self) -> u64 {
-        let page = self.mds.core().prometheus();
+        let page = self.servers.mds().core().prometheus();
         let line = page.lines().find_map(|line| line.strip_prefix("braid_mds_calls_total "));
         line.unwrap_or_else(|| panic!("no count of calls: {page}")).trim().parse().unwrap()
     }
 
     /// Number of collective requests that the I/O daemons started, and of tasks that joined them.
     pub fn collectives(&self) -> (u64, u64) {
-        use std::sync::atomic::Ordering::Relaxed;
-        let each = self.iods.iter().map(|iod| iod.core().counters());
+        let each = self.servers.iods().iter().map(|iod| iod.core().counters());
         each.map(|counters| (counters.collectives.load(Relaxed), counters.joins.load(Relaxed)))
             .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
@@ -138,8 +91,7 @@ impl Cluster {
 
     /// The same as another user without a key: the agent identifies the user.
     pub fn program_of_a_user(&self, program: &Path) -> Command {
-        let is_root = rustix_uid() == 0;
-        let mut command = match is_root {
+        let mut command = match is_root() {
             true => {
                 let mut command = Command::new("setpriv");
                 command
@@ -156,7 +108,7 @@ impl Cluster {
             }
             false => Command::new(program),
         };
-        let mds = self.mds.local_addrs()[0].to_string();
+        let mds = &self.servers.addresses()[0];
         self.at_home(&mut command)
             .env("BRAID_MDS", mds)
             .env("BRAID_AGENT", self.path("agent.sock"));
@@ -186,15 +138,7 @@ impl Drop for Cluster {
             stopper.stop();
             let _ = runs.join();
         }
-        self.mds.stop();
-        for iod in &mut self.iods {
-            iod.stop();
-        }
     }
-}
-
-fn rustix_uid() -> u32 {
-    std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap())
 }
 
 /// A scratch directory that other users may read.
@@ -272,12 +216,4 @@ pub fn ok(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {:?}\n{}", output.status, text(&output));
     String::from_utf8(output.stdout).unwrap()
-}
-
-pub fn text(output: &Output) -> String {
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
 }

@@ -9,6 +9,7 @@ use std::{
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
+use braid_testbed::programs::find;
 use tempfile::TempDir;
 
 use crate::support::{self, Cluster, ok};
@@ -71,11 +72,6 @@ pub fn need_one(ran: usize) {
     }
 }
 
-fn on_path(program: &str) -> bool {
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .any(|dir| dir.join(program).is_file())
-}
-
 fn scratch() -> &'static Path {
     static SCRATCH: OnceLock<TempDir> = OnceLock::new();
     SCRATCH.get_or_init(|| tempfile::tempdir().unwrap()).path()
@@ -84,7 +80,7 @@ fn scratch() -> &'static Path {
 impl Mpi {
     /// The MPI, if it is installed.
     pub fn find(&self) -> Option<&Self> {
-        (on_path(self.mpicc) && on_path(self.mpirun)).then_some(self)
+        (find(self.mpicc).is_some() && find(self.mpirun).is_some()).then_some(self)
     }
 
     /// The shim for this MPI.
@@ -132,7 +128,7 @@ impl Mpi {
 
     /// Whether the MPI has a Fortran compiler.
     pub fn has_fortran(&self) -> bool {
-        on_path(self.mpifort) && on_path("gfortran")
+        find(self.mpifort).is_some() && find("gfortran").is_some()
     }
 
     /// `tests/fortran/calls.F90` with one of the three bindings, linked with the shim before the

@@ -1,29 +1,23 @@
 //! A metadata server and some I/O daemons in this process, and groups of threads.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, Condvar, Mutex, atomic::Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use braid_client::{
-    Client, Config, Credential, Error, File, Group, OpenOptions, Result, Secret,
-    message::types::IodState,
-};
+use braid_client::{Client, Config, Error, File, Group, OpenOptions, Result};
 use braid_iod::{Iod, IodConfig};
-use braid_mds::{Mds, MdsConfig};
-use braid_store::LocalStore;
-use braid_types::{ClusterUuid, Status, limits::SHARDS_DEFAULT};
+use braid_testbed::in_process::InProcessCluster;
+use braid_types::Status;
 use braid_wire::message::mds::KeyRights;
+
+pub use braid_testbed::random::noise as pattern;
 
 use super::wire::Wire;
 
-const UUID: ClusterUuid = ClusterUuid([7; 16]);
-
-/// A running cluster. The metadata server is dropped first.
+/// A running cluster.
 pub struct Cluster {
-    mds: Mds,
-    pub iods: Vec<Iod>,
+    servers: InProcessCluster,
     config: Config,
     _dir: tempfile::TempDir,
 }
@@ -36,45 +30,28 @@ impl Cluster {
     /// A cluster whose daemons are reached over these wires.
     pub fn start_behind(wires: &[Option<Wire>]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let key = Secret::from_bytes([9; 32]);
-        Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
-        let mds = Mds::start(MdsConfig::new(
-            dir.path().join("mds"),
-            vec!["127.0.0.1:0".into()],
-            key.clone(),
-        ))
-        .unwrap();
-        let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-        let start_iod = |disk: PathBuf, wire: &Option<Wire>| {
-            std::fs::create_dir_all(&disk).unwrap();
-            LocalStore::init(&disk, UUID, None).unwrap();
+        let mut servers = InProcessCluster::start_mds_only(dir.path()).unwrap();
+        for (number, wire) in wires.iter().enumerate() {
             let advertise = wire.iter().map(|wire| wire.address().to_string()).collect();
-            let config = IodConfig::on_loopback(disk, UUID, address.clone(), key.clone());
-            let iod = Iod::start(IodConfig { advertise, ..config }).unwrap();
-            wire.iter().for_each(|wire| wire.lead_to(iod.addresses()[0]));
-            iod
-        };
-        let disk = |number| dir.path().join(format!("disk{number}"));
-        let iods: Vec<Iod> =
-            wires.iter().enumerate().map(|(number, wire)| start_iod(disk(number), wire)).collect();
-        let admin =
-            Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while admin
-            .cluster_map()
-            .unwrap()
-            .iods
-            .iter()
-            .filter(|iod| iod.state == IodState::Up)
-            .count()
-            < iods.len()
-        {
-            assert!(Instant::now() < deadline, "the daemons did not come up");
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            let disk = dir.path().join(format!("disk{number}"));
+            let started = servers.add_iod(&disk, |config| IodConfig { advertise, ..config });
+            let address = started.unwrap();
+            wire.iter().for_each(|wire| wire.lead_to(address));
         }
-        let made = admin.key_add("tasks", KeyRights::full()).unwrap();
-        let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
-        Self { mds, iods, config: Config::new(address, credential), _dir: dir }
+        servers.wait_until_up().unwrap();
+        let key = servers.add_key("tasks", KeyRights::full()).unwrap();
+        let config = servers.config(key.into_credential());
+        Self { servers, config, _dir: dir }
+    }
+
+    /// The I/O daemons.
+    pub fn iods(&self) -> &[Iod] {
+        self.servers.iods()
+    }
+
+    /// The I/O daemons, to stop them.
+    pub fn iods_mut(&mut self) -> &mut Vec<Iod> {
+        self.servers.iods_mut()
     }
 
     /// A client with its own session.
@@ -94,7 +71,7 @@ impl Cluster {
 
     /// The number of calls that the daemons have refused or failed.
     pub fn failed_calls(&self) -> u64 {
-        let counters = self.iods.iter().map(|iod| iod.core().counters());
+        let counters = self.iods().iter().map(|iod| iod.core().counters());
         counters
             .map(|counters| counters.refusals.load(Relaxed) + counters.errors.load(Relaxed))
             .sum()
@@ -104,7 +81,7 @@ impl Cluster {
     /// all daemons.
     pub fn counted(&self) -> Counted {
         let mut counted = Counted::default();
-        for iod in &self.iods {
+        for iod in self.iods() {
             let counters = iod.core().counters();
             counted.collectives += counters.collectives.load(Relaxed);
             counted.joins += counters.joins.load(Relaxed);
@@ -112,13 +89,6 @@ impl Cluster {
             counted.store_bytes += counters.collective_store_bytes.load(Relaxed);
         }
         counted
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.mds.stop();
-        self.iods.iter_mut().for_each(|iod| _ = iod.stop());
     }
 }
 
@@ -228,18 +198,4 @@ pub fn as_tasks<T: Send>(files: &[File], work: impl Fn(&Task, &File) -> T + Sync
             tasks.iter().zip(files).map(|(task, file)| scope.spawn(|| work(task, file))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
-}
-
-/// Bytes whose values depend on their offsets.
-pub fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
 }

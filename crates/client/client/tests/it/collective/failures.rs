@@ -234,8 +234,8 @@ fn a_daemon_that_dies_fails_the_call_for_all_with_one_error() {
             assert!(since.elapsed() < TIMEOUT, "two tasks join at both daemons");
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        let dead = cluster.iods[1].id();
-        cluster.iods[1].stop();
+        let dead = cluster.iods()[1].id();
+        cluster.iods_mut()[1].stop();
         go_on.send(()).unwrap();
         let errors: Vec<Error> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
         assert!(since.elapsed() < 3 * TIMEOUT, "{:?}", since.elapsed());

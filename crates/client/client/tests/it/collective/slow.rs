@@ -52,7 +52,10 @@ fn a_slow_wire_is_waited_for_and_a_cut_one_times_out() {
     let begun = Instant::now();
     let error = file.read_at(&mut buffer, 0).unwrap_err();
     assert_eq!(error.status(), Status::Unreachable, "{error}");
-    assert!(error.to_string().contains(&format!("I/O daemon {}", cluster.iods[1].id())), "{error}");
+    assert!(
+        error.to_string().contains(&format!("I/O daemon {}", cluster.iods()[1].id())),
+        "{error}"
+    );
     assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
     wire.slow_down(u64::MAX);
 }

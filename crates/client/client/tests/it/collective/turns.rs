@@ -25,8 +25,8 @@ fn meetings(mode: CollectiveMode) -> u64 {
     };
     let files: Vec<File> = (0..TASKS).map(hasty).collect();
     files[0].write_at(&[0; 20_000], 0).unwrap();
-    let gone = cluster.iods[1].id();
-    cluster.iods[1].stop();
+    let gone = cluster.iods()[1].id();
+    cluster.iods_mut()[1].stop();
     let ends: Vec<(Error, u64)> = as_tasks(&files, |task, file| {
         let data = vec![task.rank() as u8; 20_000];
         let error = file

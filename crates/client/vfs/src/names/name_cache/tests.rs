@@ -1,7 +1,4 @@
-use braid_client::{Client, Config, Credential};
-use braid_mds::{Mds, MdsConfig};
-use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
-use braid_wire::Secret;
+use braid_testbed::in_process::InProcessCluster;
 
 use super::*;
 use crate::{mount_caches::CacheInvalidator, vfs::Vfs};
@@ -16,15 +13,9 @@ impl CacheInvalidator for Forgetful {
 
 /// A lease and attributes from a server, as templates for others.
 fn given() -> (Arc<NamesLease>, Attributes) {
-    let (dir, key) = (tempfile::tempdir().unwrap(), Secret::from_bytes([9; 32]));
-    Mds::init(&dir.path().join("mds"), ClusterUuid([7; 16]), SHARDS_DEFAULT).unwrap();
-    let mds =
-        Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone()))
-            .unwrap();
-    let addresses: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-    let vfs =
-        Vfs::new(Client::connect(Config::new(addresses, Credential::ServerKey(key))).unwrap())
-            .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let servers = InProcessCluster::start_mds_only(dir.path()).unwrap();
+    let vfs = Vfs::new(servers.admin().unwrap()).unwrap();
     vfs.serve(Arc::new(Forgetful)).unwrap();
     let lease = vfs.caches.names_lease(FileIndex::ROOT).unwrap();
     let own = vfs.attributes(FileIndex::ROOT, None).unwrap().attributes;

@@ -4,24 +4,16 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use braid_client::{Client, Config, Credential, message::types::IodState};
-use braid_iod::{Iod, IodConfig};
-use braid_mds::{Mds, MdsConfig, StartError};
-use braid_store::LocalStore;
-use braid_types::{ClusterUuid, Status, limits::SHARDS_DEFAULT};
+use braid_client::{Client, Config};
+use braid_testbed::{in_process::InProcessCluster, wait};
 use braid_vfs::{CacheInvalidator, FileIndex, Options, User, Vfs};
-use braid_wire::{
-    Secret,
-    message::{
-        mds::KeyRights,
-        quota::{QuotaBound, QuotaKind, QuotaLimits, QuotaOwner},
-    },
+use braid_wire::message::{
+    mds::KeyRights,
+    quota::{QuotaBound, QuotaKind, QuotaLimits, QuotaOwner},
 };
-
-const UUID: ClusterUuid = ClusterUuid([7; 16]);
 
 /// A gateway that caches nothing.
 struct Forgetful;
@@ -32,13 +24,12 @@ impl CacheInvalidator for Forgetful {
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
 }
 
-/// A running cluster. The metadata server is dropped first, as it should.
+/// A running cluster.
 pub struct Cluster {
-    mds: Option<Mds>,
-    iods: Vec<Iod>,
+    servers: InProcessCluster,
     config: Config,
     admin: Client,
-    dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
 }
 
 impl Cluster {
@@ -55,59 +46,21 @@ impl Cluster {
     }
 
     fn on(dir: tempfile::TempDir, disks: &[&Path]) -> Self {
-        let key = Secret::from_bytes([9; 32]);
-        Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
-        let mds = Mds::start(MdsConfig::new(
-            dir.path().join("mds"),
-            vec!["127.0.0.1:0".into()],
-            key.clone(),
-        ))
-        .unwrap();
-        let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-        let start_iod = |disk: &&Path| {
-            let dir = disk.join("iod");
-            std::fs::create_dir_all(&dir).unwrap();
-            LocalStore::init(&dir, UUID, None).unwrap();
-            Iod::start(IodConfig::on_loopback(dir, UUID, address.clone(), key.clone())).unwrap()
-        };
-        let iods: Vec<Iod> = disks.iter().map(start_iod).collect();
-        let admin =
-            Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
-        wait_for(|| {
-            admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count()
-                == iods.len()
-        });
-        let made = admin.key_add("mounts", KeyRights::full()).unwrap();
-        let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
-        Self { mds: Some(mds), iods, config: Config::new(address, credential), admin, dir }
+        let disks: Vec<PathBuf> = disks.iter().map(|disk| disk.join("iod")).collect();
+        let servers = InProcessCluster::start_on(dir.path(), &disks).unwrap();
+        let key = servers.add_key("mounts", KeyRights::full()).unwrap();
+        let (config, admin) = (servers.config(key.into_credential()), servers.admin().unwrap());
+        Self { servers, config, admin, _dir: dir }
     }
 
     /// Stops the metadata server, until [`Cluster::start_mds`].
     pub fn stop_mds(&mut self) {
-        self.mds = None;
+        self.servers.stop_mds();
     }
 
     /// Starts it again at the same address.
     pub fn start_mds(&mut self) {
-        let config = || {
-            let key = Secret::from_bytes([9; 32]);
-            MdsConfig::new(self.dir.path().join("mds"), self.config.mds.clone(), key)
-        };
-        let mut started = None;
-        // The store is in use until the last running call to an I/O daemon has ended.
-        wait_for(|| {
-            let result = Mds::start(config());
-            let busy = |error: &StartError| {
-                matches!(
-                    error,
-                    StartError::Directory { failure, .. } if failure.status == Status::Busy
-                )
-            };
-            let ended = !result.as_ref().err().is_some_and(busy);
-            started = ended.then_some(result);
-            ended
-        });
-        self.mds = started.map(|result| result.unwrap());
+        self.servers.start_mds().unwrap();
     }
 
     /// Calls that the metadata server has received from all clients.
@@ -130,7 +83,7 @@ impl Cluster {
 
     /// Bytes that the I/O daemons have received to write, and calls that they have answered.
     pub fn written(&self) -> (u64, u64) {
-        let counters = self.iods.iter().map(|iod| iod.core().counters());
+        let counters = self.servers.iods().iter().map(|iod| iod.core().counters());
         counters.fold((0, 0), |(bytes, calls), of_one| {
             (bytes + of_one.bytes_written.load(Relaxed), calls + of_one.calls.load(Relaxed))
         })
@@ -138,17 +91,25 @@ impl Cluster {
 
     /// Bytes that each I/O daemon has received to write.
     pub fn written_to_each(&self) -> Vec<u64> {
-        self.iods.iter().map(|iod| iod.core().counters().bytes_written.load(Relaxed)).collect()
+        self.servers
+            .iods()
+            .iter()
+            .map(|iod| iod.core().counters().bytes_written.load(Relaxed))
+            .collect()
     }
 
     /// Bytes that each I/O daemon has sent to readers.
     pub fn read_from_each(&self) -> Vec<u64> {
-        self.iods.iter().map(|iod| iod.core().counters().bytes_read.load(Relaxed)).collect()
+        self.servers
+            .iods()
+            .iter()
+            .map(|iod| iod.core().counters().bytes_read.load(Relaxed))
+            .collect()
     }
 
     /// Calls that each I/O daemon has answered.
     pub fn answered_by_each(&self) -> Vec<u64> {
-        self.iods.iter().map(|iod| iod.core().counters().calls.load(Relaxed)).collect()
+        self.servers.iods().iter().map(|iod| iod.core().counters().calls.load(Relaxed)).collect()
     }
 
     /// Stops the metadata server. The named I/O daemons continue to work; the others refuse calls.
@@ -156,7 +117,7 @@ impl Cluster {
         self.stop_mds();
         // Lets the effect of the last heartbeat end.
         for _ in 0..10 {
-            for (number, iod) in self.iods.iter().enumerate() {
+            for (number, iod) in self.servers.iods().iter().enumerate() {
                 iod.core().serve_until(goes_on.contains(&number).then_some(Duration::MAX));
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -165,12 +126,12 @@ impl Cluster {
 
     /// Stops the I/O daemons.
     pub fn stop_daemons(&mut self) {
-        self.iods.iter_mut().for_each(|iod| _ = iod.stop());
+        self.servers.iods_mut().iter_mut().for_each(|iod| _ = iod.stop());
     }
 
     /// Stops one of them.
     pub fn stop_daemon(&mut self, number: usize) {
-        self.iods[number].stop();
+        self.servers.iods_mut()[number].stop();
     }
 
     /// The configuration of a client.
@@ -180,12 +141,8 @@ impl Cluster {
 
     /// The same for a client that acts for one user only.
     pub fn config_of_a_user(&self, user: User) -> Config {
-        let made = self
-            .admin
-            .key_add("user", KeyRights { squash: Some((user.uid, user.gid)), ..KeyRights::full() });
-        let made = made.unwrap();
-        let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
-        Config::new(self.config.mds.clone(), credential)
+        let rights = KeyRights { squash: Some((user.uid, user.gid)), ..KeyRights::full() };
+        self.servers.config(self.servers.add_key("user", rights).unwrap().into_credential())
     }
 
     /// A client that caches nothing.
@@ -216,18 +173,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.stop_mds();
-        self.iods.iter_mut().for_each(|iod| _ = iod.stop());
-    }
-}
-
 /// Waits for a condition that other threads bring about, with a limit.
-pub fn wait_for(mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !done() {
-        assert!(Instant::now() < deadline, "the condition did not become true in 120 s");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+pub fn wait_for(done: impl FnMut() -> bool) {
+    wait::wait_for("the condition", done);
 }

@@ -8,12 +8,12 @@ use std::{fmt::Write as _, fs, net::TcpStream, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use braid_netlab::{Host, Lab};
+use braid_testbed::programs::need;
 
 use super::{
     super::one_client::DAEMONS,
     subject::{Server, Subject},
 };
-use crate::mount::shell::need;
 
 /// The port of the first volume's brick; the next volume's is one higher.
 const PORT: u16 = 24_101;

@@ -22,6 +22,7 @@ use std::{borrow::Borrow, collections::BTreeMap, time::Duration};
 
 use anyhow::Result;
 use braid_netlab::{Lab, ServerRelay, Spec};
+use braid_testbed::stats::Summary;
 
 use self::subject::Subject;
 use super::{
@@ -30,7 +31,7 @@ use super::{
     one_client::{DAEMONS, GIGABIT},
     tasks::{CALL_BYTES, DIRECTIONS},
 };
-use crate::{measure::Measure, stats::Summary};
+use crate::measure::Measure;
 
 /// BraidFS's name here.
 const OURS: &str = "braid";

@@ -11,12 +11,12 @@ use std::{
 
 use anyhow::{Context, Result};
 use braid_netlab::Lab;
+use braid_testbed::{programs::need, shell::sh};
 
 use super::{
     super::one_client::DAEMONS,
     subject::{Server, Subject},
 };
-use crate::mount::shell::{need, sh};
 
 /// The ports of the master and of a chunk server.
 pub const MASTER_PORT: u16 = 9421;

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use braid_netlab::{Host, Lab};
+use braid_testbed::mounts::is_mounted;
 
 use super::OURS;
 
@@ -57,7 +58,7 @@ impl Subject {
 
     /// A client with a cold cache; its servers keep running.
     pub fn cold(&self) -> Result<()> {
-        if self.is_mounted()? {
+        if is_mounted(&self.point)? {
             let output =
                 Command::new("umount").arg(&self.point).output().context("running umount")?;
             ensure!(
@@ -76,7 +77,7 @@ impl Subject {
         let status = command.status().with_context(|| format!("running {program}"))?;
         let said = || fs::read_to_string(&self.log).unwrap_or_default();
         ensure!(
-            status.success() && self.is_mounted()?,
+            status.success() && is_mounted(&self.point)?,
             "{} is not mounted: {status}: {}",
             self.name,
             said().trim()
@@ -91,18 +92,11 @@ impl Subject {
         ensure!(output.status.success(), "{program}: {}: {}", output.status, said.trim());
         Ok(())
     }
-
-    fn is_mounted(&self) -> Result<bool> {
-        let point = self.point.display().to_string();
-        Ok(fs::read_to_string("/proc/self/mounts")?
-            .lines()
-            .any(|line| line.split(' ').nth(1) == Some(&point)))
-    }
 }
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        if self.is_mounted().unwrap_or(false) {
+        if is_mounted(&self.point).unwrap_or(false) {
             let _ = Command::new("umount").arg("-l").arg(&self.point).output();
         }
     }

@@ -107,7 +107,8 @@ fn whats(row: &Json) -> Vec<Comparison<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{measure::Measure, stats::Summary};
+    use crate::measure::Measure;
+    use braid_testbed::stats::Summary;
 
     #[test]
     fn where_ours_loses_is_said_with_the_best_rival_and_how_much() {

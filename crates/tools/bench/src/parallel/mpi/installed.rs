@@ -7,11 +7,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use braid_testbed::{programs::need, shell::sh};
 
-use crate::{
-    daemons::release_build,
-    mount::shell::{need, sh},
-};
+use crate::daemons::release_build;
 
 /// Maximum time of one run, in seconds.
 const LIMIT_SECONDS: &str = "300";

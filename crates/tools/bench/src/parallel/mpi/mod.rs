@@ -20,13 +20,14 @@ pub mod installed;
 
 use anyhow::{Context, Result, ensure};
 use braid_client::{OpenOptions, TlsPolicy};
+use braid_testbed::{shell::sh, stats::Summary};
 
 use self::installed::{Installed, MPICH, Mpi, MpiMethod, MpiRunRequest, OPEN_MPI, TestFile, Times};
 use super::{
     mounted::Mounted,
     tasks::{TASKS, Tasks, together},
 };
-use crate::{bench::Bench, measure::Measure, mount::shell::sh, stats::Summary};
+use crate::{bench::Bench, measure::Measure};
 
 /// The target of MPI-IO compared with the library.
 const OF_LIBRARY: f64 = 0.95;

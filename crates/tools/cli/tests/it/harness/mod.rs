@@ -3,17 +3,24 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::{
-    fs::{self, File},
-    io::{BufRead, BufReader},
-    net::TcpListener,
+    fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output},
 };
 
+use braid_client::{Client, Config, Credential};
+use braid_testbed::{
+    braid::{Braid, READY},
+    embedded_cluster::EmbeddedCluster,
+    ports::free_address,
+};
 use tempfile::TempDir;
+
+pub use braid_testbed::braid::{Daemon, output_text as text};
 
 /// A cluster in a process of its own, stopped when the test ends.
 pub struct Cluster {
+    servers: EmbeddedCluster,
     pub dir: TempDir,
 }
 
@@ -24,25 +31,32 @@ impl Cluster {
 
     /// A cluster in the directory `cluster` of `dir`, which may be a mount of its own.
     pub fn up_in(dir: tempfile::TempDir, iods: u16) -> Self {
-        let cluster = Self { dir };
-        let iods = iods.to_string();
-        let up = braid()
-            .arg("up")
-            .arg(cluster.path())
-            .args(["--port", "0", "--iods", &iods, "--detach"])
-            .output()
-            .unwrap();
-        assert!(up.status.success(), "{}", text(&up));
-        cluster
+        let home = dir.path().join("cluster");
+        Self { servers: EmbeddedCluster::start(&binary(), &home, iods, &[]).unwrap(), dir }
     }
 
     pub fn path(&self) -> PathBuf {
-        self.dir.path().join("cluster")
+        self.servers.home().to_owned()
+    }
+
+    /// The configuration of a client with the cluster's own key.
+    pub fn client_config(&self) -> Config {
+        let settings: serde_json::Value =
+            serde_json::from_str(&self.ok(&["--json", "config", "explain"])).unwrap();
+        let mut settings = settings.as_array().unwrap().iter();
+        let mds = settings.find(|setting| setting["setting"] == "cluster.mds").unwrap();
+        let key = Credential::from_key_file(self.path().join("keys/client.key")).unwrap();
+        Config::new([mds["value"].as_str().unwrap()], key)
+    }
+
+    /// A client of the library with the cluster's own key.
+    pub fn client(&self) -> Client {
+        Client::connect(self.client_config()).unwrap()
     }
 
     /// `braid ARGS` as the cluster's own client.
     pub fn run(&self, args: &[&str]) -> Output {
-        braid().env("BRAID_CONFIG", self.path().join("braid.toml")).args(args).output().unwrap()
+        self.servers.run(args).unwrap()
     }
 
     /// The same; it must succeed. Returns its standard output.
@@ -54,14 +68,10 @@ impl Cluster {
 
     /// Stops the daemons, and starts them again after `between`.
     pub fn restart_after(&self, between: impl FnOnce()) {
-        let down = braid().arg("down").arg(self.path()).output().unwrap();
-        assert!(down.status.success(), "{}", text(&down));
-        between();
-        let up = braid().arg("up").arg(self.path()).arg("--detach").output().unwrap();
-        assert!(up.status.success(), "{}", text(&up));
+        self.servers.restart_after(between).unwrap();
     }
 
-    /// The same; it must fail with this exit code and contain this text.
+    /// Runs `braid ARGS`; it must fail with this exit code and print this text.
     pub fn fails(&self, args: &[&str], code: i32, says: &str) {
         let output = self.run(args);
         let text = text(&output);
@@ -76,79 +86,29 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = braid().arg("down").arg(self.path()).output();
-    }
+/// The binary under test.
+pub fn binary() -> Braid {
+    Braid::at(env!("CARGO_BIN_EXE_braid").into())
 }
 
 /// The command without the environment of the test.
 pub fn braid() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_braid"));
-    for variable in [
-        "BRAID_CONFIG",
-        "BRAID_MDS",
-        "BRAID_KEY",
-        "BRAID_AGENT",
-        "BRAID_TLS",
-        "BRAID_TIMEOUT",
-        "BRAID_LOG",
-    ] {
-        command.env_remove(variable);
-    }
-    command
+    binary().command()
 }
 
-pub fn text(output: &Output) -> String {
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
-}
-
+/// Bytes without repetitions.
 pub fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
+    braid_testbed::random::noise(bytes, 1)
 }
 
-/// A daemon that a test started. It ends with the test.
-pub struct Daemon(pub Child);
-
-impl Daemon {
-    /// Starts `braid ARGS` and waits for the line that reports that it is ready.
-    pub fn start(args: &[&str]) -> Self {
-        Self::of(braid().args(args).stderr(Stdio::null()))
-    }
-
-    /// The same, with the log in a file.
-    pub fn start_logging(command: &mut Command, log: &Path) -> Self {
-        Self::of(command.stderr(File::create(log).unwrap()))
-    }
-
-    /// A command that becomes a daemon.
-    pub fn of(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("listens on"), "{command:?} said {line:?}");
-        Self(child)
-    }
+/// Starts `braid ARGS` as a daemon, which ends with the test, and waits until it serves.
+pub fn daemon(args: &[&str]) -> Daemon {
+    daemon_logging(braid().args(args), Path::new("/dev/null"))
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The same, with the log in a file.
+pub fn daemon_logging(command: &mut Command, log: &Path) -> Daemon {
+    Daemon::start(command, READY, log).unwrap()
 }
 
 /// A cluster of separate processes: a metadata server, and I/O daemons on directories that the test
@@ -164,16 +124,11 @@ impl Processes {
     pub fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("c");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let init = braid()
-            .arg("init")
-            .arg(&home)
-            .args(["--listen", &format!("127.0.0.1:{port}")])
-            .output()
-            .unwrap();
+        let address = free_address().unwrap();
+        let init = braid().arg("init").arg(&home).args(["--listen", &address]).output().unwrap();
         assert!(init.status.success(), "{}", text(&init));
         let config = home.join("braid.toml").to_str().unwrap().to_owned();
-        let mds = Daemon::start(&["--config", &config, "mds"]);
+        let mds = daemon(&["--config", &config, "mds"]);
         let cluster = Self { dir, config, mds, iods: Vec::new() };
         let key = home.join("keys/client.key");
         cluster.ok(&["key", "add", "me", "--out", key.to_str().unwrap()]);
@@ -184,7 +139,7 @@ impl Processes {
         let disk = disk.to_str().unwrap();
         let args =
             ["--config", &self.config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"];
-        self.iods.push(Daemon::start(&args));
+        self.iods.push(daemon(&args));
         // It listens before it has registered: the cluster map shows when it has.
         while self.up() < self.iods.len() {}
     }

@@ -1,8 +1,8 @@
 //! Subjects of commits over 72 characters, since the rule exists.
 
 use super::Finding;
-use crate::process::Process;
 use anyhow::Result;
+use braid_testbed::process::Process;
 use std::path::Path;
 
 const CHARACTERS: usize = 72;

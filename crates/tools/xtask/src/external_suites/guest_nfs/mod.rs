@@ -64,7 +64,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
             options.checkout.display()
         );
         for (program, package) in PROGRAMS {
-            tools::need(program, package)?;
+            programs::need(program, &[package])?;
         }
     }
     let tools = Tools::find(context, &cases)?;

@@ -1,8 +1,10 @@
 //! A cluster in one process, mounted where the machine allows it.
 
 use crate::context::Context;
-use crate::process::Process;
 use anyhow::{Context as _, Result, bail, ensure};
+use braid_testbed::{
+    braid::Braid, embedded_cluster::EmbeddedCluster, mounts::is_mounted, process::Process,
+};
 use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Stopped and removed when it is dropped.
 pub struct Cluster {
     pub root: PathBuf,
-    braid: PathBuf,
+    braid: Braid,
+    servers: EmbeddedCluster,
     /// The command that replaces the first mount by the second one, once there is one.
     second: RefCell<Option<Vec<String>>>,
 }
@@ -25,21 +28,19 @@ impl Cluster {
     pub fn start(context: &Context) -> Result<Self> {
         let root = std::env::temp_dir().join(format!("braid-mpi-{}", std::process::id()));
         fs::create_dir(&root).with_context(|| root.display().to_string())?;
-        let braid = context.build()?.program("braid")?;
-        let cluster = Self { root, braid, second: RefCell::new(None) };
-        let up = cluster.braid().args(["up".as_ref(), cluster.home().as_os_str()]);
-        up.args(["--iods", "4", "--port", "0", "--detach"]).run()?;
-        Ok(cluster)
+        let braid = Braid::at(context.build()?.program("braid")?).with_limit(LIMIT);
+        let servers = EmbeddedCluster::start(&braid, &root.join("cluster"), 4, &[])?;
+        Ok(Self { root, braid, servers, second: RefCell::new(None) })
     }
 
     pub fn config(&self) -> PathBuf {
-        self.home().join("braid.toml")
+        self.servers.config()
     }
 
     /// A new directory on the mount for one case; `None` without a mount.
     pub fn place(&self, case: &str) -> Result<Option<TestFile>> {
-        let mount = self.home().join("mnt");
-        if !is_mounted(&mount) {
+        let mount = self.servers.mount_point();
+        if !is_mounted(&mount)? {
             return Ok(None);
         }
         let place = mount.join(case.replace("::", "-"));
@@ -53,12 +54,9 @@ impl Cluster {
         if let Some(command) = &*self.second.borrow() {
             return Ok(command.clone());
         }
-        let (first, second) = (self.home().join("mnt"), self.root.join("second"));
+        let (first, second) = (self.servers.mount_point(), self.root.join("second"));
         fs::create_dir_all(&second)?;
-        self.braid()
-            .env("BRAID_CONFIG", self.config())
-            .args(["mount".as_ref(), second.as_os_str()])
-            .run()?;
+        self.servers.run_successfully(["mount".as_ref(), second.as_os_str()])?;
         let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
         let words =
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "second"];
@@ -76,27 +74,18 @@ impl Cluster {
         *self.second.borrow_mut() = Some(command.clone());
         Ok(command)
     }
-
-    fn home(&self) -> PathBuf {
-        self.root.join("cluster")
-    }
-
-    fn braid(&self) -> Process {
-        let braid = Process::new(&self.braid).limit(LIMIT).env_remove("BRAID_CONFIG");
-        braid.env_remove("BRAID_MDS").env_remove("BRAID_KEY").env_remove("BRAID_AGENT")
-    }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         let second = self.root.join("second");
-        if is_mounted(&second) {
-            let gone = self.braid().args(["umount".as_ref(), second.as_os_str()]).run();
-            gone.err().into_iter().for_each(|why| eprintln!("mpi: {why:#}"));
+        if is_mounted(&second).unwrap_or(true) {
+            let unmounted = self.braid.run_successfully(["umount".as_ref(), second.as_os_str()]);
+            unmounted.err().into_iter().for_each(|why| eprintln!("mpi: {why:#}"));
         }
-        let down = self.braid().args(["down".as_ref(), self.home().as_os_str()]).run();
-        down.err().into_iter().for_each(|why| eprintln!("mpi: {why:#}"));
-        if !is_mounted(&second) && !is_mounted(&self.home().join("mnt")) {
+        self.servers.stop().err().into_iter().for_each(|why| eprintln!("mpi: {why:#}"));
+        let mounted = |point: &Path| is_mounted(point).unwrap_or(true);
+        if !mounted(&second) && !mounted(&self.servers.mount_point()) {
             let _ = fs::remove_dir_all(&self.root);
         }
     }
@@ -121,11 +110,4 @@ fn device_of(runner: &[String], path: &Path) -> Result<String> {
         .collect();
     let (program, args) = words.split_first().context("no command")?;
     Ok(Process::new(program).args(args).run()?.stdout)
-}
-
-fn is_mounted(point: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    table
-        .lines()
-        .any(|line| line.split(' ').nth(1).is_some_and(|mounted| Path::new(mounted) == point))
 }

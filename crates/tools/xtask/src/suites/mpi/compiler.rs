@@ -4,8 +4,8 @@
 use super::Mpi;
 use super::programs::{Program, ProgramSource};
 use crate::context::Context;
-use crate::process::Process;
 use anyhow::{Context as _, Result};
+use braid_testbed::process::Process;
 use std::fs;
 use std::path::{Path, PathBuf};
 

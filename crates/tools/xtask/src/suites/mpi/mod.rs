@@ -18,10 +18,9 @@ mod programs;
 mod source;
 
 use crate::context::Context;
-use crate::process::Process;
 use crate::report::SuiteResult;
-use crate::tools;
 use anyhow::{Result, ensure};
+use braid_testbed::process::Process;
 use cluster::Cluster;
 use compiler::Compiler;
 use programs::{PROGRAMS, Program};
@@ -93,7 +92,7 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     for mpi in &MPIS {
         let missing = mpi.packages.iter().find_map(|(program, package)| {
-            tools::need(program, package).err().map(|why| format!("{why:#}"))
+            braid_testbed::programs::need(program, &[package]).err().map(|why| format!("{why:#}"))
         });
         match missing {
             Some(why) => result.merge(SuiteResult::skip(mpi.name, why)),

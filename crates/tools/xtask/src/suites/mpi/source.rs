@@ -1,9 +1,9 @@
 //! MPICH's source package, from the mirror that apt uses. The machine's own source lists do not
 //! change: apt gets separate lists and a separate state.
 
-use crate::process::Process;
-use crate::tools;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub fn of_mpich(home: &Path) -> Result<PathBuf> {
     if source.join("test/mpi/io").is_dir() {
         return Ok(source);
     }
-    ensure!(tools::find("apt-get").is_some(), "there is no apt-get");
+    ensure!(programs::find("apt-get").is_some(), "there is no apt-get");
     let apt = home.join("apt");
     let _ = fs::remove_dir_all(&apt);
     fs::create_dir_all(apt.join("lists/partial")).with_context(|| apt.display().to_string())?;

@@ -9,12 +9,10 @@ use anyhow::{Context, Result, bail, ensure};
 use braid_client::{Client, Config, Credential};
 
 use crate::{
-    braid::{Braid, Daemon, PreparedDaemon, output_summary, tail},
+    braid::{Braid, Daemon, PreparedDaemon, READY, output_summary, tail},
     ports::Ports,
 };
 
-/// A daemon prints this when it serves.
-const READY: &str = "listens on";
 /// How long a call of the load may wait for a killed server (I8): a restart takes far less.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -49,6 +49,16 @@ impl Ports {
     }
 }
 
+/// An address on loopback, `127.0.0.1:PORT`, on which nobody listens now. Another process may take
+/// it before the caller listens there; a daemon that restarts needs [`Ports`].
+///
+/// # Errors
+/// There is no free port.
+pub fn free_address() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("find a free port")?;
+    Ok(listener.local_addr()?.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +73,13 @@ mod tests {
         drop(one);
         assert!(Ports::of_block(anchor, 5).is_none(), "somebody listens on one of them");
         drop(held);
+    }
+
+    #[test]
+    fn a_free_address_can_be_listened_on() {
+        let address = free_address().unwrap();
+        assert!(address.starts_with("127.0.0.1:"));
+        TcpListener::bind(address).unwrap();
     }
 
     #[test]

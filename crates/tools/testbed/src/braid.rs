@@ -5,13 +5,16 @@ use std::{
     fs::{File, OpenOptions},
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Names a binary to test instead of the one that cargo builds.
-const BINARY_VARIABLE: &str = "BRAID_BIN";
+/// Names the `braid` that tests and tools start; without it they ask cargo to build one.
+pub const BRAID_BIN: &str = "BRAID_BIN";
+/// A daemon prints this when it serves.
+pub const READY: &str = "listens on";
 
 /// The binary under test.
 #[derive(Clone, Debug)]
@@ -27,6 +30,12 @@ impl Braid {
         Self { path, before: Vec::new() }
     }
 
+    /// The same binary; a command that exceeds `limit` is ended.
+    pub fn with_limit(&self, limit: Duration) -> Self {
+        let seconds = limit.as_secs().to_string();
+        self.with_wrapper(["timeout".to_owned(), "--kill-after=10".to_owned(), seconds])
+    }
+
     /// The same binary, run by another program, such as one that enters a namespace.
     pub fn with_wrapper(&self, before: impl IntoIterator<Item = String>) -> Self {
         Self { path: self.path.clone(), before: before.into_iter().collect() }
@@ -34,7 +43,7 @@ impl Braid {
 
     /// The binary named by `BRAID_BIN`, or the workspace's, built in the profile of this program.
     pub fn find() -> Result<Self> {
-        if let Some(given) = std::env::var_os(BINARY_VARIABLE) {
+        if let Some(given) = std::env::var_os(BRAID_BIN) {
             return Ok(Self::at(given.into()));
         }
         let own = std::env::current_exe()?;
@@ -54,10 +63,18 @@ impl Braid {
         let path = folder.join("braid");
         ensure!(
             path.is_file(),
-            "building braid: {} does not exist; try: {BINARY_VARIABLE}=FILE",
+            "building braid: {} does not exist; try: {BRAID_BIN}=FILE",
             path.display()
         );
         Ok(Self::at(path))
+    }
+
+    /// A command that runs it without the caller's own settings, which belong to another cluster.
+    pub fn command(&self) -> Command {
+        let mut words = self.words();
+        let mut command = Command::new(words.next().expect("there is at least the binary"));
+        without_own_settings(command.args(words));
+        command
     }
 
     /// Its path.
@@ -67,9 +84,9 @@ impl Braid {
 
     /// Runs `braid ARGUMENTS` to its end.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Output> {
-        self.command(arguments)
-            .output()
-            .with_context(|| format!("starting {}", self.path.display()))
+        let mut command = self.command();
+        let output = command.args(arguments).stdin(Stdio::null()).output();
+        output.with_context(|| format!("starting {}", self.path.display()))
     }
 
     /// Runs it and requires success.
@@ -90,9 +107,7 @@ impl Braid {
         ready: &str,
         log: &Path,
     ) -> Result<Daemon> {
-        let mut command = self.command(arguments);
-        let child = command.stdout(Stdio::piped()).stderr(log_of(log)?).spawn()?;
-        Daemon::until(child, ready, log)
+        Daemon::start(self.command().args(arguments).stdin(Stdio::null()), ready, log)
     }
 
     /// Prepares a daemon that starts later, on command. Before Linux starts a program in a process,
@@ -106,17 +121,8 @@ impl Braid {
         let mut command = Command::new("sh");
         command.args(["-c", r#"read -r go && exec "$@""#, "sh"]).args(self.words()).args(arguments);
         let command = without_own_settings(command.stdin(Stdio::piped()));
-        let child = command.stdout(Stdio::piped()).stderr(log_of(log)?).spawn()?;
+        let child = command.stdout(Stdio::piped()).stderr(log_file(log)?).spawn()?;
         Ok(PreparedDaemon { child: Some(child), log: log.to_owned() })
-    }
-
-    /// Without the caller's own settings, which belong to another cluster.
-    fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut words = self.words();
-        let mut command = Command::new(words.next().expect("there is at least the binary"));
-        command.args(words);
-        without_own_settings(command.args(arguments).stdin(Stdio::null()));
-        command
     }
 
     fn words(&self) -> impl Iterator<Item = &OsStr> {
@@ -124,7 +130,7 @@ impl Braid {
     }
 }
 
-fn log_of(log: &Path) -> Result<File> {
+fn log_file(log: &Path) -> Result<File> {
     Ok(OpenOptions::new().create(true).append(true).open(log)?)
 }
 
@@ -157,6 +163,7 @@ impl Drop for PreparedDaemon {
         }
     }
 }
+
 /// A running daemon; killed when dropped.
 #[derive(Debug)]
 pub struct Daemon {
@@ -165,6 +172,16 @@ pub struct Daemon {
 }
 
 impl Daemon {
+    /// Starts a daemon by this command, and waits until it prints a line that contains `ready`. Its
+    /// log, which is its standard error, is appended to `log`.
+    ///
+    /// # Errors
+    /// With the end of the log, if it ends first.
+    pub fn start(command: &mut Command, ready: &str, log: &Path) -> Result<Self> {
+        let child = command.stdout(Stdio::piped()).stderr(log_file(log)?).spawn();
+        Self::until(child.with_context(|| format!("starting {command:?}"))?, ready, log)
+    }
+
     fn until(mut child: Child, ready: &str, log: &Path) -> Result<Self> {
         let lines = child.stdout.take().map(BufReader::new).context("no output")?;
         let mut daemon = Self { child, lines };
@@ -190,6 +207,11 @@ impl Daemon {
         let _ = self.child.wait();
     }
 
+    /// Waits for its end.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        Ok(self.child.wait()?)
+    }
+
     /// Its status if it ended on its own.
     pub fn ended(&mut self) -> Option<String> {
         self.child.try_wait().ok().flatten().map(|status| status.to_string())
@@ -200,6 +222,13 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Both streams of a command, for a message.
+pub fn output_text(output: &Output) -> String {
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{out}{err}")
 }
 
 /// Status and output of a command, in a line.
@@ -215,4 +244,34 @@ pub fn tail(log: &Path) -> String {
     let Ok(file) = File::open(log) else { return "no log".to_owned() };
     let lines: Vec<String> = BufReader::new(file).lines().map_while(Result::ok).collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_start_is_an_error_with_the_end_of_its_log() {
+        let log = std::env::temp_dir().join(format!("braid-testbed-{}.log", std::process::id()));
+        let mut command = shell("echo begins; echo the port is in use >&2; exit 3");
+        let error = Daemon::start(&mut command, READY, &log).unwrap_err().to_string();
+        std::fs::remove_file(log).unwrap();
+        assert!(error.contains("exit status: 3: the port is in use"), "{error}");
+    }
+
+    #[test]
+    fn a_daemon_that_is_ready_runs_until_it_is_dropped() {
+        let mut command = shell("echo it listens on a port; exec sleep 1000");
+        let mut daemon = Daemon::start(&mut command, READY, Path::new("/dev/null")).unwrap();
+        let process = PathBuf::from(format!("/proc/{}", daemon.pid()));
+        assert!(process.exists() && daemon.ended().is_none());
+        drop(daemon);
+        assert!(!process.exists());
+    }
 }

@@ -39,8 +39,7 @@ mod tests {
 
     #[test]
     fn what_is_to_be_cleaned_up_stays_until_the_end_and_is_gone_after_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
+        let file = std::env::temp_dir().join(format!("braid-cleanup-{}", std::process::id()));
         std::fs::write(&file, "").unwrap();
         let cleanup = Cleanup::new("rm \"$1\"", &[file.to_str().unwrap()]).unwrap();
         assert!(file.exists());
