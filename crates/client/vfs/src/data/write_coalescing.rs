@@ -75,7 +75,7 @@ pub(super) struct BufferedFile {
     /// Whether the handle that wrote them is closed.
     pub(super) closed: AtomicBool,
     /// Held while bytes are added or sent.
-    state: Mutex<BufferState>,
+    pub(super) state: Mutex<BufferState>,
     /// The owner of the bytes, also while they are being sent.
     pub(super) owner: Mutex<Option<BufferOwner>>,
     /// The file's attributes at its creation on this mount, until something changes them or a byte

@@ -160,7 +160,8 @@ mod tests {
     #[test]
     fn bytes_left_at_a_close_are_seen_by_all_or_reported_lost() {
         for name in [
-            "buffered: closed with bytes left, read on the same mount",
+            "buffered: closed with bytes left on two mounts",
+            "buffered: closed with bytes left beside a client without leases",
             "buffered: lost after a close",
         ] {
             let outcome = explore(scenario(name), Variant::Sound, STATES);

@@ -377,20 +377,34 @@ pub const SCENARIOS: &[Scenario] = &[
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), CloseBehind, OpenWriting, WriteSmall(1), CloseBehind]],
-            &[&[Look, Read(0)], &[OpenWriting, WriteSmall(0), CloseBehind]],
+            &[&[Look, Read(0)]],
         ],
         buffers: true,
         pages: 2,
         ..NOTHING
     },
     Scenario {
-        name: "buffered: closed with bytes left, read on the same mount",
+        name: "buffered: closed with bytes left on two mounts",
         before: &[(0, &[OpenWriting])],
         programs: [
-            &[&[WriteSmall(0), CloseBehind], &[Read(0), Look, ReadPast(0)]],
-            &[&[ReadPast(0)]],
+            &[&[WriteSmall(0), CloseBehind]],
+            &[&[OpenWriting, WriteSmall(0), CloseBehind, ReadPast(0)]],
         ],
-        plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look, PlainAct::Close],
+        buffers: true,
+        ..NOTHING
+    },
+    Scenario {
+        name: "buffered: closed with bytes left, read on the same mount",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), CloseBehind], &[Read(0), Look]], &[&[ReadPast(0)]]],
+        buffers: true,
+        ..NOTHING
+    },
+    Scenario {
+        name: "buffered: closed with bytes left beside a client without leases",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), CloseBehind]], &[&[Look]]],
+        plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look],
         buffers: true,
         ..NOTHING
     },
@@ -410,18 +424,17 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "buffered: lost after a close",
         before: &[(0, &[OpenWriting])],
         programs: [
-            &[&[WriteSmall(0), CloseBehind, Sync], &[OpenWriting, WriteSmall(1), Close, Sync]],
-            &[&[Look, ReadPast(0)]],
+            &[&[WriteSmall(0), CloseBehind, Sync], &[OpenWriting, WriteSmall(0), Sync]],
+            &[&[Look]],
         ],
         buffers: true,
-        pages: 2,
         failures: 1,
         ..NOTHING
     },
     Scenario {
         name: "buffered: all leases are lost after a close",
         before: &[(0, &[OpenWriting])],
-        programs: [&[&[WriteSmall(0), CloseBehind]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
+        programs: [&[&[WriteSmall(0), CloseBehind]], &[&[OpenWriting, WriteSmall(0)]]],
         buffers: true,
         losses: 1,
         ..NOTHING

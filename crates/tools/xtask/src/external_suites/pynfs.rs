@@ -8,9 +8,9 @@
 use super::{Options, known_failures::KnownFailures, nfs_server::NfsServer};
 use crate::context::Context;
 use crate::guest::GuestNetwork;
-use crate::process::Process;
+use braid_testbed::process::Process;
 use crate::report::SuiteResult;
-use crate::tools;
+use braid_testbed::programs;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
         "suite pynfs: {} is no built checkout of pynfs; try: ./setup.py build there",
         options.checkout.display()
     );
-    let python = tools::need("python3", "python3")?;
+    let python = programs::need("python3", &["python3"])?;
     let known = KnownFailures::parse(KNOWN).context("nfs/pynfs.txt")?;
     let network = GuestNetwork::loopback(options.namespace.as_deref());
     let server = NfsServer::start(context, options, &network)?;

@@ -2,8 +2,8 @@
 //! The packages are downloaded and unpacked below `target/guest`, never installed.
 
 use crate::context::Context;
-use crate::process::Process;
-use crate::tools;
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::PathBuf;

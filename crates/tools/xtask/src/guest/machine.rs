@@ -1,8 +1,8 @@
 //! One boot of the guest: it runs a script and powers itself off.
 
 use super::{GuestNetwork, Image};
-use crate::process::Process;
-use crate::tools;
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ impl Guest<'_> {
         variables: &[(&str, String)],
         limit: Duration,
     ) -> Result<GuestOutput> {
-        tools::need(QEMU, "qemu-system-x86")?;
+        programs::need(QEMU, &["qemu-system-x86"])?;
         let _ = fs::remove_dir_all(share);
         fs::create_dir_all(share).with_context(|| share.display().to_string())?;
         fs::write(share.join("script"), script)?;

@@ -4,7 +4,7 @@
 use crate::context::Context;
 use crate::external_suites::{self, Options};
 use crate::report::SuiteResult;
-use crate::tools;
+use braid_testbed::programs;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
@@ -29,7 +29,7 @@ pub fn run_pynfs(context: &Context) -> Result<SuiteResult> {
 }
 
 pub fn run_guest(context: &Context) -> Result<SuiteResult> {
-    match (context.full, tools::is_root()) {
+    match (context.full, programs::is_root()) {
         (false, _) => Ok(SuiteResult::skip("all", "it runs with --full: an emulated processor")),
         (true, false) => Ok(SuiteResult::skip("all", "a network namespace needs root")),
         (true, true) => run(context, "guest-nfs", CTHON),

@@ -84,7 +84,7 @@ pub fn read_segment(bytes: &[u8]) {
 /// When the slot is not the same after encoding it again.
 pub fn read_synced(bytes: &[u8]) -> Option<u64> {
     let slot = synced::newest(bytes)?;
-    let again = synced::encode(slot.store, slot.synced, slot.turn);
+    let again = synced::encode(slot.store, slot.synced, slot.writes);
     assert_eq!(synced::newest(&again), Some(slot));
     Some(slot.synced.0)
 }

@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::guest::{Guest, GuestNetwork, GuestOutput, Image};
 use crate::report::SuiteResult;
 use crate::tools;
+use braid_testbed::programs;
 use anyhow::{Context as _, Result, ensure};
 use mountstats::MountStats;
 use std::fs;
