@@ -3,8 +3,8 @@
 use braid_types::{Failure, Status};
 
 use crate::{
-    Capability, FrameFlags, FrameHeader, Secret, Wire, WireError, decode_outcome, encode_failure,
-    encode_success,
+    Capability, DataServerHandle, FrameFlags, FrameHeader, Secret, Wire, WireError, decode_outcome,
+    encode_failure, encode_success,
     handshake::{Auth, AuthReply, Credential, Hello, HelloReply, Role, Ticket, Transcript},
     message::{CommonRequest, iod::IodRequest, mds::MdsRequest},
     sample::{Rng, Sample},
@@ -105,6 +105,7 @@ fn messages_page() -> String {
         AuthReply,
         Ticket,
         Capability,
+        DataServerHandle,
         Envelope,
         SizeReport,
         DaemonReport,
@@ -124,6 +125,9 @@ fn messages_page() -> String {
         RenewReply,
         AgentCheckReply,
         ReadDirectoryReply,
+        DataServerHandlesReply,
+        FileSizeReply,
+        GatewaySecretReply,
         CreateReply,
         MakeReply,
         RemoveReply,

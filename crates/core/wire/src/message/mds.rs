@@ -186,25 +186,6 @@ calls! {
         /// The access mode of the open.
         rights: Rights,
     } -> OpenReply;
-    /// File handles of an open file for the NFS data servers of its I/O daemons
-    /// ([`crate::DataServerHandle`]). Refused with `Unsupported` where the layout cannot be
-    /// expressed as an NFSv4.1 file layout.
-    GetDataServerHandles = 0x01e2 {
-        /// The open file.
-        open_id: u64,
-        /// The file.
-        file: FileIndex,
-        /// What the handles allow: at most the access mode of the open.
-        rights: Rights,
-    } -> DataServerHandlesReply;
-    /// A secret that all gateways of the cluster share, for the handles that they give out. Only for
-    /// the holder of a client key that reaches the whole file system.
-    GetGatewaySecret = 0x01e4 {} -> GatewaySecretReply;
-    /// From an I/O daemon: the size of a file, to tell a hole from the end of the file.
-    GetFileSize = 0x01e3 {
-        /// The file.
-        file: FileIndex,
-    } -> FileSizeReply;
     /// Make the file's metadata durable: size, parts, the name that it was created under (I6).
     FsyncFile = 0x0124 {
         /// The file.
@@ -602,6 +583,26 @@ calls! {
         /// Whether the check found no problem.
         clear: bool,
     } -> Option<String>;
+
+    /// File handles of an open file for the NFS data servers of its I/O daemons
+    /// ([`crate::DataServerHandle`]). Refused with `Unsupported` where the layout cannot be
+    /// expressed as an NFSv4.1 file layout.
+    GetDataServerHandles = 0x01e2 {
+        /// The open file.
+        open_id: u64,
+        /// The file.
+        file: FileIndex,
+        /// What the handles allow: at most the access mode of the open.
+        rights: Rights,
+    } -> DataServerHandlesReply;
+    /// A secret that all gateways of the cluster share, for the handles that they give out. Only for
+    /// the holder of a client key that reaches the whole file system.
+    GetGatewaySecret = 0x01e4 {} -> GatewaySecretReply;
+    /// From an I/O daemon: the size of a file, to tell a hole from the end of the file.
+    GetFileSize = 0x01e3 {
+        /// The file.
+        file: FileIndex,
+    } -> FileSizeReply;
 }
 
 wire_struct! {

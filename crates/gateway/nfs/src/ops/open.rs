@@ -18,6 +18,7 @@ use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node};
 use crate::ops::names::{change_info, check_name};
 use crate::ops::stateid::FileOf;
+use crate::state::opens::InsertedOpen;
 use crate::status::nfs_status;
 
 /// Mode of a new file whose mode the client does not give.
@@ -121,8 +122,8 @@ async fn note_open<S: Share>(
     loop {
         let inserted = states.insert_open(owner.owner.clone(), file.clone(), share_file, mode);
         let (known, new_file) = match inserted {
-            Ok((_, id)) => return Ok(id),
-            Err(both) => both,
+            InsertedOpen::Added(id) => return Ok(id),
+            InsertedOpen::Known(known, new_file) => (known, new_file),
         };
         // Another open of the same owner and file: its open file gets the union of both modes.
         let _one = known.change.lock().await;

@@ -106,6 +106,15 @@ pub enum Known<F> {
     Layout(Arc<LayoutState>),
 }
 
+/// The result of [`States::insert_open`].
+#[derive(Debug)]
+pub enum InsertedOpen<F> {
+    /// The state id of a new open.
+    Added(StateId),
+    /// The open of the owner and file that exists, and the open file that was not added.
+    Known(Arc<OpenState<F>>, F),
+}
+
 /// All state ids of a client.
 #[derive(Debug)]
 pub struct States<F> {
@@ -212,19 +221,18 @@ impl<F> States<F> {
         if self.lock().by_other.len() < STATES_MAX { Ok(()) } else { Err(NfsStatus::Delay) }
     }
 
-    /// Adds an open; if there is one of the owner and file meanwhile, that one and the new open
-    /// file are returned.
+    /// Adds an open, unless there is one of the owner and file.
     pub fn insert_open(
         &self,
         owner: Bytes,
         file: ExportedFile,
         share_file: F,
         mode: OpenMode,
-    ) -> Result<(Arc<OpenState<F>>, StateId), (Arc<OpenState<F>>, F)> {
+    ) -> InsertedOpen<F> {
         let mut inner = self.lock();
         let key = (Bytes::copy_from_slice(&owner), file.file);
         if let Some(known) = inner.opens.get(&key) {
-            return Err((known.clone(), share_file));
+            return InsertedOpen::Known(known.clone(), share_file);
         }
         let other = inner.other(self.epoch, KIND_OPEN);
         let open = Arc::new(OpenState {
@@ -241,8 +249,8 @@ impl<F> States<F> {
             }),
         });
         inner.by_other.insert(other, Known::Open(open.clone()));
-        inner.opens.insert(key, open.clone());
-        Ok((open, StateId { seqid: 1, other }))
+        inner.opens.insert(key, open);
+        InsertedOpen::Added(StateId { seqid: 1, other })
     }
 
     /// Removes an open with its locks: the lock states.

@@ -192,7 +192,7 @@ impl Compound<'_> {
         let known = self.server.sessions().exchange_id(owner_id, *verifier);
         let mut flags = ExchangeIdFlags::USE_PNFS_DS;
         if known.confirmed {
-            flags = flags | ExchangeIdFlags::CONFIRMED_R;
+            flags |= ExchangeIdFlags::CONFIRMED_R;
         }
         let identity = self.server.core.store().identity();
         // RFC 8881 2.10.5: another `major_id` for each daemon, so that no client takes the addresses

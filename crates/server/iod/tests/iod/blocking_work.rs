@@ -98,7 +98,8 @@ fn a_new_epoch_during_a_copy_ends_it_also_when_only_its_source_is_older() {
 
 #[test]
 fn a_queued_flush_is_refused_to_a_session_that_was_fenced_meanwhile() {
-    let ends: [(fn(&IodCore<MemStore>), Duration, Status); 3] = [
+    type End = (fn(&IodCore<MemStore>), Duration, Status);
+    let ends: [End; 3] = [
         (
             |core| {
                 let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };

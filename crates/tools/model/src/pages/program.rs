@@ -262,8 +262,8 @@ impl World {
         } else {
             LeaseMode::None
         };
-        let gives_back =
-            held == LeaseMode::Shared || held == LeaseMode::Write && !client.lease_state.may_have_pages();
+        let gives_back = held == LeaseMode::Shared
+            || held == LeaseMode::Write && !client.lease_state.may_have_pages();
         client.notify();
         if gives_back {
             self.gives_back(who);

@@ -8,10 +8,10 @@
 use super::{Options, known_failures::KnownFailures, nfs_server::NfsServer};
 use crate::context::Context;
 use crate::guest::GuestNetwork;
-use braid_testbed::process::Process;
 use crate::report::SuiteResult;
-use braid_testbed::programs;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::process::Process;
+use braid_testbed::programs;
 use std::fs;
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 //! The packages are downloaded and unpacked below `target/guest`, never installed.
 
 use crate::context::Context;
+use anyhow::{Context as _, Result};
 use braid_testbed::process::Process;
 use braid_testbed::programs;
-use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! One boot of the guest: it runs a script and powers itself off.
 
 use super::{GuestNetwork, Image};
+use anyhow::{Context as _, Result};
 use braid_testbed::process::Process;
 use braid_testbed::programs;
-use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

@@ -9,8 +9,8 @@
 //! Loopback addresses would be the guest's own, so pNFS needs the tap device. The namespace keeps
 //! its addresses and ports apart from the host's.
 
-use braid_testbed::process::Process;
 use anyhow::{Context as _, Result};
+use braid_testbed::process::Process;
 
 /// Creates the namespace $1 with a tap device, if there is none.
 const CREATE: &str = "\

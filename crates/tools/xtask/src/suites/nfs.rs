@@ -4,8 +4,8 @@
 use crate::context::Context;
 use crate::external_suites::{self, Options};
 use crate::report::SuiteResult;
-use braid_testbed::programs;
 use anyhow::{Context as _, Result, ensure};
+use braid_testbed::programs;
 use std::fs;
 
 pub const ABOUT_PYNFS: &str = "pynfs on an NFS gateway: single operations of NFSv4.1 and 4.2";
