@@ -15,7 +15,8 @@ use std::{
 use crate::harness::{Daemon, braid, noise, text};
 use tempfile::TempDir;
 
-const UNITS: [&str; 3] = ["braid-mds.service", "braid-iod@.service", "braid-agent.service"];
+const UNITS: [&str; 4] =
+    ["braid-mds.service", "braid-iod@.service", "braid-agent.service", "braid-nfs.service"];
 /// The disk of the one I/O daemon: its instance name.
 const INSTANCE: &str = "disk1";
 /// The user of the daemons in these tests, instead of the user `braid`.
