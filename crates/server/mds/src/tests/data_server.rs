@@ -86,7 +86,7 @@ fn a_layout_that_nfs_cannot_express_has_no_handles() {
 }
 
 #[test]
-fn the_size_of_a_file_with_write_handles_is_asked_of_its_daemons_also_after_the_close() {
+fn a_size_after_write_handles_is_asked_of_daemons_also_after_the_close() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = create(&client, "f", megabyte_stripes());

@@ -15,7 +15,8 @@ use crate::harness::{Daemon, braid, daemon_logging, noise, text};
 use braid_testbed::{ports::free_address, programs::is_root};
 use tempfile::TempDir;
 
-const UNITS: [&str; 3] = ["braid-mds.service", "braid-iod@.service", "braid-agent.service"];
+const UNITS: [&str; 4] =
+    ["braid-mds.service", "braid-iod@.service", "braid-agent.service", "braid-nfs.service"];
 /// The disk of the one I/O daemon: its instance name.
 const INSTANCE: &str = "disk1";
 /// The user of the daemons in these tests, instead of the user `braid`.
