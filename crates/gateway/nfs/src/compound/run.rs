@@ -206,6 +206,7 @@ async fn run_operations<S: Share>(
             reply.push(&ResOp::failure(number, reply.too_big));
             return;
         }
+        tracing::trace!(peer = %state.connection.peer(), index, operation = ?number, "begins");
         let mut result = dispatch(state, op).await;
         if result.status() == NfsStatus::Ok
             && let Err(status) = security::check(state, number)
@@ -221,6 +222,7 @@ async fn run_operations<S: Share>(
             ResOp::failure(number, status).encode(&mut reply.encoder);
         }
         reply.compound.count_encoded(status);
+        tracing::trace!(peer = %state.connection.peer(), index, operation = ?number, ?status, "ended");
         if status != NfsStatus::Ok {
             return;
         }
