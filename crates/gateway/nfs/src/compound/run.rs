@@ -228,6 +228,7 @@ async fn run_operations<S: Share>(
             reply.push(&ResOp::failure(number, status));
             return;
         }
+        tracing::trace!(peer = %state.connection.peer(), index, operation = ?number, "begins");
         let mut result = dispatch(state, op).await;
         if result.status() == NfsStatus::Ok
             && let Err(status) = security::check(state, number)
@@ -243,6 +244,7 @@ async fn run_operations<S: Share>(
             ResOp::failure(number, status).encode(&mut reply.encoder);
         }
         reply.compound.count_encoded(status);
+        tracing::trace!(peer = %state.connection.peer(), index, operation = ?number, ?status, "ended");
         if status != NfsStatus::Ok {
             return;
         }

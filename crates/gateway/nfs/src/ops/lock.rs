@@ -54,7 +54,7 @@ pub async fn lock<S: Share>(
         Locker::Existing(existing) => {
             let id = state.resolve_state_id(existing.state_id)?;
             match client.states.find(&id)? {
-                Known::Lock(lock) if lock.open.file.file == file => lock,
+                Known::Lock(lock) if lock.open.file.file == file => client.states.use_lock(lock)?,
                 _ => return Err(NfsStatus::BadStateId.into()),
             }
         }
@@ -67,13 +67,10 @@ pub async fn lock<S: Share>(
     let lock = Lock { owner: held.number, start, last, exclusive };
     let conflict = client.share.lock(file, lock).await.map_err(failed)?;
     if let Some(conflict) = conflict {
-        let denied = denied(state, &conflict)?;
-        if !held.holds() && matches!(args.locker, Locker::New(_)) {
-            client.states.remove_lock(&held);
-        }
-        return Err(LockFailure::Denied(denied));
+        return Err(LockFailure::Denied(denied(state, &conflict)?));
     }
     let id = held.locked(start, last);
+    drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })
 }
@@ -141,12 +138,13 @@ pub async fn lock_unlock<S: Share>(
     let id = state.resolve_state_id(args.state_id)?;
     let client = state.client_state()?;
     let held = match client.states.find(&id)? {
-        Known::Lock(lock) if lock.open.file.file == file => lock,
+        Known::Lock(lock) if lock.open.file.file == file => client.states.use_lock(lock)?,
         _ => return Err(NfsStatus::BadStateId),
     };
     let lock = Lock { owner: held.number, start, last, exclusive: true };
     client.share.unlock(file, lock).await.map_err(failed)?;
     let id = held.unlocked(start, last);
+    drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })
 }

@@ -109,11 +109,8 @@ pub fn free_state_id<S: Share>(
     let id = state.resolve_state_id(args.state_id)?;
     let states = &state.client_state()?.states;
     match states.find(&id)? {
-        Known::Lock(lock) if !lock.holds() => {
-            states.remove_lock(&lock);
-            Ok(())
-        }
+        Known::Lock(lock) => states.free_lock(&lock),
         // RFC 8881 18.38.3: state that is still in use.
-        Known::Open(_) | Known::Lock(_) | Known::Layout(_) => Err(NfsStatus::LocksHeld),
+        Known::Open(_) | Known::Layout(_) => Err(NfsStatus::LocksHeld),
     }
 }

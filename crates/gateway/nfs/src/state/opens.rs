@@ -9,7 +9,10 @@
 //! 1. One state id for each pair of open owner and file, and of lock owner and file.
 //! 2. The sequence number of a state id rises with each change of it, and skips 0 (RFC 8881
 //!    8.2.2).
-//! 3. At most [`STATES_MAX`] state ids of a client (I9).
+//! 3. A lock state is not freed while a LOCK or LOCKU uses it.
+//! 4. At most [`STATES_MAX`] state ids of a client (I9).
+
+mod locks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +23,10 @@ use bytes::Bytes;
 
 use crate::export::ExportedFile;
 
+pub use locks::{LockState, LockUse};
+
 /// State ids of one client: about 512 bytes each.
 pub const STATES_MAX: usize = 262_144;
-/// Ranges that one lock owner holds of one file, as this server knows them. The metadata server has
-/// the locks themselves.
-const RANGES_MAX: usize = 65_536;
-
 const KIND_OPEN: u8 = 1;
 const KIND_LOCK: u8 = 2;
 const KIND_LAYOUT: u8 = 3;
@@ -64,26 +65,6 @@ struct OpenInner {
     /// Modes that were opened, which a downgrade may return to. RFC 8881 18.18.3.
     history: Vec<OpenMode>,
     closed: bool,
-}
-
-/// The locks of a lock owner of one file.
-#[derive(Debug)]
-pub struct LockState<F> {
-    other: [u8; 12],
-    /// The owner that the client named.
-    pub owner: Bytes,
-    /// The number of the owner at the metadata server.
-    pub number: u64,
-    /// The open by which it was locked.
-    pub open: Arc<OpenState<F>>,
-    inner: Mutex<LockInner>,
-}
-
-#[derive(Debug, Default)]
-struct LockInner {
-    sequence: Sequence,
-    /// Disjoint ranges, first and last byte, that are locked.
-    ranges: Vec<(u64, u64)>,
 }
 
 /// A layout of a client.
@@ -288,37 +269,6 @@ impl<F> States<F> {
         inner.owners.iter().find(|(_, (known, _))| *known == number).map(|(name, _)| name.clone())
     }
 
-    /// The lock state of an owner and an open's file, made if it does not exist.
-    pub fn lock_state(&self, owner: &Bytes, open: &Arc<OpenState<F>>) -> Arc<LockState<F>> {
-        let mut inner = self.lock();
-        let key = (Bytes::copy_from_slice(owner), open.file.file);
-        if let Some(known) = inner.locks.get(&key) {
-            return known.clone();
-        }
-        let other = inner.other(self.epoch, KIND_LOCK);
-        let next = inner.next;
-        let number = {
-            let entry = inner.owners.entry(key.0.clone()).or_insert((next, 0));
-            entry.1 += 1;
-            entry.0
-        };
-        let lock = Arc::new(LockState {
-            other,
-            owner: key.0.clone(),
-            number,
-            open: open.clone(),
-            inner: Mutex::default(),
-        });
-        inner.by_other.insert(other, Known::Lock(lock.clone()));
-        inner.locks.insert(key, lock.clone());
-        lock
-    }
-
-    /// Removes a lock state.
-    pub fn remove_lock(&self, lock: &Arc<LockState<F>>) {
-        self.lock().remove_lock(lock);
-    }
-
     /// The layout of a file, made if it does not exist; its new state id.
     pub fn layout(&self, file: &ExportedFile) -> (Arc<LayoutState>, StateId) {
         let mut inner = self.lock();
@@ -448,39 +398,6 @@ impl<F> OpenState<F> {
     }
 }
 
-impl<F> LockState<F> {
-    fn inner(&self) -> MutexGuard<'_, LockInner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether something is locked.
-    pub fn holds(&self) -> bool {
-        !self.inner().ranges.is_empty()
-    }
-
-    /// Notes a lock: the new state id.
-    pub fn locked(&self, start: u64, last: u64) -> StateId {
-        let mut inner = self.inner();
-        subtract(&mut inner.ranges, start, last);
-        if inner.ranges.len() < RANGES_MAX {
-            inner.ranges.push((start, last));
-        }
-        StateId { seqid: inner.sequence.rise(), other: self.other }
-    }
-
-    /// Notes an unlock: the new state id.
-    pub fn unlocked(&self, start: u64, last: u64) -> StateId {
-        let mut inner = self.inner();
-        subtract(&mut inner.ranges, start, last);
-        StateId { seqid: inner.sequence.rise(), other: self.other }
-    }
-
-    /// Its state id, without a change.
-    pub fn state_id(&self) -> StateId {
-        StateId { seqid: self.inner().sequence.0, other: self.other }
-    }
-}
-
 impl LayoutState {
     fn inner(&self) -> MutexGuard<'_, Sequence> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -489,37 +406,5 @@ impl LayoutState {
     /// Its state id after a change.
     pub fn next_state_id(&self) -> StateId {
         StateId { seqid: self.inner().rise(), other: self.other }
-    }
-}
-
-/// Removes a range from disjoint ranges.
-fn subtract(ranges: &mut Vec<(u64, u64)>, start: u64, last: u64) {
-    let mut left = Vec::with_capacity(ranges.len());
-    for &(first, end) in ranges.iter() {
-        if end < start || first > last {
-            left.push((first, end));
-            continue;
-        }
-        if first < start {
-            left.push((first, start - 1));
-        }
-        if end > last {
-            left.push((last + 1, end));
-        }
-    }
-    *ranges = left;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::subtract;
-
-    #[test]
-    fn an_unlock_in_the_middle_leaves_both_ends() {
-        let mut ranges = vec![(0, 99), (200, u64::MAX)];
-        subtract(&mut ranges, 10, 19);
-        assert_eq!(ranges, [(0, 9), (20, 99), (200, u64::MAX)]);
-        subtract(&mut ranges, 0, u64::MAX);
-        assert_eq!(ranges, []);
     }
 }
