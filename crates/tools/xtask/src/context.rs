@@ -68,6 +68,15 @@ impl Context {
         }
     }
 
+    /// Another program of the workspace: the one beside [`Self::braid`], from the same build.
+    pub fn beside_braid(&self, name: &str) -> Result<PathBuf> {
+        let Some(named) = std::env::var_os(BRAID_BIN) else { return self.build()?.program(name) };
+        let program = std::path::Path::new(&named).with_file_name(name);
+        std::fs::canonicalize(&program).with_context(|| {
+            format!("{}, beside {BRAID_BIN}={}", program.display(), named.display())
+        })
+    }
+
     /// The package that has this binary, or an error that names the missing binary.
     pub fn package_of_binary(&self, binary: &str) -> Result<String> {
         let package = self.metadata.package_of_binary(binary);

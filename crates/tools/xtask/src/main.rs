@@ -18,6 +18,7 @@ mod checks;
 mod commands;
 mod context;
 mod external_suites;
+mod guest;
 mod libtest;
 mod metadata;
 mod process;

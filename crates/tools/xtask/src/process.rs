@@ -46,6 +46,14 @@ impl Process {
         Self { command: Command::new(program), limit: LIMIT_DEFAULT, show_errors: false }
     }
 
+    /// `program` as an argument of a command such as `nsenter`; an empty prefix is none.
+    pub fn under(prefix: &[String], program: impl AsRef<OsStr>) -> Self {
+        match prefix {
+            [] => Self::new(program),
+            [first, rest @ ..] => Self::new(first).args(rest).args([program]),
+        }
+    }
+
     /// Ends it after `limit`, if its output is collected.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }

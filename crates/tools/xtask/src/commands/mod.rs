@@ -47,8 +47,8 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "sim", usage: "SEED", about: "reproduce one simulation seed", run: sim::run },
     Command {
         name: "suite",
-        usage: "xfstests|ltp|stress-ng [DIR]",
-        about: "a third-party suite, on a mount (root); DIR: its built checkout",
+        usage: "xfstests|ltp|stress-ng|pynfs|guest-nfs [DIR]",
+        about: "a third-party suite, on a mount or over NFS (root); DIR: its built checkout",
         run: suite::run,
     },
     Command {

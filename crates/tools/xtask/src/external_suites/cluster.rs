@@ -14,15 +14,32 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub struct Cluster {
     home: PathBuf,
     braid: PathBuf,
+    /// The command that enters its network namespace, or empty.
+    prefix: Vec<String>,
 }
 
 impl Cluster {
     /// Starts it without a mount; `name` distinguishes the clusters of one run.
     pub fn start(context: &Context, name: &str) -> Result<Self> {
+        Self::start_with(context, name, &[], &[])
+    }
+
+    /// Starts it with an NFS gateway on `listen` (`ADDR:PORT`) that exports `/`. `prefix` is the
+    /// command that enters a network namespace, or empty.
+    pub fn start_with_nfs(
+        context: &Context,
+        name: &str,
+        listen: &str,
+        prefix: &[String],
+    ) -> Result<Self> {
+        Self::start_with(context, name, &["--nfs", listen], prefix)
+    }
+
+    fn start_with(context: &Context, name: &str, args: &[&str], prefix: &[String]) -> Result<Self> {
         let home = std::env::temp_dir().join(format!("braid-suite-{name}-{}", std::process::id()));
-        let cluster = Self { home, braid: context.braid()? };
+        let cluster = Self { home, braid: context.braid()?, prefix: prefix.to_vec() };
         let up = cluster.braid().args(["up".as_ref(), cluster.home.as_os_str()]);
-        up.args(["--iods", "4", "--port", "0", "--detach", "--no-mount"]).run()?;
+        up.args(["--iods", "4", "--port", "0", "--detach", "--no-mount"]).args(args).run()?;
         Ok(cluster)
     }
 
@@ -40,7 +57,8 @@ impl Cluster {
     }
 
     fn braid(&self) -> Process {
-        let braid = Process::new(&self.braid).limit(LIMIT).env_remove("BRAID_CONFIG");
+        let braid = Process::under(&self.prefix, &self.braid).limit(LIMIT);
+        let braid = braid.env_remove("BRAID_CONFIG");
         braid.env_remove("BRAID_MDS").env_remove("BRAID_KEY").env_remove("BRAID_AGENT")
     }
 }

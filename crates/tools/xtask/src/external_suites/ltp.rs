@@ -126,7 +126,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     );
     let cases = cases(options)?;
     if let Some(dir) = &options.on {
-        return run_in(&programs, dir, options.limit, &cases);
+        return run_in(&programs, dir, options.limit_case(), &cases);
     }
     let cluster = Cluster::start(context, "ltp")?;
     let home = context.root.join("target/suite/ltp");
@@ -135,7 +135,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     Process::new("chmod").args(["1777".as_ref(), mount.point.as_os_str()]).run()?;
     let _reader =
         options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
-    run_in(&programs, &mount.point, options.limit, &cases)
+    run_in(&programs, &mount.point, options.limit_case(), &cases)
 }
 
 /// The name and command line of each case.

@@ -1,7 +1,12 @@
-//! Third-party suites, each run by one command on a mount of an embedded cluster.
+//! Third-party suites, each run by one command on an embedded cluster: on a mount of it, or on its
+//! NFS gateway.
 
 mod cluster;
+mod guest_nfs;
+mod known_failures;
 mod ltp;
+mod nfs_server;
+mod pynfs;
 mod reader;
 mod stress;
 mod xfstests;
@@ -15,6 +20,9 @@ use std::time::Duration;
 /// Time after which a case is ended and counted as failed, by default.
 const LIMIT_CASE: Duration = Duration::from_secs(300);
 
+/// Options of the kernel's NFS mount, beside address and port.
+const MOUNT_OPTIONS: &str = "vers=4.1,hard";
+
 /// The caller's options.
 pub struct Options {
     /// The directory where the suite was built or installed.
@@ -23,16 +31,45 @@ pub struct Options {
     pub on: Option<PathBuf>,
     /// Whether a second mount of the same cluster reads all files meanwhile.
     pub second_mount: bool,
-    /// Time after which a case is ended and counted as failed.
-    pub limit: Duration,
+    /// Time after which a case is ended and counted as failed; `None`: the suite's default.
+    pub limit: Option<Duration>,
     /// Cases or groups, as the suite names them; empty: its default list.
     pub cases: Vec<String>,
+    /// Suites of NFS: a server that runs already, instead of a cluster of the suite's own.
+    pub server: Option<(String, u16)>,
+    /// Suites of NFS: the exported path.
+    pub export: String,
+    /// Suites of NFS: the network namespace in which the clients run.
+    pub namespace: Option<String>,
+    /// Suites of NFS: options of the kernel's mount.
+    pub mount_options: String,
+    /// Suites of NFS: whether the kernel's client has no layout driver.
+    pub no_layouts: bool,
+    /// The guest's suite: an ext4 of the guest instead of a server, to compare with.
+    pub is_local: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let (checkout, on, cases) = (PathBuf::new(), None, Vec::new());
-        Self { checkout, on, second_mount: false, limit: LIMIT_CASE, cases }
+        Self {
+            checkout: PathBuf::new(),
+            on: None,
+            second_mount: false,
+            limit: None,
+            cases: Vec::new(),
+            server: None,
+            export: "/".to_owned(),
+            namespace: None,
+            mount_options: MOUNT_OPTIONS.to_owned(),
+            no_layouts: false,
+            is_local: false,
+        }
+    }
+}
+
+impl Options {
+    fn limit_case(&self) -> Duration {
+        self.limit.unwrap_or(LIMIT_CASE)
     }
 }
 
@@ -42,17 +79,23 @@ pub struct ExternalSuite {
     pub name: &'static str,
     /// Whether the caller must name its directory.
     pub wants_checkout: bool,
+    /// Whether it tests an NFS server, not a mount.
+    pub is_nfs: bool,
     /// Runs it.
     pub run: fn(&Context, &Options) -> Result<SuiteResult>,
 }
 
-const EXTERNAL_SUITES: [ExternalSuite; 3] = [
-    ExternalSuite { name: "xfstests", wants_checkout: true, run: xfstests::run },
-    ExternalSuite { name: "ltp", wants_checkout: true, run: ltp::run },
-    ExternalSuite { name: "stress-ng", wants_checkout: false, run: stress::run },
+const EXTERNAL_SUITES: [ExternalSuite; 5] = [
+    ExternalSuite { name: "xfstests", wants_checkout: true, is_nfs: false, run: xfstests::run },
+    ExternalSuite { name: "ltp", wants_checkout: true, is_nfs: false, run: ltp::run },
+    ExternalSuite { name: "stress-ng", wants_checkout: false, is_nfs: false, run: stress::run },
+    ExternalSuite { name: "pynfs", wants_checkout: true, is_nfs: true, run: pynfs::run },
+    ExternalSuite { name: "guest-nfs", wants_checkout: true, is_nfs: true, run: guest_nfs::run },
 ];
 
 /// The suite of this name.
 pub fn by_name(name: &str) -> Option<&'static ExternalSuite> {
     EXTERNAL_SUITES.iter().find(|other| other.name == name)
 }
+
+pub use nfs_server::parse_address;

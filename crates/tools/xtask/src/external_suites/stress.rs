@@ -20,14 +20,14 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     tools::need("stress-ng", "stress-ng")?;
     let cases = if options.cases.is_empty() { stressors()? } else { options.cases.clone() };
     if let Some(dir) = &options.on {
-        return run_in(dir, options.limit, &cases);
+        return run_in(dir, options.limit_case(), &cases);
     }
     let cluster = Cluster::start(context, "stress")?;
     let home = context.root.join("target/suite/stress-ng");
     let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
     let _reader =
         options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
-    run_in(&mount.point, options.limit, &cases)
+    run_in(&mount.point, options.limit_case(), &cases)
 }
 
 /// Parses `class 'filesystem' stressors: access acl …`.

@@ -134,14 +134,14 @@ fn run_case(options: &Options, config: &Path, case: &str) -> Result<(SuiteResult
     let check = Process::new("bash")
         .dir(&options.checkout)
         .env("HOST_OPTIONS", config)
-        .limit(options.limit);
+        .limit(options.limit_case());
     let finished = check.args(["./check", case]).finish()?;
     let in_time = !finished.status.code().is_some_and(|code| ENDED.contains(&code));
     let result = match in_time {
         true => judge(case, &finished.stdout, finished.status.success()),
         false => SuiteResult::fail(
             case,
-            format!("not done in {} s\n{}", options.limit.as_secs(), finished.stdout),
+            format!("not done in {} s\n{}", options.limit_case().as_secs(), finished.stdout),
         ),
     };
     println!("       {:<7} {case}", result.status());

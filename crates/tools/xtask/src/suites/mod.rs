@@ -10,6 +10,7 @@ mod fuzz;
 mod model;
 mod mount;
 mod mpi;
+mod nfs;
 mod nonroot;
 mod powerloss;
 mod python;
@@ -25,6 +26,7 @@ use anyhow::{Context as _, Result};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use mount::PJDFSTEST;
 pub use sim::BINARY as SIM_BINARY;
 
 /// One suite.
@@ -129,6 +131,20 @@ pub const SUITES: &[Suite] = &[
         about: mpi::ABOUT,
         subject: mpi::subject,
         run: mpi::run,
+    },
+    Suite {
+        name: "pynfs",
+        lane: TestLane::Clusters,
+        about: nfs::ABOUT_PYNFS,
+        subject: nfs::subject,
+        run: nfs::run_pynfs,
+    },
+    Suite {
+        name: "guest-nfs",
+        lane: TestLane::Clusters,
+        about: nfs::ABOUT_GUEST,
+        subject: nfs::subject,
+        run: nfs::run_guest,
     },
     Suite {
         name: "python",

@@ -14,7 +14,7 @@ pub const ABOUT: &str =
 const BINARY: &str = "braid-mount-test";
 
 /// A third-party conformance suite: a tool, never a dependency.
-const PJDFSTEST: (&str, &str) = ("pjdfstest", "0.2.2");
+pub const PJDFSTEST: (&str, &str) = ("pjdfstest", "0.2.2");
 /// Real programs and their Debian packages. A program that cannot be installed makes a skipped
 /// case, with the reason.
 const PROGRAMS: &[(&str, &str)] = &[
