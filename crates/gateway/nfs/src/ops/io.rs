@@ -11,11 +11,12 @@ use braid_nfs_wire::nfs4::{
     Bitmap, ContentType, NfsResult, NfsStatus, Payload, StableHow, Verifier,
 };
 use braid_share::{
-    Deny, FILE_BYTES_MAX, OpenMode, OpenTarget, Rights, Share, ShareClient, ShareFile, Status,
+    Deny, FILE_BYTES_MAX, OpenMode, OpenTarget, Rights, Share, ShareFile, Status,
 };
 
 use crate::attributes::IO_BYTES_MAX;
 use crate::compound::CompoundState;
+use crate::ops::courtesy;
 use crate::ops::stateid::{FileAccess, FileOf, access};
 use crate::status::nfs_status;
 
@@ -93,7 +94,7 @@ pub async fn commit<S: Share>(
         None => {
             let mode = OpenMode { rights: Rights::WRITE, deny: Deny::NONE };
             let target = OpenTarget::File(file.file);
-            client.share.open(state.who(), target, mode).await.map_err(failed)?.file
+            courtesy::open(state, target, mode).await?.map_err(failed)?.file
         }
     };
     let verifier = open.commit().await.map_err(failed)?;

@@ -8,6 +8,7 @@ use braid_share::{FileKind, Lock, LockConflict, Rights, Share, ShareClient};
 use bytes::Bytes;
 
 use crate::compound::CompoundState;
+use crate::ops::courtesy;
 use crate::state::opens::Known;
 use crate::status::nfs_status;
 
@@ -39,6 +40,7 @@ pub async fn lock<S: Share>(
     if args.reclaim {
         return Err(NfsStatus::NoGrace.into());
     }
+    state.check_reclaimed()?;
     let client = state.client_state()?;
     let exclusive = is_exclusive(args.lock_type);
     let held = match &args.locker {
@@ -65,7 +67,7 @@ pub async fn lock<S: Share>(
         return Err(NfsStatus::OpenMode.into());
     }
     let lock = Lock { owner: held.number, start, last, exclusive };
-    let conflict = client.share.lock(file, lock).await.map_err(failed)?;
+    let conflict = courtesy::lock(state, file, lock).await?.map_err(failed)?;
     if let Some(conflict) = conflict {
         let denied = denied(state, &conflict)?;
         if !held.holds() && matches!(args.locker, Locker::New(_)) {
@@ -125,7 +127,7 @@ pub async fn lock_test<S: Share>(
     let owner = &args.owner.owner;
     let number = client.states.owner_number(owner).unwrap_or(client.states.spare_number());
     let lock = Lock { owner: number, start, last, exclusive: is_exclusive(args.lock_type) };
-    match client.share.test_lock(file, lock).await.map_err(failed)? {
+    match courtesy::test_lock(state, file, lock).await?.map_err(failed)? {
         None => Ok(()),
         Some(conflict) => Err(LockTestFailure::Denied(denied(state, &conflict)?)),
     }

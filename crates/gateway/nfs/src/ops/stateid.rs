@@ -9,6 +9,7 @@ use braid_share::{Deny, FileKind, OpenMode, OpenTarget, Rights, Share, ShareClie
 
 use crate::compound::CompoundState;
 use crate::export::ExportedFile;
+use crate::ops::courtesy;
 use crate::state::opens::{Known, OpenState};
 use crate::status::nfs_status;
 
@@ -36,9 +37,8 @@ pub async fn access<S: Share>(
     let id = state.resolve_state_id(id)?;
     if id == StateId::ANONYMOUS || id == StateId::READ_BYPASS {
         // RFC 8881 8.2.3: the READ bypass state id is the anonymous one for other operations.
-        let client = state.share_client()?;
         let mode = OpenMode { rights: wanted, deny: Deny::NONE };
-        let opened = client.open(state.who(), OpenTarget::File(file.file), mode).await;
+        let opened = courtesy::open(state, OpenTarget::File(file.file), mode).await?;
         return match opened {
             Ok(opened) => Ok(FileAccess::ForThisCall(opened.file)),
             // RFC 8881 9.1.2: another open denies it.
