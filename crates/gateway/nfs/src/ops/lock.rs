@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 use crate::compound::CompoundState;
 use crate::ops::courtesy;
-use crate::state::opens::Known;
+use crate::ops::stateid::FileOf;
+use crate::state::opens::{Known, LockState};
 use crate::status::nfs_status;
 
 fn failed(error: braid_share::Error) -> NfsStatus {
@@ -61,23 +62,34 @@ pub async fn lock<S: Share>(
             }
         }
     };
-    // RFC 8881 18.10.3: the open must allow what the lock protects.
-    let wanted = if exclusive { Rights::WRITE } else { Rights::READ };
-    if !held.open.mode().rights.allow(wanted) {
-        return Err(NfsStatus::OpenMode.into());
-    }
     let lock = Lock { owner: held.number, start, last, exclusive };
-    let conflict = courtesy::lock(state, file, lock).await?.map_err(failed)?;
-    if let Some(conflict) = conflict {
-        let denied = denied(state, &conflict)?;
-        if !held.holds() && matches!(args.locker, Locker::New(_)) {
+    if let Err(failure) = request(state, &held, lock).await {
+        // A state id that no client has seen.
+        if held.state_id().seqid == 0 {
             client.states.remove_lock(&held);
         }
-        return Err(LockFailure::Denied(denied));
+        return Err(failure);
     }
     let id = held.locked(start, last);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })
+}
+
+/// Requests a lock at the metadata server.
+async fn request<S: Share>(
+    state: &CompoundState<'_, S>,
+    held: &LockState<FileOf<S>>,
+    lock: Lock,
+) -> Result<(), LockFailure> {
+    // RFC 8881 18.10.3: the open must allow what the lock protects.
+    let wanted = if lock.exclusive { Rights::WRITE } else { Rights::READ };
+    if !held.open.mode().rights.allow(wanted) {
+        return Err(NfsStatus::OpenMode.into());
+    }
+    match courtesy::lock(state, held.open.file.file, lock).await?.map_err(failed)? {
+        None => Ok(()),
+        Some(conflict) => Err(LockFailure::Denied(denied(state, &conflict)?)),
+    }
 }
 
 /// The file of the current file handle, if it can have locks.

@@ -59,8 +59,9 @@ pub async fn access<S: Share>(
     Ok(FileAccess::Open(open.share_file.clone()))
 }
 
-/// RFC 8881 18.22.3: a directory is ISDIR, and any other object that has no data is WRONG_TYPE.
-async fn wrong_type<S: Share>(
+/// RFC 8881 18.22.3: a directory is ISDIR, a symbolic link SYMLINK, and any other object that has no
+/// data is WRONG_TYPE.
+pub async fn wrong_type<S: Share>(
     state: &CompoundState<'_, S>,
     file: &ExportedFile,
     status: NfsStatus,
@@ -68,6 +69,7 @@ async fn wrong_type<S: Share>(
     let Ok(client) = state.share_client() else { return status };
     match client.attributes(state.who(), file.file).await.map(|known| known.kind) {
         Ok(FileKind::Directory) => NfsStatus::IsDir,
+        Ok(FileKind::Symlink) => NfsStatus::SymLink,
         Ok(FileKind::File) | Err(_) => status,
         Ok(_) => NfsStatus::WrongType,
     }
