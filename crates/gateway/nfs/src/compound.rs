@@ -129,6 +129,15 @@ impl<'a, S: Share> CompoundState<'a, S> {
         self.client()?.data().ok_or(NfsStatus::ServerFault)
     }
 
+    /// Checks whether the client may obtain opens and locks.
+    ///
+    /// # Errors
+    /// `GRACE` before the client has sent RECLAIM_COMPLETE.
+    pub fn check_reclaimed(&self) -> NfsResult<()> {
+        // RFC 8881 18.51.3.
+        if self.client()?.has_reclaimed() { Ok(()) } else { Err(NfsStatus::Grace) }
+    }
+
     /// The client's session at the metadata server, for a call. Cheap to clone.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The operations, by subject. `compound.rs` describes their form.
 
 pub mod attrs;
+pub mod courtesy;
 pub mod filehandle;
 pub mod io;
 pub mod layout;

@@ -7,7 +7,9 @@
 
 use std::collections::hash_map::RandomState;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp};
 use braid_nfs_wire::nfs4::results::CreateSessionResult;
@@ -85,6 +87,8 @@ pub struct NfsServer<S: Share> {
     /// Bytes of results that may wait to be sent, on all connections.
     reply_bytes: Arc<Semaphore>,
     start: Instant,
+    /// Milliseconds that [`NfsServer::advance_clock`] has added.
+    advanced: AtomicU64,
 }
 
 impl<S: Share> NfsServer<S> {
@@ -131,6 +135,7 @@ impl<S: Share> NfsServer<S> {
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
             kerberos,
+            advanced: AtomicU64::new(0),
             share,
             config,
         }))
@@ -138,7 +143,13 @@ impl<S: Share> NfsServer<S> {
 
     /// The present moment.
     pub fn now(&self) -> Moment {
-        Moment::now(self.start)
+        let advanced = self.advanced.load(Ordering::Relaxed);
+        Moment::now(self.start) + Duration::from_millis(advanced)
+    }
+
+    /// Moves the server's clock forward, so that tests need not wait for the end of a lease.
+    pub fn advance_clock(&self, by: Duration) {
+        self.advanced.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// Authenticates with Kerberos, if the server has it.

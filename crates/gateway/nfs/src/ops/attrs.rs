@@ -57,7 +57,8 @@ async fn set<S: Share>(state: &CompoundState<'_, S>, args: &SetAttrArgs) -> NfsR
             return Err(NfsStatus::FBig);
         }
         // RFC 8881 18.30.4: the size is changed as by a WRITE with this state id.
-        match stateid::access(state, args.state_id, &file, Rights::WRITE).await? {
+        let access = stateid::access(state, args.state_id, &file, Rights::WRITE).await;
+        match access.map_err(no_size)? {
             FileAccess::Open(open) => {
                 open.set_len(bytes.0).await.map_err(|error| nfs_status(error.status()))?;
                 wanted.changes.bytes = None;
@@ -70,6 +71,14 @@ async fn set<S: Share>(state: &CompoundState<'_, S>, args: &SetAttrArgs) -> NfsR
         set.map_err(|error| nfs_status(error.status()))?;
     }
     Ok(wanted.mask)
+}
+
+/// RFC 8881 15.2: SETATTR has one status for all objects that have no size to set.
+fn no_size(status: NfsStatus) -> NfsStatus {
+    match status {
+        NfsStatus::IsDir | NfsStatus::SymLink => NfsStatus::WrongType,
+        other => other,
+    }
 }
 
 /// The bits and the mask of `mode_set_masked`. RFC 8881 6.2.5.

@@ -10,13 +10,12 @@ use braid_nfs_wire::nfs4::results::{
 use braid_nfs_wire::nfs4::{
     Bitmap, ContentType, NfsResult, NfsStatus, Payload, StableHow, Verifier,
 };
-use braid_share::{
-    Deny, FILE_BYTES_MAX, OpenMode, OpenTarget, Rights, Share, ShareClient, ShareFile, Status,
-};
+use braid_share::{Deny, FILE_BYTES_MAX, OpenMode, OpenTarget, Rights, Share, ShareFile, Status};
 
 use crate::attributes::IO_BYTES_MAX;
 use crate::compound::CompoundState;
-use crate::ops::stateid::{FileAccess, FileOf, access};
+use crate::ops::courtesy;
+use crate::ops::stateid::{FileAccess, FileOf, access, wrong_type};
 use crate::status::nfs_status;
 
 /// Bytes of a READ's result besides the data.
@@ -93,7 +92,14 @@ pub async fn commit<S: Share>(
         None => {
             let mode = OpenMode { rights: Rights::WRITE, deny: Deny::NONE };
             let target = OpenTarget::File(file.file);
-            client.share.open(state.who(), target, mode).await.map_err(failed)?.file
+            match courtesy::open(state, target, mode).await? {
+                Ok(opened) => opened.file,
+                // RFC 8881 18.3 has no status for a denial: the client tries again.
+                Err(error) if error.status() == Status::SharingViolation => {
+                    return Err(NfsStatus::Delay);
+                }
+                Err(error) => return Err(wrong_type(state, file, failed(error)).await),
+            }
         }
     };
     let verifier = open.commit().await.map_err(failed)?;

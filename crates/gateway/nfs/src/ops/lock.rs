@@ -8,7 +8,9 @@ use braid_share::{FileKind, Lock, LockConflict, Rights, Share, ShareClient};
 use bytes::Bytes;
 
 use crate::compound::CompoundState;
-use crate::state::opens::Known;
+use crate::ops::courtesy;
+use crate::ops::stateid::FileOf;
+use crate::state::opens::{Known, LockState};
 use crate::status::nfs_status;
 
 fn failed(error: braid_share::Error) -> NfsStatus {
@@ -39,6 +41,7 @@ pub async fn lock<S: Share>(
     if args.reclaim {
         return Err(NfsStatus::NoGrace.into());
     }
+    state.check_reclaimed()?;
     let client = state.client_state()?;
     let exclusive = is_exclusive(args.lock_type);
     let held = match &args.locker {
@@ -59,20 +62,29 @@ pub async fn lock<S: Share>(
             }
         }
     };
-    // RFC 8881 18.10.3: the open must allow what the lock protects.
-    let wanted = if exclusive { Rights::WRITE } else { Rights::READ };
-    if !held.open.mode().rights.allow(wanted) {
-        return Err(NfsStatus::OpenMode.into());
-    }
     let lock = Lock { owner: held.number, start, last, exclusive };
-    let conflict = client.share.lock(file, lock).await.map_err(failed)?;
-    if let Some(conflict) = conflict {
-        return Err(LockFailure::Denied(denied(state, &conflict)?));
-    }
+    request(state, &held, lock).await?;
     let id = held.locked(start, last);
     drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })
+}
+
+/// Requests a lock at the metadata server.
+async fn request<S: Share>(
+    state: &CompoundState<'_, S>,
+    held: &LockState<FileOf<S>>,
+    lock: Lock,
+) -> Result<(), LockFailure> {
+    // RFC 8881 18.10.3: the open must allow what the lock protects.
+    let wanted = if lock.exclusive { Rights::WRITE } else { Rights::READ };
+    if !held.open.mode().rights.allow(wanted) {
+        return Err(NfsStatus::OpenMode.into());
+    }
+    match courtesy::lock(state, held.open.file.file, lock).await?.map_err(failed)? {
+        None => Ok(()),
+        Some(conflict) => Err(LockFailure::Denied(denied(state, &conflict)?)),
+    }
 }
 
 /// The file of the current file handle, if it can have locks.
@@ -122,7 +134,7 @@ pub async fn lock_test<S: Share>(
     let owner = &args.owner.owner;
     let number = client.states.owner_number(owner).unwrap_or(client.states.spare_number());
     let lock = Lock { owner: number, start, last, exclusive: is_exclusive(args.lock_type) };
-    match client.share.test_lock(file, lock).await.map_err(failed)? {
+    match courtesy::test_lock(state, file, lock).await?.map_err(failed)? {
         None => Ok(()),
         Some(conflict) => Err(LockTestFailure::Denied(denied(state, &conflict)?)),
     }

@@ -16,6 +16,7 @@ use braid_share::{
 use crate::attributes::WantedAttributes;
 use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node};
+use crate::ops::courtesy;
 use crate::ops::names::{change_info, check_name};
 use crate::ops::stateid::FileOf;
 use crate::state::opens::InsertedOpen;
@@ -62,6 +63,9 @@ pub async fn open<S: Share>(
     states_full?;
     if mode.rights.allow(Rights::WRITE) || matches!(args.how, OpenHow::Create(_)) {
         state.writable_file()?;
+    }
+    if matches!(args.claim, OpenClaim::Null(_) | OpenClaim::Fh) {
+        state.check_reclaimed()?;
     }
     // RFC 8881 8.4.2.1 and 18.51.3: reclaims belong to the grace period, which this server does not
     // have: a client's opens are those of its session at the metadata server, which ends with the
@@ -147,8 +151,7 @@ async fn open_file<S: Share>(
     mode: OpenMode,
 ) -> NfsResult<Done<FileOf<S>>> {
     let file = state.file(NfsStatus::IsDir)?;
-    let client = state.share_client()?;
-    let opened = client.open(state.who(), OpenTarget::File(file.file), mode).await;
+    let opened = courtesy::open(state, OpenTarget::File(file.file), mode).await?;
     match opened {
         Ok(opened) => Ok(Done { opened, change: NO_CHANGE, attributes_set: Bitmap::new() }),
         Err(error) => Err(kind_error(state, file.file, failed(error)).await),
@@ -191,7 +194,7 @@ async fn open_name<S: Share>(
     let (wanted, exclusive, verifier) = match how {
         OpenHow::NoCreate => {
             let target = OpenTarget::Name { dir: dir.file, name: name.to_vec() };
-            let opened = client.open(who, target, mode).await;
+            let opened = courtesy::open(state, target, mode).await?;
             return match opened {
                 Ok(opened) => {
                     let now = opened.directory.map_or(NO_CHANGE, change_info);
@@ -224,7 +227,7 @@ async fn open_name<S: Share>(
         truncate,
         mode: wanted.mode.unwrap_or(MODE_DEFAULT),
     };
-    let opened = match client.open(who, target, mode).await {
+    let opened = match courtesy::open(state, target, mode).await? {
         Ok(opened) => opened,
         Err(error) if error.status() == Status::Exists && verifier.is_some() => {
             return retried_create(state, &dir, name, verifier, mode, &wanted).await;
@@ -278,7 +281,8 @@ async fn retried_create<S: Share>(
     if known.kind != FileKind::File || verifier.is_none_or(|given| !has_verifier(&known, given)) {
         return Err(NfsStatus::Exist);
     }
-    let opened = client.open(who, OpenTarget::File(known.file), mode).await.map_err(failed)?;
+    let opened = courtesy::open(state, OpenTarget::File(known.file), mode).await?;
+    let opened = opened.map_err(failed)?;
     let mut set = wanted.mask;
     set.set(attribute::TIME_ACCESS);
     set.set(attribute::TIME_MODIFY);

@@ -9,6 +9,7 @@ use braid_share::{Deny, FileKind, OpenMode, OpenTarget, Rights, Share, ShareClie
 
 use crate::compound::CompoundState;
 use crate::export::ExportedFile;
+use crate::ops::courtesy;
 use crate::state::opens::{Known, OpenState};
 use crate::status::nfs_status;
 
@@ -36,9 +37,8 @@ pub async fn access<S: Share>(
     let id = state.resolve_state_id(id)?;
     if id == StateId::ANONYMOUS || id == StateId::READ_BYPASS {
         // RFC 8881 8.2.3: the READ bypass state id is the anonymous one for other operations.
-        let client = state.share_client()?;
         let mode = OpenMode { rights: wanted, deny: Deny::NONE };
-        let opened = client.open(state.who(), OpenTarget::File(file.file), mode).await;
+        let opened = courtesy::open(state, OpenTarget::File(file.file), mode).await?;
         return match opened {
             Ok(opened) => Ok(FileAccess::ForThisCall(opened.file)),
             // RFC 8881 9.1.2: another open denies it.
@@ -59,8 +59,9 @@ pub async fn access<S: Share>(
     Ok(FileAccess::Open(open.share_file.clone()))
 }
 
-/// RFC 8881 18.22.3: a directory is ISDIR, and any other object that has no data is WRONG_TYPE.
-async fn wrong_type<S: Share>(
+/// RFC 8881 18.22.3: a directory is ISDIR, a symbolic link SYMLINK, and any other object that has no
+/// data is WRONG_TYPE.
+pub async fn wrong_type<S: Share>(
     state: &CompoundState<'_, S>,
     file: &ExportedFile,
     status: NfsStatus,
@@ -68,6 +69,7 @@ async fn wrong_type<S: Share>(
     let Ok(client) = state.share_client() else { return status };
     match client.attributes(state.who(), file.file).await.map(|known| known.kind) {
         Ok(FileKind::Directory) => NfsStatus::IsDir,
+        Ok(FileKind::Symlink) => NfsStatus::SymLink,
         Ok(FileKind::File) | Err(_) => status,
         Ok(_) => NfsStatus::WrongType,
     }

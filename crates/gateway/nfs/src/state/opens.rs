@@ -183,7 +183,12 @@ impl<F> States<F> {
         self.lock().opens.get(&(owner.clone(), file)).cloned()
     }
 
-    /// Whether the client has the file open by another owner.
+    /// Whether the client has the file open.
+    pub fn has_open(&self, file: FileIndex) -> bool {
+        self.lock().opens.keys().any(|(_, of)| *of == file)
+    }
+
+    /// All opens of a file by the client.
     pub fn opens_of_file(&self, file: FileIndex) -> Vec<Arc<OpenState<F>>> {
         let inner = self.lock();
         inner

@@ -15,7 +15,10 @@ fn open(states: &States<()>) -> Arc<OpenState<()>> {
     let export = exports.export_at(PseudoNode::ROOT).unwrap().clone();
     let file = ExportedFile { export, file: FileIndex(7) };
     let mode = OpenMode { rights: Rights::WRITE, deny: Deny::NONE };
-    states.insert_open(Bytes::from_static(b"open"), file, (), mode).unwrap().0
+    let owner = Bytes::from_static(b"open");
+    let index = file.file;
+    states.insert_open(owner.clone(), file, (), mode);
+    states.open_of(&owner, index).unwrap()
 }
 
 #[test]
