@@ -22,7 +22,7 @@ fn range(offset: u64, length: u64) -> NfsResult<(u64, u64)> {
     match length {
         0 => Err(NfsStatus::Inval),
         LENGTH_TO_END => Ok((offset, u64::MAX)),
-        _ => offset.checked_add(length - 1).map(|last| (offset, last)).ok_or(NfsStatus::Inval),
+        _ => offset.checked_add(length).map(|end| (offset, end - 1)).ok_or(NfsStatus::Inval),
     }
 }
 

@@ -261,8 +261,6 @@ async fn rename_conflict<S: Share>(
         }
     }
     match client.look_up(state.who(), to.file, &args.new_name).await {
-        Ok(_) if status == Status::NotEmpty => NfsStatus::NotEmpty,
-        Ok(_) if status == Status::IsDirectory => NfsStatus::IsDir,
         Ok(_) => NfsStatus::Exist,
         Err(_) => nfs_status(status),
     }

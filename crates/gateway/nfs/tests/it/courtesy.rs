@@ -15,10 +15,11 @@ fn pass_a_lease(server: &TestServer) {
 
 #[tokio::test]
 async fn locks_of_an_expired_client_give_way() {
-    for requested in [
+    let all: [fn(StateId) -> ArgOp; 2] = [
         |open| lock(open, "b", LockType::Write, 0, LENGTH_TO_END),
         |_| test_lock("b", LockType::Write, 0, LENGTH_TO_END),
-    ] {
+    ];
+    for requested in all {
         let server = TestServer::start().await;
         let (mut a, mut b) = (Mount::new(&server, "a").await, Mount::new(&server, "b").await);
         let (of_a, of_b) = (a.create("f").await, b.create("f").await);

@@ -26,11 +26,11 @@ async fn bytes_that_were_written_are_read() {
     assert_eq!(written.count, 6);
     for (offset, count, data, eof) in [
         (0, 100, &b"\0\0\0\0\0abcdef"[..], true),
-        (4, 3, b"\0ab", false),
-        (9, 2, b"ef", true),
-        (11, 5, b"", true),
-        (u64::MAX, 5, b"", true),
-        (3, 0, b"", false),
+        (4, 3, &b"\0ab"[..], false),
+        (9, 2, &b"ef"[..], true),
+        (11, 5, &b""[..], true),
+        (u64::MAX, 5, &b""[..], true),
+        (3, 0, &b""[..], false),
     ] {
         let read = last!(Read, a.run(file.op(read(file.id, offset, count))).await);
         let expected = (Payload::Bytes(Bytes::from_static(data)), eof);

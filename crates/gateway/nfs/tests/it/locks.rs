@@ -32,7 +32,8 @@ async fn ranges_of_zero_bytes_or_past_the_end_are_invalid() {
         (0, 0, NfsStatus::Inval),
         (2, u64::MAX - 1, NfsStatus::Inval),
         (u64::MAX, 2, NfsStatus::Inval),
-        (u64::MAX, 1, NfsStatus::Ok),
+        (u64::MAX, 1, NfsStatus::Inval),
+        (u64::MAX - 1, 1, NfsStatus::Ok),
         (7, LENGTH_TO_END, NfsStatus::Ok),
     ] {
         let ops = file.op(test_lock("l", write, offset, length));

@@ -27,11 +27,6 @@ impl OpenFile {
     pub fn op(&self, op: ArgOp) -> [ArgOp; 2] {
         at(&self.handle, op)
     }
-
-    /// The same open with another state id.
-    pub fn with(&self, id: StateId) -> Self {
-        Self { id, ..self.clone() }
-    }
 }
 
 impl Mount {
