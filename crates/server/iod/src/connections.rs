@@ -13,8 +13,8 @@
 //! 2. Reads and writes never touch the table: only the begin, end or abandonment of a connection
 //!    does. It is as long as there are connections and unfinished works, both bounded (I9).
 //!
-//! The drop of an entry asserts that nothing of it runs (1), and `end_slice` the count. Who uses
-//! the table is a matter of its callers (2).
+//! The drop of an entry asserts that nothing of it runs (1), and `end_slice` the count. The
+//! callers decide when the table is used (2).
 
 use std::{
     collections::HashMap,

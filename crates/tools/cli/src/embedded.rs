@@ -195,8 +195,8 @@ fn iod_dirs(dir: &Path) -> Vec<(usize, PathBuf)> {
     dirs
 }
 
-/// Starts one daemon per `iodN` directory, with an NFS data server if `nfs_host` is given. Their ports may change with each start: clients get them
-/// from the cluster map.
+/// Starts one daemon per `iodN` directory, with an NFS data server if `nfs_host` is given. Their
+/// ports may change with each start: clients get them from the cluster map.
 fn start_iods(
     dir: &Path,
     uuid: ClusterUuid,

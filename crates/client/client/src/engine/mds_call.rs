@@ -18,8 +18,8 @@
 //!    is not repeated: it fails, and the error reports that its outcome is unknown.
 //! 3. All attempts end by the call's deadline, and the error names the server (I8).
 //!
-//! Assertions check 1, and `answer_once` obeys 2 where it says so. 3 is not asserted, since the
-//! clock may pass the deadline while the thread sleeps.
+//! Assertions check 1, and `answer_once` obeys 2 where a comment names it. 3 is not asserted, since
+//! the clock may pass the deadline while the thread sleeps.
 
 use std::{sync::Arc, time::Duration};
 

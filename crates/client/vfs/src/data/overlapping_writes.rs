@@ -20,8 +20,8 @@
 //! 2. A call is applied only after the write-backs of its bytes that began before it.
 //! 3. A write-back never waits for a call, which may itself wait for it while it drops pages.
 //!
-//! `begin_pages` asserts 1 and waits for nothing (3). The caller waits for as long as `must_wait`
-//! says so (2).
+//! `begin_pages` asserts 1 and waits for nothing (3). The caller waits while `must_wait` returns
+//! true (2).
 //!
 //! [`CacheInvalidator::drop_data`]: crate::CacheInvalidator::drop_data
 

@@ -400,8 +400,8 @@ impl ReceivePermit {
         connections
     }
 
-    /// Chooses up to `connections` of the connections to these servers: those whose servers are least
-    /// used first, then in the given order.
+    /// Chooses up to `connections` of the connections to these servers: those whose servers are
+    /// least used first, then in the given order.
     pub(crate) fn choose_servers(
         &mut self,
         servers: &[SocketAddr],

@@ -129,8 +129,8 @@ impl ReceivePermits {
         };
     }
 
-    /// Requests permits for `wanted` connections when `connections_max` exist. `ticket` is the position in
-    /// the queue; `None` at first.
+    /// Requests permits for `wanted` connections when `connections_max` exist. `ticket` is the
+    /// position in the queue; `None` at first.
     pub(super) fn request(
         &mut self,
         (wanted, connections_max): (usize, usize),

@@ -162,8 +162,8 @@ impl RecordOpener {
         self.inbox.refill(wanted, recv)
     }
 
-    /// Receives more into `buffer` and opens it there. Returns how much plaintext is in `buffer`, and
-    /// whether the peer asked for a new key. `buffer` has at least [`DIRECT_BYTES_MIN`] bytes.
+    /// Receives more into `buffer` and opens it there. Returns how much plaintext is in `buffer`,
+    /// and whether the peer asked for a new key. `buffer` has at least [`DIRECT_BYTES_MIN`] bytes.
     pub(super) fn refill_into(
         &mut self,
         buffer: &mut [u8],

@@ -595,8 +595,8 @@ calls! {
         /// What the handles allow: at most the access mode of the open.
         rights: Rights,
     } -> DataServerHandlesReply;
-    /// A secret that all gateways of the cluster share, for the handles that they give out. Only for
-    /// the holder of a client key that reaches the whole file system.
+    /// A secret that all gateways of the cluster share, for the handles that they give out. Only
+    /// for the holder of a client key that reaches the whole file system.
     GetGatewaySecret = 0x01e4 {} -> GatewaySecretReply;
     /// From an I/O daemon: the size of a file, to tell a hole from the end of the file.
     GetFileSize = 0x01e3 {

@@ -77,8 +77,8 @@ pub struct SignalGuard {
 }
 
 impl Interrupt {
-    /// `abandonable`: the channel and unique of a request that may be answered EINTR before its handler
-    /// ends.
+    /// `abandonable`: the channel and unique of a request that may be answered EINTR before its
+    /// handler ends.
     pub(super) fn new(thread: u32, abandonable: Option<(Channel, u64)>) -> Self {
         let [signalled, killed, answered] = [const { AtomicBool::new(false) }; 3];
         Self {

@@ -244,7 +244,8 @@ async fn run_operations<S: Share>(
             ResOp::failure(number, status).encode(&mut reply.encoder);
         }
         reply.compound.count_encoded(status);
-        tracing::trace!(peer = %state.connection.peer(), index, operation = ?number, ?status, "ended");
+        let peer = state.connection.peer();
+        tracing::trace!(%peer, index, operation = ?number, ?status, "ended");
         if status != NfsStatus::Ok {
             return;
         }

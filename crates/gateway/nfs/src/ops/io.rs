@@ -31,7 +31,7 @@ fn failed(error: braid_share::Error) -> NfsStatus {
     }
 }
 
-/// The open file, whoever opened it.
+/// The open file, of an open or of this call.
 fn opened<F>(access: FileAccess<F>) -> NfsResult<F> {
     match access {
         FileAccess::Open(file) | FileAccess::ForThisCall(file) => Ok(file),

@@ -3,8 +3,8 @@
 //! A layout is for a whole file, and returned with the last close. A file handle in it says what it
 //! allows (ADR 0037), so the server keeps no more of a layout than its state id.
 //!
-//! Invariant: a layout is given out only for a file that the client has open, and with the rights of
-//! an open.
+//! Invariant: a layout is given out only for a file that the client has open, and with the rights
+//! of an open.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};

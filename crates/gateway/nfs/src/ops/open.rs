@@ -103,7 +103,7 @@ pub async fn open<S: Share>(
     })
 }
 
-/// RFC 8881 18.16.3: a client that says what it wants is told why it does not get it.
+/// RFC 8881 18.16.3: a client that wants a delegation gets the reason why there is none.
 fn no_delegation(access: ShareAccess) -> OpenDelegation {
     match access.wanted_delegation() {
         Some(WantedDelegation::NoPreference) | None => OpenDelegation::None,
@@ -218,8 +218,8 @@ async fn open_name<S: Share>(
         }
     };
     let truncate = !exclusive && wanted.changes.bytes.is_some_and(|bytes| bytes.0 == 0);
-    // A new file has the mode from its first moment; it is as open as the client asked, whatever the
-    // mode.
+    // A new file has the mode from its first moment; it is as open as the client asked, whatever
+    // the mode.
     let target = OpenTarget::Create {
         dir: dir.file,
         name: name.to_vec(),

@@ -15,7 +15,7 @@ use crate::export::{ExportedFile, Node, PseudoNode};
 use crate::ops::filehandle::handle_of;
 use crate::status::nfs_status;
 
-/// Cookies stay valid for ever, so their verifier never changes.
+/// Cookies are valid permanently, so their verifier never changes.
 const VERIFIER: Verifier = Verifier([0; 8]);
 /// Bytes of a result without entries: verifier, end of the list, eof.
 const EMPTY_BYTES: usize = 16;

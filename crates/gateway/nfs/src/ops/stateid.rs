@@ -59,8 +59,8 @@ pub async fn access<S: Share>(
     Ok(FileAccess::Open(open.share_file.clone()))
 }
 
-/// RFC 8881 18.22.3: a directory is ISDIR, a symbolic link SYMLINK, and any other object that has no
-/// data is WRONG_TYPE.
+/// RFC 8881 18.22.3: a directory is ISDIR, a symbolic link SYMLINK, and any other object that has
+/// no data is WRONG_TYPE.
 pub async fn wrong_type<S: Share>(
     state: &CompoundState<'_, S>,
     file: &ExportedFile,

@@ -374,7 +374,8 @@ impl<F> OpenState<F> {
         StateId { seqid: inner.sequence.rise(), other: self.other }
     }
 
-    /// Whether access and denial may be reduced to these: the union of some opens. RFC 8881 18.18.3.
+    /// Whether access and denial may be reduced to these: the union of some opens. RFC 8881
+    /// 18.18.3.
     pub fn may_downgrade(&self, to: OpenMode) -> bool {
         let inner = self.inner();
         let within =

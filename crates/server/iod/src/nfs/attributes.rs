@@ -1,5 +1,5 @@
-//! GETATTR: the few attributes that a client asks of a data server. The metadata server has those of
-//! files.
+//! GETATTR: the few attributes that a client asks of a data server. The metadata server has those
+//! of files.
 
 use braid_nfs_wire::nfs4::{Attributes, Bitmap, EncodedAttributes, NfsFtype, attribute};
 use braid_types::limits::FILE_BYTES_MAX;

@@ -195,8 +195,8 @@ impl Compound<'_> {
             flags |= ExchangeIdFlags::CONFIRMED_R;
         }
         let identity = self.server.core.store().identity();
-        // RFC 8881 2.10.5: another `major_id` for each daemon, so that no client takes the addresses
-        // of two daemons for those of one server.
+        // RFC 8881 2.10.5: another `major_id` for each daemon, so that no client takes the
+        // addresses of two daemons for those of one server.
         let major_id = format!("braid iod {} of {}", self.server.core.iod(), identity.cluster);
         Ok(ExchangeIdResult {
             client_id: known.id,
@@ -371,7 +371,7 @@ fn wire_verifier(verifier: WriteVerifier) -> Verifier {
 }
 
 /// The status for a failure. With STALE the client gives its layout back and asks the metadata
-/// server again; most others let it go through the metadata server at once (Linux:
+/// server again; after most others it goes through the metadata server immediately (Linux:
 /// `filelayout_async_handle_error`).
 fn logged(failure: Failure) -> NfsStatus {
     let status = match failure.status {

@@ -2,8 +2,8 @@
 //! parts of files here, without a gateway between.
 //!
 //! ```text
-//!   listener ──> thread per connection (connection.rs) ──> compound.rs ──> DataServerFile ──> IodCore
-//!                                                  sessions.rs: clients, sessions, slots
+//!   listener ──> thread per connection ──> compound.rs ──> DataServerFile ──> IodCore
+//!                  (connection.rs)          sessions.rs: clients, sessions, slots
 //!                                                  file_size.rs: asks the metadata server, where a
 //!                                                  read passes the end of the object
 //! ```

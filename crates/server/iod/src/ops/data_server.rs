@@ -44,7 +44,7 @@ pub struct DataServerRead {
     /// Bytes that the object has, from the first wanted one on.
     pub data: u64,
     /// Bytes that were asked for, up to the end of the stripe. Those behind `data` are a hole, or
-    /// behind the end of the file: the size of the file tells which.
+    /// behind the end of the file: the size of the file shows which.
     pub wanted: u64,
 }
 

@@ -280,7 +280,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (session.clone(), 0..8 * MIB, any::<bool>())
             .prop_map(|(session, wanted, answered)| Ask { session, wanted, answered }),
         6 => (session.clone(), bytes).prop_map(|(session, bytes)| Hold { session, bytes }),
-        6 => (session.clone(), any::<bool>()).prop_map(|(session, answered)| Send { session, answered }),
+        6 => (session.clone(), any::<bool>())
+            .prop_map(|(session, answered)| Send { session, answered }),
         1 => (session.clone(), any::<bool>())
             .prop_map(|(session, arrives)| Return { session, arrives }),
         1 => (0..8usize).prop_map(|which| Late { which }),
@@ -298,7 +299,8 @@ proptest! {
     /// place takes no block.
     #[test]
     fn a_write_within_its_reservation_never_meets_a_full_disk(steps in steps(), mib in 1..48u64) {
-        let (reservations, free, mut now) = (Reservations::of_one_daemon(), Cell::new(mib * MIB), NOW);
+        let (reservations, mut now) = (Reservations::of_one_daemon(), NOW);
+        let free = Cell::new(mib * MIB);
         let measure = || space(64 * MIB, free.get());
         let mut sessions = [SessionId(1), SessionId(2), SessionId(3)];
         let mut know: [Knows; 3] = Default::default();
@@ -313,7 +315,8 @@ proptest! {
                 }
                 Step::Fill { bytes } => {
                     let cost = WriteCost::of(0, bytes, true);
-                    while let Ok(charge) = reservations.charge(cost, false, now, measure, || false) {
+                    let charge = || reservations.charge(cost, false, now, measure, || false);
+                    while let Ok(charge) = charge() {
                         if bytes > free.get() {
                             break;
                         }

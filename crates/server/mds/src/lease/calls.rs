@@ -278,8 +278,8 @@ impl MdsCore {
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
     }
 
-    /// A session was ended whose last message arrived at `last_active`: its leases are freed when they
-    /// are no longer valid.
+    /// A session was ended whose last message arrived at `last_active`: its leases are freed when
+    /// they are no longer valid.
     pub(crate) fn break_leases(&self, session: SessionId, last_active: Duration) {
         let awaited = self.with_leases(|service| service.end_broken(session, last_active));
         awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));

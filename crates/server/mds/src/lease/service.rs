@@ -269,7 +269,8 @@ impl LeaseService {
         })
     }
 
-    /// Claims what a call needs of all sessions but this one. `earlier_guard` is a claim of the same items.
+    /// Claims what a call needs of all sessions but this one. `earlier_guard` is a claim of the
+    /// same items.
     pub(super) fn claim(
         &mut self,
         earlier_guard: Option<ClaimGuard>,
@@ -427,8 +428,8 @@ impl LeaseService {
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
     }
 
-    /// A session was ended whose last message arrived at `last_active`: its leases are freed when they
-    /// are no longer valid. Returns its question for recalls, if one waits.
+    /// A session was ended whose last message arrived at `last_active`: its leases are freed when
+    /// they are no longer valid. Returns its question for recalls, if one waits.
     pub(super) fn end_broken(&mut self, session: SessionId, last_active: Duration) -> Option<Call> {
         if self.lease_holders.remove(&session) {
             self.table

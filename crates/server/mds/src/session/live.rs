@@ -188,8 +188,8 @@ impl<W> ClientSession<W> {
     }
 
     /// Ends the call in a slot: the retries that waited for it. The answer of a call that changed
-    /// something is cached, if `bytes_free` bytes and the session's own limit allow it. `None` is the
-    /// answer of a call that failed; a retry of it runs again.
+    /// something is cached, if `bytes_free` bytes and the session's own limit allow it. `None` is
+    /// the answer of a call that failed; a retry of it runs again.
     pub fn complete(
         &mut self,
         slot: u32,

@@ -292,7 +292,8 @@ impl MdsCore {
     /// Caches what a file's daemons said without a flush.
     fn cache_collected(&self, inode: &Inode, found: Result<CollectedSize, Failure>) {
         let now = self.now();
-        // Locked until the record: no open for writing comes between the check of `in_flight` and it.
+        // Locked until the record: no open for writing comes between the check of `in_flight` and
+        // it.
         let sizes = &mut self.state().sizes;
         let undisturbed = sizes.collector.in_flight.remove(&inode.file);
         let withheld = sizes.collector.has_unfenced_close(inode.file);

@@ -12,8 +12,8 @@
 //!    `changes` is ahead of `flushed`.
 //! 2. An object that was just opened is dirty: the process before may have changed it.
 //!
-//! `mark_flushed` and the drop of a [`ChangeGuard`] assert 1. `unknown` begins with a change that no
-//! flush has covered (2).
+//! `mark_flushed` and the drop of a [`ChangeGuard`] assert 1. `unknown` begins with a change that
+//! no flush has covered (2).
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -12,8 +12,8 @@
 //! Invariants: (1) `now` is never empty; (2) bytes past every possible size are zero; (3) the range
 //! of possible sizes is never empty.
 //!
-//! `each` asserts (1). A range of bytes or sizes that breaks (2) or (3) fails the next check of what a
-//! client saw, which is what the model is for.
+//! `each` asserts (1). A range of bytes or sizes that breaks (2) or (3) fails the next check of
+//! what a client saw, which is what the model is for.
 
 use std::collections::BTreeSet;
 

@@ -25,6 +25,11 @@ const fn gateway(krate: &'static str) -> Row {
     Row { krate, uses: &["braid-vfs", "braid-types"], closed: true }
 }
 
+/// A gateway of a network protocol does not use `vfs` (design: network gateways).
+const fn network_gateway(krate: &'static str, uses: &'static [&'static str]) -> Row {
+    Row { krate, uses, closed: true }
+}
+
 const TABLE: &[Row] = &[
     row("braid-types", &[]),
     row("braid-layout", &["braid-types"]),
@@ -32,14 +37,15 @@ const TABLE: &[Row] = &[
     row("braid-net", &["braid-wire"]),
     row("braid-nfs-wire", &[]),
     row("braid-store", &["braid-types"]),
-    row("braid-iod", &["braid-net", "braid-layout", "braid-store"]),
+    row("braid-iod", &["braid-net", "braid-layout", "braid-nfs-wire", "braid-store"]),
     row("braid-meta", &["braid-types", "braid-layout"]),
     row("braid-mds", &["braid-net", "braid-meta"]),
     row("braid-client", &["braid-net", "braid-layout"]),
     row("braid-vfs", &["braid-client"]),
+    row("braid-share", &["braid-client"]),
     gateway("braid-fuse"),
-    gateway("braid-nfs"),
-    gateway("braid-smb"),
+    network_gateway("braid-nfs", &["braid-share", "braid-nfs-wire"]),
+    network_gateway("braid-smb", &["braid-share"]),
     gateway("braid-http"),
     row("braid-gss", &["braid-nfs-wire"]),
     row("braid-capi", &["braid-client"]),

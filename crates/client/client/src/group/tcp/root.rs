@@ -9,7 +9,8 @@
 //! Invariants:
 //! 1. A reader takes the next frame of its task after the previous one was used: at most one is
 //!    kept for each (I9).
-//! 2. A thread that waits for `connections` holds no lock that the owner of `connections` waits for.
+//! 2. A thread that waits for `connections` holds no lock that the owner of `connections` waits
+//!    for.
 //! 3. A task that gave up takes part in no round. Each payload says how long its task waits; the
 //!    root replies within that time, or fails the round.
 //!
