@@ -149,7 +149,8 @@ async fn retry_of_an_exclusive_creation_succeeds() {
         let how = OpenHow::Create(CreateHow::Exclusive41(both));
         open(name, ShareAccess::BOTH, ShareDeny::NONE).how(how)
     };
-    let kinds: [(&str, &dyn Fn(&str, u8) -> ArgOp); 2] = [("f", &exclusive), ("g", &exclusive41)];
+    type Creation<'a> = (&'a str, &'a dyn Fn(&str, u8) -> ArgOp);
+    let kinds: [Creation<'_>; 2] = [("f", &exclusive), ("g", &exclusive41)];
     for (name, kind) in kinds {
         let created = a.open(kind(name, 0xa5)).await.unwrap();
         let retried = a.open(kind(name, 0xa5)).await.unwrap();

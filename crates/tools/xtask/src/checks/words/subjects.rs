@@ -7,8 +7,8 @@ use std::path::Path;
 
 const CHARACTERS: usize = 72;
 
-/// The last commit before the rule.
-const BEFORE: &str = "19ab5a6a";
+/// The last commit whose subject is not checked: before the rule, or of branches that were merged.
+const BEFORE: &str = "78aaf0d2";
 
 /// The findings, or the reason why the history cannot be read.
 pub fn findings(root: &Path) -> Result<Result<Vec<Finding>, String>> {
