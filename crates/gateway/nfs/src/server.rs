@@ -60,7 +60,7 @@ pub enum StartError {
     },
 }
 
-/// A server of one file system. [`NfsServer::listen`] accepts connections.
+/// A server of one file system. A [`listener::Listener`] accepts its connections.
 #[derive(Debug)]
 pub struct NfsServer<S: Share> {
     /// The file system.

@@ -8,7 +8,7 @@
 //! Free ports chosen by the system would not do: it gives them to connections, too, and a daemon
 //! that starts a moment later would find its port taken.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use anyhow::{Context, Result};
 
@@ -38,8 +38,7 @@ impl Ports {
     fn of_block(anchor: u16, count: usize) -> Option<Self> {
         let _anchor = TcpListener::bind(("127.0.0.1", anchor)).ok()?;
         let ports: Vec<u16> = (anchor + 1..anchor + BLOCK).take(count).collect();
-        let free = ports.len() == count
-            && ports.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        let free = ports.len() == count && !ports.iter().any(|port| is_listened_on(*port));
         free.then_some(Self { _anchor, ports })
     }
 
@@ -47,6 +46,13 @@ impl Ports {
     pub fn all(&self) -> &[u16] {
         &self.ports
     }
+}
+
+/// Whether somebody listens there. A listener of our own would show that, too, but a program that
+/// another thread starts holds a copy of it from its fork to its exec, on a busy machine long enough
+/// that a daemon finds its port in use.
+fn is_listened_on(port: u16) -> bool {
+    TcpStream::connect(("127.0.0.1", port)).is_ok()
 }
 
 /// An address on loopback, `127.0.0.1:PORT`, on which nobody listens now. Another process may take

@@ -23,6 +23,7 @@ pub struct Document {
     /// This host as I/O daemon.
     pub iod: IodSection,
     /// This host as NFS gateway.
+    #[serde(skip_serializing_if = "NfsSection::is_empty")]
     pub nfs: NfsSection,
 }
 
@@ -135,6 +136,14 @@ pub struct NfsSection {
     /// The exported directories: nothing else is exported.
     #[serde(rename = "export", skip_serializing_if = "Vec::is_empty")]
     pub exports: Vec<NfsExport>,
+}
+
+impl NfsSection {
+    /// Whether nothing is set.
+    fn is_empty(&self) -> bool {
+        let Self { listen, name, lease, exports } = self;
+        listen.is_empty() && name.is_none() && lease.is_none() && exports.is_empty()
+    }
 }
 
 /// `[[nfs.export]]`.

@@ -110,9 +110,10 @@ impl MdsCore {
     /// restarts, and none learns the server key.
     pub(super) fn gateway_secret(&self, call: Call) -> CallOutcome {
         let rights = &call.connection.rights;
-        let is_whole = call.connection.root == FileIndex::ROOT && rights.squash.is_none();
-        if !call.connection.vouches() || !is_whole {
-            let why = "a gateway needs a client key that reaches the whole file system, without \
+        let may_change_all =
+            call.connection.root == FileIndex::ROOT && rights.squash.is_none() && !rights.read_only;
+        if !call.connection.vouches() || !may_change_all {
+            let why = "a gateway needs a client key that may change the whole file system, without \
                        squash";
             return CallOutcome::Fail(call, Failure::new(Status::NotPermitted, why));
         }

@@ -109,7 +109,10 @@ fn gateways_share_a_secret_that_only_whole_client_keys_get() {
     assert_eq!(secret(&other).unwrap(), first);
     assert_ne!(first.secret, KEY, "the server key stays where it is");
     let squashed = KeyRights { squash: Some((7, 7)), ..KeyRights::full() };
-    let key = world.key(squashed);
-    let refused = secret(&world.client_of(key)).unwrap_err();
-    assert_eq!(refused.status, Status::NotPermitted);
+    let read_only = KeyRights { read_only: true, ..KeyRights::full() };
+    for rights in [squashed, read_only] {
+        let key = world.key(rights);
+        let refused = secret(&world.client_of(key)).unwrap_err();
+        assert_eq!(refused.status, Status::NotPermitted);
+    }
 }

@@ -230,7 +230,7 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
     seen.extend(["mount", "umount"].map(str::to_owned));
     seen.extend(["man", "fsck", "down", "up"].map(str::to_owned));
     // The daemons have a test of their own, since they do not end.
-    seen.extend(["mds", "iod", "agent"].map(str::to_owned));
+    seen.extend(["mds", "iod", "agent", "nfs"].map(str::to_owned));
     assert_eq!(commands(), seen, "a new command needs a next step, and a line here");
 }
 
@@ -251,7 +251,7 @@ fn log_with(path: &Path, words: &[&str]) -> String {
     }
 }
 
-/// A metadata server, an I/O daemon and an agent, each with a log file.
+/// A metadata server, an I/O daemon, an agent and an NFS gateway, each with a log file.
 #[test]
 fn a_daemon_says_what_to_type_next_in_its_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -280,6 +280,10 @@ fn a_daemon_says_what_to_type_next_in_its_log() {
     );
     let _agent = start(&["agent", "--socket", &path("agent.sock")], "agent.log");
     log_with(Path::new(&path("agent.log")), &["export BRAID_MDS=", "BRAID_AGENT="]);
+    let export = "/=127.0.0.1,sec=sys";
+    let gateway = ["nfs", "--key", &key, "--listen", "127.0.0.1:0", "--export", export];
+    let _nfs = start(&gateway, "nfs.log");
+    log_with(Path::new(&path("nfs.log")), &["next: mount -t nfs4 -o vers=4.2,port="]);
 }
 
 #[test]
