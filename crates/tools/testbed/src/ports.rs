@@ -49,8 +49,8 @@ impl Ports {
 }
 
 /// Whether somebody listens there. A listener of our own would show that, too, but a program that
-/// another thread starts holds a copy of it from its fork to its exec, on a busy machine for so
-/// long that a daemon finds its port in use.
+/// another thread starts holds a copy of it from its fork to its exec: on a busy machine a daemon
+/// then finds its port in use.
 fn is_listened_on(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
 }
