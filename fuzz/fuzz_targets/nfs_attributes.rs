@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(decoded.to_encoded(&encoded.mask), again);
     let mut to = Encoder::new();
     attributes.encode_requested(&encoded.mask, &mut to);
-    assert_eq!(to.to_vec(), again.to_vec());
+    assert_eq!(to.to_vec(), again.to_bytes());
 
     for item in attributes.mdsthreshold.iter().flat_map(|value| &value.hints) {
         if let Ok(thresholds) = item.thresholds() {

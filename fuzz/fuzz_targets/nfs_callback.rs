@@ -35,8 +35,8 @@ fn read_request(mut from: Decoder) {
 
 fn read_results(mut from: Decoder) {
     while let Ok(op) = CallbackResOp::decode(&mut from) {
-        let bytes = op.to_vec();
-        assert_eq!(CallbackResOp::from_bytes(bytes.clone().into()).unwrap().to_vec(), bytes);
+        let bytes = op.to_bytes();
+        assert_eq!(CallbackResOp::from_bytes(bytes.clone().into()).unwrap().to_bytes(), bytes);
     }
 }
 

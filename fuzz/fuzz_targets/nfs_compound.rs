@@ -40,10 +40,10 @@ fn read_reply(mut from: Decoder) {
     for _ in 0..header.op_count.min(64) {
         let before = from.remaining();
         let Ok(op) = ResOp::decode(&mut from) else { return };
-        let bytes = op.to_vec();
+        let bytes = op.to_bytes();
         assert!(bytes.len() <= before - from.remaining(), "{op:?}");
         assert_eq!(bytes[4..8], op.status().code().to_be_bytes());
-        assert_eq!(ResOp::from_bytes(bytes.clone().into()).unwrap().to_vec(), bytes);
+        assert_eq!(ResOp::from_bytes(bytes.clone().into()).unwrap().to_bytes(), bytes);
     }
 }
 

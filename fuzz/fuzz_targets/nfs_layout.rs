@@ -20,12 +20,12 @@ fuzz_target!(|data: &[u8]| {
     let from = Decoder::new(Bytes::copy_from_slice(data));
     if let Ok(layout) = FileLayout::decode(&mut from.clone()) {
         assert_eq!(layout.util.stripe_unit() % 64, 0);
-        assert_eq!(FileLayout::from_bytes(layout.to_vec().into()), Ok(layout));
+        assert_eq!(FileLayout::from_bytes(layout.to_bytes().into()), Ok(layout));
     }
     if let Ok(device) = FileDevice::decode(&mut from.clone()) {
         let _ = device.is_consistent();
         device.data_servers.iter().flat_map(|server| &server.0).for_each(read_address);
-        assert_eq!(FileDevice::from_bytes(device.to_vec().into()), Ok(device));
+        assert_eq!(FileDevice::from_bytes(device.to_bytes().into()), Ok(device));
     }
     for network_id in ["tcp", "tcp6"].map(Bytes::from) {
         read_address(&NetAddress { network_id, address: Bytes::copy_from_slice(data) });

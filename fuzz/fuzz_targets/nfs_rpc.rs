@@ -52,7 +52,7 @@ fn check_call(bytes: &Bytes) {
         Err(error) => {
             // A reply that is sent is one that a client can decode.
             if let Some(reply) = error.reply() {
-                assert_eq!(ReplyHeader::from_bytes(reply.to_vec().into()), Ok(reply));
+                assert_eq!(ReplyHeader::from_bytes(reply.to_bytes().into()), Ok(reply));
             }
             return;
         }
@@ -85,7 +85,7 @@ fuzz_target!(|sent: Sent| {
     check_call(&bytes);
     let mut from = Decoder::new(bytes);
     if let Ok(reply) = ReplyHeader::decode(&mut from) {
-        assert_eq!(ReplyHeader::from_bytes(reply.to_vec().into()), Ok(reply));
+        assert_eq!(ReplyHeader::from_bytes(reply.to_bytes().into()), Ok(reply));
         let _ = InitResult::decode(&mut from);
     }
 });

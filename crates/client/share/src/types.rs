@@ -6,7 +6,6 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use braid_layout::Layout;
 use braid_types::IodId;
 pub use braid_types::{ByteCount, FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
 pub use braid_wire::{
@@ -192,6 +191,4 @@ pub struct DirectAccess {
     pub first_part: u32,
     /// A signed file handle for each part, at most 128 bytes.
     pub handles: Vec<Vec<u8>>,
-    /// The layout that they belong to.
-    pub layout: Layout,
 }

@@ -80,7 +80,7 @@ pub trait Xdr: Sized {
     }
 
     /// The encoding as one vector; see [`Encoder::to_vec`].
-    fn to_vec(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let mut to = Encoder::new();
         self.encode(&mut to);
         to.to_vec()

@@ -282,7 +282,7 @@ impl WantedAttributes {
         if !mask.without(supported(None) | attribute::SETTABLE).is_empty() || read.acl.is_some() {
             return Err(NfsStatus::AttrNotSupp);
         }
-        // RFC 8881 15.1.2.? and 5.5: an attribute that is read only. A time of creation is one.
+        // RFC 8881 5.5: an attribute that is read only. A time of creation is one.
         if !mask.without(attribute::SETTABLE).is_empty() || read.time_create.is_some() {
             return Err(NfsStatus::Inval);
         }

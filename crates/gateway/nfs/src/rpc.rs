@@ -48,7 +48,7 @@ pub enum Answer {
 
 impl RpcReply {
     fn without_results(header: &ReplyHeader) -> Answer {
-        let header = header.to_vec().into();
+        let header = header.to_bytes().into();
         let memory = ReplyMemory::default();
         Answer::Reply(Self { header, results: Vec::new(), memory })
     }
@@ -115,7 +115,7 @@ async fn authenticate<S: Share>(
         }
     };
     let accepted = call.header.accepted(OpaqueAuth::none(), AcceptStatus::Success);
-    let header: Bytes = accepted.to_vec().into();
+    let header: Bytes = accepted.to_bytes().into();
     let request = Request {
         caller: &caller,
         bytes,

@@ -7,13 +7,11 @@
 
 use std::collections::hash_map::RandomState;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp};
 use braid_nfs_wire::nfs4::results::CreateSessionResult;
-use braid_nfs_wire::nfs4::{ClientId, SessionId, Verifier};
+use braid_nfs_wire::nfs4::{ClientId, SessionId};
 use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;
@@ -87,8 +85,6 @@ pub struct NfsServer<S: Share> {
     /// Bytes of results that may wait to be sent, on all connections.
     reply_bytes: Arc<Semaphore>,
     start: Instant,
-    /// Milliseconds that [`NfsServer::advance_clock`] has added.
-    advanced: AtomicU64,
 }
 
 impl<S: Share> NfsServer<S> {
@@ -135,7 +131,6 @@ impl<S: Share> NfsServer<S> {
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
             kerberos,
-            advanced: AtomicU64::new(0),
             share,
             config,
         }))
@@ -143,13 +138,7 @@ impl<S: Share> NfsServer<S> {
 
     /// The present moment.
     pub fn now(&self) -> Moment {
-        let advanced = self.advanced.load(Ordering::Relaxed);
-        Moment::now(self.start) + Duration::from_millis(advanced)
-    }
-
-    /// Moves the server's clock forward, so that tests need not wait for the end of a lease.
-    pub fn advance_clock(&self, by: Duration) {
-        self.advanced.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+        Moment::now(self.start)
     }
 
     /// Authenticates with Kerberos, if the server has it.
@@ -165,11 +154,6 @@ impl<S: Share> NfsServer<S> {
     /// Bytes of results that may wait to be sent, on all connections.
     pub(crate) fn reply_bytes(&self) -> &Arc<Semaphore> {
         &self.reply_bytes
-    }
-
-    /// A verifier that differs between two starts of gateways.
-    pub fn boot_verifier(&self) -> Verifier {
-        Verifier(self.share.gateway_id().to_be_bytes())
     }
 
     /// The table of clients (invariant 1).

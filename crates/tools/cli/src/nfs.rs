@@ -1,17 +1,22 @@
 //! `braid nfs`: an NFS gateway. It runs until SIGINT or SIGTERM.
 
 use std::{
+    io::ErrorKind,
     net::{SocketAddr, ToSocketAddrs},
     sync::{Arc, mpsc},
     thread::JoinHandle,
 };
 
-use braid_client::settings::{self, NfsExport, NfsSection};
+use braid_client::{
+    Client,
+    settings::{self, NfsExport, NfsSection},
+};
 use braid_nfs::{
-    Listener, NfsConfig, NfsServer,
+    Listener, NfsConfig, NfsServer, StartError,
     config::{AddressRange, ExportConfig, Security, Squash},
 };
 use braid_share::cluster::ClusterShare;
+use braid_types::Status;
 use tokio::sync::watch;
 
 use crate::{
@@ -49,6 +54,8 @@ pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
 pub struct Gateway {
     addresses: Vec<SocketAddr>,
     exports: Vec<String>,
+    /// Exports that clients cannot mount now.
+    missing: Vec<String>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,7 +66,8 @@ impl Gateway {
         let doing = || "starting the NFS gateway".to_owned();
         let mut config = connect::client_config(settings)?;
         config.client_name = format!("{} (NFS gateway)", connect::host());
-        let shared = connect::client(settings)?.gateway_secret()?;
+        let client = connect::client(settings)?;
+        let shared = client.gateway_secret()?;
         config.cluster = Some(shared.cluster);
         let listen = addresses(section)?;
         let name = section.name.clone().unwrap_or_else(connect::host);
@@ -71,7 +79,9 @@ impl Gateway {
         }
         nfs.exports = section.exports.iter().map(export).collect::<Result<_, _>>()?;
         nfs.check().map_err(|why| Fault::usage("reading the NFS exports", why.to_string()))?;
-        let exports = section.exports.iter().map(|export| export.path.clone()).collect();
+        let exports: Vec<_> = section.exports.iter().map(|export| export.path.clone()).collect();
+        let missing = exports.iter().filter(|path| is_missing(&client, path)).cloned().collect();
+        drop(client);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("nfs")
@@ -94,15 +104,18 @@ impl Gateway {
         });
         let thread = thread.map_err(|why| Fault::failed(doing(), why))?;
         let addresses = started.recv().map_err(|why| Fault::failed(doing(), why))??;
-        Ok(Self { addresses, exports, stop, thread: Some(thread) })
+        Ok(Self { addresses, exports, missing, stop, thread: Some(thread) })
     }
 
     /// Prints how a client mounts the exports.
     pub fn print_next(&self, out: Printer) {
         let Some(address) = self.addresses.first() else { return };
         if self.exports.is_empty() {
-            out.hint("nothing is exported; try: braid nfs --help");
+            out.hint("nothing is exported; try: braid nfs --export '/=10.0.0.0/24,sec=sys'");
             return;
+        }
+        for path in &self.missing {
+            out.hint(format!("export {path}: no such directory; try: braid mkdir -p {path}"));
         }
         let host = match address.ip() {
             ip if ip.is_unspecified() => connect::host(),
@@ -138,15 +151,29 @@ async fn begin(
     let share = ClusterShare::connect(config).await?;
     let mut listeners = Vec::new();
     for address in listen {
-        let bound = Listener::bind(*address).await.map_err(|why| {
-            Fault::failed("starting the NFS gateway", why.to_string())
-                .hint("another port with --listen, or stop the process on this port")
-        });
-        listeners.push(bound?);
+        listeners.push(Listener::bind(*address).await.map_err(|why| not_started(&why))?);
     }
     let server = NfsServer::new(share, nfs);
     let server = server.map_err(|why| Fault::usage("starting the NFS gateway", why.to_string()))?;
     Ok((server, listeners))
+}
+
+fn not_started(why: &StartError) -> Fault {
+    let kind = match why {
+        StartError::Listen { error, .. } => error.kind(),
+        _ => ErrorKind::InvalidInput,
+    };
+    Fault::failed("starting the NFS gateway", why.to_string()).hint(match kind {
+        ErrorKind::AddrNotAvailable => "--listen with an address of this host, or 0.0.0.0 for all",
+        ErrorKind::PermissionDenied => "--listen with a port above 1023, or as root",
+        _ => "another port with --listen, or stop the process on this port",
+    })
+}
+
+/// Whether an exported directory does not exist. The gateway runs all the same, since it can be
+/// made later.
+fn is_missing(client: &Client, path: &str) -> bool {
+    client.stat(path).is_err_and(|error| error.status() == Status::NotFound)
 }
 
 async fn serve(server: Server, listeners: Vec<Listener>, stopped: watch::Receiver<bool>) {
@@ -289,6 +316,17 @@ mod tests {
         assert_eq!(read.anonymous_uid, 7);
         let six = export(&parse_export("/=fd00::/8,sec=sys,nopnfs").unwrap()).unwrap();
         assert!(six.clients.len() == 1 && !six.pnfs);
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_used_gets_its_own_advice() {
+        let address = "192.0.2.1:2049".parse().unwrap();
+        let said = |kind: ErrorKind| {
+            not_started(&StartError::Listen { address, error: kind.into() }).to_string()
+        };
+        assert!(said(ErrorKind::AddrNotAvailable).contains("an address of this host"));
+        assert!(said(ErrorKind::PermissionDenied).contains("above 1023"));
+        assert!(said(ErrorKind::AddrInUse).contains("another port"));
     }
 
     #[test]

@@ -68,5 +68,5 @@ fn described(reply: DataServerHandlesReply, map: &ClusterMap) -> Option<DirectAc
     }
     // The unit of a file in one part has no meaning but must be one.
     let stripe_bytes = ByteCount(u64::from(units.max(1)) * NFS_STRIPE_UNIT);
-    Some(DirectAccess { stripe_bytes, servers, first_part: first_part.into(), handles, layout })
+    Some(DirectAccess { stripe_bytes, servers, first_part: first_part.into(), handles })
 }

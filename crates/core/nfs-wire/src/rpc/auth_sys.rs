@@ -45,6 +45,6 @@ impl AuthSys {
 
     /// The credential for a call in this user's name.
     pub fn to_credential(&self) -> OpaqueAuth {
-        OpaqueAuth { flavor: AUTH_SYS, body: self.to_vec().into() }
+        OpaqueAuth { flavor: AUTH_SYS, body: self.to_bytes().into() }
     }
 }

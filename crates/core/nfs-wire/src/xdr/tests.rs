@@ -59,13 +59,13 @@ fn a_struct_has_its_fields_in_order_with_padding() {
         \0\0\0\x05abcde\0\0\0\
         \0\0\0\x02\0\0\0\x07\0\0\0\x01\
         \0\0\0\x01\0\0\0\x09";
-    assert_eq!(record().to_vec(), expected);
+    assert_eq!(record().to_bytes(), expected);
     assert_eq!(Record::from_bytes(Bytes::from_static(expected)), Ok(record()));
 }
 
 #[test]
 fn a_message_cut_anywhere_is_truncated() {
-    let whole = Bytes::from(record().to_vec());
+    let whole = Bytes::from(record().to_bytes());
     for length in 0..whole.len() {
         assert_eq!(Record::from_bytes(whole.slice(..length)), Err(XdrError::Truncated));
     }
@@ -117,7 +117,7 @@ fn unions_have_the_value_of_their_discriminant() {
         (Shape::Number(3), b"\0\0\0\x01\0\0\0\x03"),
         (Shape::Name(Bytes::from_static(b"ab")), b"\0\0\0\x02\0\0\0\x02ab\0\0"),
     ] {
-        assert_eq!(shape.to_vec(), bytes);
+        assert_eq!(shape.to_bytes(), bytes);
         assert_eq!(Shape::from_bytes(Bytes::from_static(bytes)), Ok(shape));
     }
     let long = Bytes::from_static(b"\0\0\0\x02\0\0\0\x05abcde\0\0\0");

@@ -25,7 +25,7 @@ fn is_request(request: ArgOp, lines: &[&str]) {
 
 fn is_result(result: ResOp, lines: &[&str]) {
     let bytes = hex(lines);
-    assert_eq!(result.to_vec(), bytes);
+    assert_eq!(result.to_bytes(), bytes);
     assert_eq!(ResOp::from_bytes(bytes), Ok(result));
 }
 

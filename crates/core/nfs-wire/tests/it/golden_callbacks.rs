@@ -60,7 +60,7 @@ fn cb_sequence() {
         "00000002", // csr_highest_slotid
         "00000003", // csr_target_highest_slotid
     ]);
-    assert_eq!(result.to_vec(), bytes);
+    assert_eq!(result.to_bytes(), bytes);
     assert_eq!(CallbackResOp::from_bytes(bytes), Ok(result));
 }
 

@@ -24,8 +24,8 @@ fn decode_as_everything(bytes: &Bytes) {
         assert_eq!(request_bytes(&op), again);
     }
     if let Ok(op) = ResOp::decode(&mut from.clone()) {
-        let again = op.to_vec();
-        assert_eq!(ResOp::from_bytes(again.clone().into()).unwrap().to_vec(), again);
+        let again = op.to_bytes();
+        assert_eq!(ResOp::from_bytes(again.clone().into()).unwrap().to_bytes(), again);
     }
     if let Ok(op) = CallbackArgOp::decode(&mut from.clone(), 2) {
         let again = callback_bytes(&op);
@@ -39,9 +39,9 @@ fn decode_as_everything(bytes: &Bytes) {
 
 fn messages() -> Vec<Bytes> {
     let mut all: Vec<Bytes> = requests().iter().map(request_bytes).collect();
-    all.extend(results().iter().map(|result| Bytes::from(result.to_vec())));
+    all.extend(results().iter().map(|result| Bytes::from(result.to_bytes())));
     all.extend(callbacks().iter().map(callback_bytes));
-    all.extend(callback_results().iter().map(|result| Bytes::from(result.to_vec())));
+    all.extend(callback_results().iter().map(|result| Bytes::from(result.to_bytes())));
     all
 }
 

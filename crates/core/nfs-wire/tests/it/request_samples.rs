@@ -2,6 +2,7 @@
 
 use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::*;
+use braid_nfs_wire::rpc::auth_sys::AuthSys;
 use bytes::Bytes;
 
 use crate::values::*;
@@ -24,8 +25,7 @@ fn channel() -> ChannelAttributes {
 }
 
 fn callback_security() -> Vec<CallbackSecurity> {
-    let sys =
-        AuthSysParameters { stamp: 1, machine_name: name(), uid: 2, gid: 3, gids: vec![4, 5] };
+    let sys = AuthSys { stamp: 1, machine_name: name(), uid: 2, gid: 3, gids: vec![4, 5] };
     let gss = GssCallbackHandles {
         service: GssService::Privacy,
         handle_from_server: Bytes::from_static(b"server"),

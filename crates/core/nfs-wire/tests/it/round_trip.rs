@@ -63,14 +63,14 @@ fn every_operation_has_a_sample_of_a_success() {
 #[test]
 fn every_result_is_the_same_after_encoding_and_decoding() {
     for result in results() {
-        assert_eq!(ResOp::from_bytes(result.to_vec().into()), Ok(result));
+        assert_eq!(ResOp::from_bytes(result.to_bytes().into()), Ok(result));
     }
 }
 
 #[test]
 fn a_result_starts_with_its_number_and_status() {
     for result in results() {
-        let bytes = result.to_vec();
+        let bytes = result.to_bytes();
         assert_eq!(bytes[..4], result.number().code().to_be_bytes());
         assert_eq!(bytes[4..8], result.status().code().to_be_bytes());
     }
@@ -103,7 +103,7 @@ fn a_request_cut_anywhere_is_bad_xdr_of_its_operation() {
 #[test]
 fn a_result_cut_anywhere_is_truncated() {
     for result in results() {
-        let whole = Bytes::from(result.to_vec());
+        let whole = Bytes::from(result.to_bytes());
         for length in 0..whole.len() {
             assert_eq!(ResOp::from_bytes(whole.slice(..length)), Err(XdrError::Truncated));
         }
@@ -127,7 +127,7 @@ fn every_callback_is_the_same_after_encoding_and_decoding() {
     }
     assert_eq!(numbers, CallbackOpNumber::ALL.iter().copied().collect());
     for result in callback_results() {
-        assert_eq!(CallbackResOp::from_bytes(result.to_vec().into()), Ok(result));
+        assert_eq!(CallbackResOp::from_bytes(result.to_bytes().into()), Ok(result));
     }
 }
 
@@ -156,7 +156,7 @@ fn unknown_operations_are_illegal() {
         assert_eq!(decoded.number(), OpNumber::Illegal);
     }
     let result = ResOp::failure(OpNumber::Illegal, NfsStatus::OpIllegal);
-    assert_eq!(result.to_vec(), b"\0\0\x27\x3c\0\0\x27\x3c");
+    assert_eq!(result.to_bytes(), b"\0\0\x27\x3c\0\0\x27\x3c");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn operations_of_minor_version_0_are_forbidden() {
         assert_eq!(ArgOp::decode(&mut from, 1), Ok(ArgOp::Forbidden(op)));
         let result = ResOp::failure(op, NfsStatus::NotSupp);
         assert_eq!(result, ResOp::Forbidden(op, NfsStatus::NotSupp));
-        assert_eq!(ResOp::from_bytes(result.to_vec().into()), Ok(result));
+        assert_eq!(ResOp::from_bytes(result.to_bytes().into()), Ok(result));
     }
 }
 
@@ -206,7 +206,7 @@ fn a_compound_is_read_and_answered_operation_by_operation() {
 #[test]
 fn a_callback_header_is_the_same_after_encoding_and_decoding() {
     let header = CallbackHeader { tag: name(), minor_version: 2, callback_ident: 0, op_count: 3 };
-    let bytes = header.to_vec();
+    let bytes = header.to_bytes();
     assert_eq!(bytes[12..], [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3]);
     assert_eq!(CallbackHeader::from_bytes(bytes.into()), Ok(header));
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use braid_nfs_wire::nfs4::args::{AuthSysParameters, CallbackSecurity};
+use braid_nfs_wire::nfs4::args::CallbackSecurity;
 use braid_nfs_wire::nfs4::callback::{
     CALLBACK_VERSION, CallbackArgOp, CallbackHeader, CallbackResOp, CallbackSequenceArgs,
 };
 use braid_nfs_wire::nfs4::{
     CompoundReplyHeader, NfsStatus, PROCEDURE_COMPOUND, SequenceId, SlotId,
 };
-use braid_nfs_wire::rpc::auth::{AUTH_SYS, OpaqueAuth};
+use braid_nfs_wire::rpc::auth::OpaqueAuth;
 use braid_nfs_wire::rpc::message::{AcceptStatus, CallHeader, ReplyBody, ReplyHeader};
 use braid_nfs_wire::xdr::{Decoder, Encoder, Xdr};
 use bytes::Bytes;
@@ -185,13 +185,9 @@ fn credential(accepted: &[CallbackSecurity]) -> OpaqueAuth {
         _ => None,
     });
     match user {
-        Some(user) => OpaqueAuth { flavor: AUTH_SYS, body: body_of(user) },
+        Some(user) => user.to_credential(),
         None => OpaqueAuth::none(),
     }
-}
-
-fn body_of(user: &AuthSysParameters) -> Bytes {
-    user.to_vec().into()
 }
 
 fn parse(record: Bytes) -> Result<Answer, CallbackError> {

@@ -123,7 +123,7 @@ pub async fn layout_get<S: Share>(
     if open.is_closed() {
         return Err(NfsStatus::BadStateId.into());
     }
-    let (_, id) = client.states.layout(&file);
+    let id = client.states.layout(&file);
     state.set_state_id(id);
     Ok(LayoutGetResult {
         return_on_close: true,

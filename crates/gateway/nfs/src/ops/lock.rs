@@ -62,9 +62,15 @@ pub async fn lock<S: Share>(
             }
         }
     };
+    held.check_ranges()?;
     let lock = Lock { owner: held.number, start, last, exclusive };
     request(state, &held, lock).await?;
     let id = held.locked(start, last);
+    // A CLOSE that came meanwhile has unlocked only what was noted before it.
+    if held.open.is_closed() {
+        client.share.unlock(file, lock).await.map_err(failed)?;
+        return Err(NfsStatus::BadStateId.into());
+    }
     drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })
@@ -132,7 +138,7 @@ pub async fn lock_test<S: Share>(
     let file = lockable(state).await?;
     let client = state.client_state()?;
     let owner = &args.owner.owner;
-    let number = client.states.owner_number(owner).unwrap_or(client.states.spare_number());
+    let number = client.states.owner_number(owner);
     let lock = Lock { owner: number, start, last, exclusive: is_exclusive(args.lock_type) };
     match courtesy::test_lock(state, file, lock).await?.map_err(failed)? {
         None => Ok(()),

@@ -25,7 +25,7 @@ const DIRECTORY_MODE_DEFAULT: u32 = 0o700;
 /// `INVAL` for an empty name, `NAMETOOLONG`, `BADNAME` for `.`, `..` and `/`, `BADCHAR` for NUL.
 pub fn check_name(name: &[u8]) -> NfsResult<()> {
     match name {
-        // RFC 8881 15.1.? and 18.13.3: a zero-length name.
+        // RFC 8881 18.13.3: a zero-length name.
         b"" => Err(NfsStatus::Inval),
         _ if name.len() > NAME_BYTES_MAX as usize => Err(NfsStatus::NameTooLong),
         b"." | b".." => Err(NfsStatus::BadName),

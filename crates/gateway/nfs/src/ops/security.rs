@@ -1,8 +1,8 @@
 //! SECINFO and SECINFO_NO_NAME: which security flavours a file may be accessed with.
 
+use braid_nfs_wire::nfs4::NfsResult;
 use braid_nfs_wire::nfs4::args::{GssService, Oid, SecInfoArgs, SecInfoNoNameArgs, SecInfoStyle};
 use braid_nfs_wire::nfs4::results::{GssInfo, SecInfo, SecInfoResult};
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus};
 use braid_nfs_wire::rpc::auth::{AUTH_NONE, AUTH_SYS};
 use braid_share::Share;
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use super::walk;
 use crate::compound::CompoundState;
 use crate::config::Security;
 use crate::export::Node;
+use crate::ops::names::check_name;
 
 /// Kerberos 5, 1.2.840.113554.1.2.2, without tag and length. RFC 4121 1.
 const KERBEROS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02];
@@ -48,16 +49,6 @@ fn security_of<S: Share>(state: &CompoundState<'_, S>, node: &Node) -> Vec<Secur
     match node {
         Node::Pseudo(_) => state.server.exports.pseudo_security(),
         Node::File(file) => file.export.config().security.clone(),
-    }
-}
-
-fn check_name(name: &[u8]) -> NfsResult<()> {
-    match name {
-        b"" => Err(NfsStatus::Inval),
-        b"." | b".." => Err(NfsStatus::BadName),
-        name if name.len() > 255 => Err(NfsStatus::NameTooLong),
-        name if name.contains(&b'/') || name.contains(&0) => Err(NfsStatus::BadChar),
-        _ => Ok(()),
     }
 }
 

@@ -253,19 +253,10 @@ impl<F> States<F> {
         locks
     }
 
-    /// The lock state of an owner and file.
-    pub fn lock_of(&self, owner: &Bytes, file: FileIndex) -> Option<Arc<LockState<F>>> {
-        self.lock().locks.get(&(owner.clone(), file)).cloned()
-    }
-
-    /// The number of a lock owner at the metadata server, if it has locks.
-    pub fn owner_number(&self, owner: &Bytes) -> Option<u64> {
-        self.lock().owners.get(owner).map(|(number, _)| *number)
-    }
-
-    /// A number for a lock owner without locks, which conflicts with no other.
-    pub fn spare_number(&self) -> u64 {
-        u64::MAX
+    /// The number of a lock owner at the metadata server. An owner without locks has a number that no
+    /// other owner gets.
+    pub fn owner_number(&self, owner: &Bytes) -> u64 {
+        self.lock().owners.get(owner).map_or(u64::MAX, |(number, _)| *number)
     }
 
     /// The name of the lock owner with a number.
@@ -274,8 +265,8 @@ impl<F> States<F> {
         inner.owners.iter().find(|(_, (known, _))| *known == number).map(|(name, _)| name.clone())
     }
 
-    /// The layout of a file, made if it does not exist; its new state id.
-    pub fn layout(&self, file: &ExportedFile) -> (Arc<LayoutState>, StateId) {
+    /// The new state id of the layout of a file, which is made if it does not exist.
+    pub fn layout(&self, file: &ExportedFile) -> StateId {
         let mut inner = self.lock();
         let layout = match inner.layouts.get(&file.file) {
             Some(layout) => layout.clone(),
@@ -288,13 +279,7 @@ impl<F> States<F> {
                 layout
             }
         };
-        let id = StateId { seqid: layout.inner().rise(), other: layout.other };
-        (layout, id)
-    }
-
-    /// The layout of a file, if the client has one.
-    pub fn layout_of(&self, file: FileIndex) -> Option<Arc<LayoutState>> {
-        self.lock().layouts.get(&file).cloned()
+        StateId { seqid: layout.inner().rise(), other: layout.other }
     }
 
     /// Removes the layout of a file.
@@ -392,25 +377,10 @@ impl<F> OpenState<F> {
         inner.history.retain(|had| to.rights.allow(had.rights) && to.deny.has(had.deny));
         StateId { seqid: inner.sequence.rise(), other: self.other }
     }
-
-    /// Its present state id.
-    pub fn state_id(&self) -> StateId {
-        StateId { seqid: self.inner().sequence.0, other: self.other }
-    }
-
-    /// The state id of a closed open.
-    pub fn closed_state_id(&self) -> StateId {
-        StateId { seqid: self.inner().sequence.rise(), other: self.other }
-    }
 }
 
 impl LayoutState {
     fn inner(&self) -> MutexGuard<'_, Sequence> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Its state id after a change.
-    pub fn next_state_id(&self) -> StateId {
-        StateId { seqid: self.inner().rise(), other: self.other }
     }
 }

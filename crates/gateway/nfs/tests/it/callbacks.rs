@@ -7,6 +7,7 @@ use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp, RecallArgs};
 use braid_nfs_wire::nfs4::*;
 use braid_nfs_wire::rpc::auth::{AUTH_NONE, AUTH_SYS};
+use braid_nfs_wire::rpc::auth_sys::AuthSys;
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
@@ -71,7 +72,7 @@ async fn callbacks_use_the_parameters_of_the_session() {
     let mut connection = server.connect().await;
     connection.minor_version = 2;
     let client = connection.exchange_id(exchange_args("a", 1)).await.unwrap();
-    let user = AuthSysParameters {
+    let user = AuthSys {
         stamp: 3,
         machine_name: Bytes::from_static(b"host"),
         uid: 5,

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use braid_nfs_wire::nfs4::*;
 
+use crate::leases::pass;
 use crate::mount::*;
 use crate::server::{TestServer, config};
 
 /// Time in which no client renews its lease.
-fn pass_a_lease(server: &TestServer) {
-    server.server.advance_clock(server.server.config.lease + Duration::from_secs(1));
+async fn pass_a_lease(server: &TestServer) {
+    pass(server.server.config.lease + Duration::from_secs(1)).await;
 }
 
 #[tokio::test]
@@ -29,7 +30,7 @@ async fn locks_of_an_expired_client_give_way() {
         }
         let op = of_b.op(requested(of_b.id));
         assert_eq!(b.status(op.clone()).await, NfsStatus::Denied);
-        pass_a_lease(&server);
+        pass_a_lease(&server).await;
         assert_eq!(b.status(op).await, NfsStatus::Ok);
         assert_eq!(a.status([]).await, NfsStatus::BadSession);
     }
@@ -48,7 +49,7 @@ async fn opens_of_all_expired_clients_give_way() {
     let mut c = Mount::new(&server, "c").await;
     let file = open("f", ShareAccess::READ, ShareDeny::NONE);
     assert_eq!(c.open(file.clone()).await, Err(NfsStatus::ShareDenied));
-    pass_a_lease(&server);
+    pass_a_lease(&server).await;
     c.open(file).await.unwrap();
     for mount in &mut expired {
         assert_eq!(mount.status([]).await, NfsStatus::BadSession);
@@ -62,7 +63,7 @@ async fn denial_by_opens_with_access_ends_with_the_lease() {
     a.create("f").await;
     let exclusive = open("f", ShareAccess::READ, ShareDeny::WRITE);
     assert_eq!(b.open(exclusive.clone()).await, Err(NfsStatus::ShareDenied));
-    pass_a_lease(&server);
+    pass_a_lease(&server).await;
     b.open(exclusive).await.unwrap();
 }
 
@@ -80,7 +81,7 @@ async fn data_without_an_open_is_accessible_after_the_lease() {
         let denied = open("f", ShareAccess::READ, ShareDeny::BOTH).create();
         let file = a.open(denied).await.unwrap();
         assert_eq!(b.status(file.op(op())).await, NfsStatus::Locked);
-        pass_a_lease(&server);
+        pass_a_lease(&server).await;
         assert_eq!(b.status(file.op(op())).await, NfsStatus::Ok, "{:?}", op());
     }
 }
@@ -92,7 +93,7 @@ async fn client_that_renewed_its_lease_keeps_its_state() {
     let file = a.open(open("f", ShareAccess::BOTH, ShareDeny::BOTH).create()).await.unwrap();
     let op = file.op(lock(file.id, "a", LockType::Write, 0, 10));
     assert_eq!(a.status(op).await, NfsStatus::Ok);
-    pass_a_lease(&server);
+    pass_a_lease(&server).await;
     assert_eq!(a.status([]).await, NfsStatus::Ok);
     let refused = b.open(open("f", ShareAccess::READ, ShareDeny::NONE)).await;
     assert_eq!(refused, Err(NfsStatus::ShareDenied));
@@ -108,7 +109,7 @@ async fn expired_client_without_a_conflict_goes_on() {
     let mut c = Mount::new(&server, "c").await;
     let file = a.create("f").await;
     c.open(open("g", ShareAccess::WRITE, ShareDeny::BOTH).create()).await.unwrap();
-    pass_a_lease(&server);
+    pass_a_lease(&server).await;
     b.open(open("g", ShareAccess::READ, ShareDeny::NONE)).await.unwrap();
     b.create("f").await;
     assert_eq!(a.close(&file).await, NfsStatus::Ok);
@@ -119,7 +120,7 @@ async fn own_state_conflicts_also_after_the_lease() {
     let server = TestServer::start().await;
     let mut a = Mount::new(&server, "a").await;
     let file = a.open(open("f", ShareAccess::BOTH, ShareDeny::WRITE).create()).await.unwrap();
-    pass_a_lease(&server);
+    pass_a_lease(&server).await;
     let other = open("f", ShareAccess::WRITE, ShareDeny::NONE).by("other");
     assert_eq!(a.open(other).await, Err(NfsStatus::ShareDenied));
     assert_eq!(a.close(&file).await, NfsStatus::Ok);
@@ -133,8 +134,7 @@ async fn conflict_with_a_client_of_another_gateway_stands() {
     let file = a.open(open("f", ShareAccess::BOTH, ShareDeny::READ).create()).await.unwrap();
     let op = file.op(lock(file.id, "a", LockType::Write, 0, 10));
     assert_eq!(a.status(op).await, NfsStatus::Ok);
-    pass_a_lease(&server);
-    pass_a_lease(&other);
+    pass_a_lease(&server).await;
     let wanted = open("f", ShareAccess::READ, ShareDeny::NONE);
     assert_eq!(b.open(wanted.clone()).await, Err(NfsStatus::ShareDenied));
     let test = file.op(test_lock("b", LockType::Read, 0, 1));

@@ -1,6 +1,5 @@
 //! Layouts of type `files`, and the devices that they name.
 
-use braid_layout::{Distribution, Layout};
 use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::layout_files::{FileDevice, FileLayout};
 use braid_nfs_wire::nfs4::results::{GetDeviceInfoFailure, LayoutGetFailure};
@@ -32,11 +31,7 @@ fn two_parts() -> DirectAccess {
         stripe_bytes: ByteCount(1 << 20),
         servers: vec![server(1), server(2)],
         first_part: 1,
-        handles: vec![b"handle 0".to_vec(), b"handle 1".to_vec()],
-        layout: Layout::one(
-            Distribution::SimpleStripe { stripe_size: 1 << 20 },
-            [IodId(1), IodId(2)],
-        ),
+        handles: vec![b"part 0".to_vec(), b"part 1".to_vec()],
     }
 }
 
@@ -91,7 +86,7 @@ async fn layout_names_the_servers_of_the_parts() {
     assert!(!content.util.is_dense());
     assert_eq!(content.first_stripe_index, 1);
     let handles: Vec<_> = content.handles.iter().map(|handle| &handle.0[..]).collect();
-    assert_eq!(handles, [b"handle 0", b"handle 1"]);
+    assert_eq!(handles, [b"part 0", b"part 1"]);
 
     let device = GetDeviceInfoArgs {
         device_id: content.device_id,

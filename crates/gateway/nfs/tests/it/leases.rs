@@ -12,7 +12,7 @@ use crate::server::TestServer;
 const HALF: Duration = Duration::from_secs(31);
 
 /// Simulates that time passes.
-async fn pass(time: Duration) {
+pub async fn pass(time: Duration) {
     pause();
     advance(time).await;
     resume();

@@ -117,7 +117,7 @@ fn without_results(reply: &ReplyHeader) -> Reply {
 }
 
 fn header(reply: &ReplyHeader) -> Vec<u8> {
-    reply.to_vec()
+    reply.to_bytes()
 }
 
 /// Sends a reply as one record. Data of an object goes from the page cache to the socket.

@@ -281,8 +281,11 @@ fn a_daemon_says_what_to_type_next_in_its_log() {
     let _agent = start(&["agent", "--socket", &path("agent.sock")], "agent.log");
     log_with(Path::new(&path("agent.log")), &["export BRAID_MDS=", "BRAID_AGENT="]);
     let export = "/=127.0.0.1,sec=sys";
+    let missing = "/nosuch=127.0.0.1,sec=sys";
     let gateway = ["nfs", "--key", &key, "--listen", "127.0.0.1:0", "--export", export];
-    let _nfs = start(&gateway, "nfs.log");
+    let _nfs = start(&[&gateway[..], &["--export", missing]].concat(), "nfs.log");
+    let advice = "export /nosuch: no such directory; try: braid mkdir -p /nosuch";
+    log_with(Path::new(&path("nfs.log")), &[advice]);
     log_with(Path::new(&path("nfs.log")), &["next: mount -t nfs4 -o vers=4.2,port="]);
 }
 

@@ -6,16 +6,13 @@ use crate::nfs4::types::{
     ClientId, ClientOwner, ImplementationId, MESSAGE_LIMITED, SequenceId, SessionId, SlotId,
 };
 use crate::nfs4::{Bitmap, CreateSessionFlags, ExchangeIdFlags};
+use crate::rpc::auth_sys::AuthSys;
 use crate::xdr::{xdr_enum, xdr_struct, xdr_union};
 
 /// Maximum algorithms that a client offers for SSV; a few exist.
 pub const ALGORITHMS_MAX: usize = 64;
 /// Maximum security parameters of callbacks in one message: one for each flavour and handle.
 pub const CALLBACK_SECURITY_MAX: usize = 64;
-/// Maximum bytes of a machine name. RFC 5531, appendix A.
-pub const MACHINE_NAME_BYTES_MAX: usize = 255;
-/// Maximum supplementary groups of AUTH_SYS. RFC 5531, appendix A.
-pub const GROUPS_MAX: usize = 16;
 
 xdr_struct! {
     /// `SEQUENCE4args`. RFC 8881 18.46.1.
@@ -111,20 +108,6 @@ xdr_struct! {
         pub callback_security: Vec<CallbackSecurity> [CALLBACK_SECURITY_MAX],
     }
 
-    /// `authsys_parms`: credential of AUTH_SYS. RFC 5531, appendix A.
-    pub struct AuthSysParameters {
-        /// Any number.
-        pub stamp: u32,
-        /// Name of the machine.
-        pub machine_name: Bytes [MACHINE_NAME_BYTES_MAX],
-        /// User.
-        pub uid: u32,
-        /// Group.
-        pub gid: u32,
-        /// Supplementary groups.
-        pub gids: Vec<u32> [GROUPS_MAX],
-    }
-
     /// `gss_cb_handles4`.
     pub struct GssCallbackHandles {
         /// Service.
@@ -200,7 +183,7 @@ xdr_union! {
         /// AUTH_NONE.
         None = 0,
         /// AUTH_SYS.
-        Sys(AuthSysParameters) = 1,
+        Sys(AuthSys) = 1,
         /// RPCSEC_GSS.
         Gss(GssCallbackHandles) = 6,
     }

@@ -115,7 +115,7 @@ fn only_requested_attributes_that_are_set_are_encoded() {
     attributes.encode_requested(&requested, &mut to);
     let expected = b"\0\0\0\x01\0\0\0\x10\0\0\0\x08\0\0\0\0\0\0\0\x05";
     assert_eq!(to.to_vec(), expected);
-    assert_eq!(attributes.to_encoded(&requested).to_vec(), expected);
+    assert_eq!(attributes.to_encoded(&requested).to_bytes(), expected);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn bitmaps_end_with_a_word_that_is_not_zero() {
         (&[64], b"\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\x01"),
     ] {
         let bitmap = Bitmap::of(numbers);
-        assert_eq!(bitmap.to_vec(), bytes);
+        assert_eq!(bitmap.to_bytes(), bytes);
         assert_eq!(Bitmap::from_bytes(Bytes::from_static(bytes)), Ok(bitmap));
     }
     let zeros = Bytes::from_static(b"\0\0\0\x02\0\0\0\0\0\0\0\0");

@@ -22,7 +22,7 @@ fn a_layout_has_the_bytes_of_rfc_8881_13_3() {
         \x00\x00\x00\x02\
         \x00\x00\x00\x00\x00\x00\x00\x00\
         \x00\x00\x00\x01\x00\x00\x00\x06handle\x00\x00";
-    assert_eq!(layout.to_vec(), expected);
+    assert_eq!(layout.to_bytes(), expected);
     assert_eq!(FileLayout::from_bytes(Bytes::from_static(expected)), Ok(layout));
 }
 
@@ -36,7 +36,7 @@ fn a_device_has_the_bytes_of_rfc_8881_13_3() {
         \0\0\0\x01\
         \0\0\0\x03tcp\0\
         \0\0\0\x0d192.0.2.1.8.1\0\0\0";
-    assert_eq!(device.to_vec(), expected);
+    assert_eq!(device.to_bytes(), expected);
     assert!(device.is_consistent());
     assert_eq!(FileDevice::from_bytes(Bytes::from_static(expected)), Ok(device));
 }
@@ -50,7 +50,7 @@ fn a_stripe_without_a_data_server_is_inconsistent() {
 #[test]
 fn more_stripes_than_linux_accepts_are_refused() {
     let device = FileDevice { stripe_indices: vec![0; 4097], data_servers: vec![] };
-    let refused = FileDevice::from_bytes(device.to_vec().into());
+    let refused = FileDevice::from_bytes(device.to_bytes().into());
     assert_eq!(refused, Err(XdrError::TooLong { length: 4097, limit: 4096 }));
 }
 

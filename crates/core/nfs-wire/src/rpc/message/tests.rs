@@ -89,7 +89,7 @@ fn call_has_the_bytes_that_linux_sends() {
 #[test]
 fn reply_has_the_bytes_that_linux_expects() {
     let reply = call().accepted(OpaqueAuth::none(), AcceptStatus::Success);
-    assert_eq!(reply.to_vec(), REPLY[4..28]);
+    assert_eq!(reply.to_bytes(), REPLY[4..28]);
     let mut from = Decoder::new(Bytes::from_static(&REPLY[4..]));
     assert_eq!(ReplyHeader::decode(&mut from), Ok(reply));
     assert_eq!(from.remaining(), 12);
@@ -133,7 +133,7 @@ fn every_kind_of_reply_has_its_bytes() {
         let reply = ReplyHeader { xid: 9, body: body.clone() };
         let expected: Vec<u8> =
             [9, 1].iter().chain(*units).flat_map(|unit: &u32| unit.to_be_bytes()).collect();
-        assert_eq!(reply.to_vec(), expected);
+        assert_eq!(reply.to_bytes(), expected);
         assert_eq!(ReplyHeader::from_bytes(expected.into()), Ok(reply));
     }
 }
@@ -218,7 +218,7 @@ fn starttls_needs_a_null_call_with_empty_bodies() {
 #[test]
 fn starttls_verifier_has_its_eight_characters() {
     let verifier = OpaqueAuth::starttls();
-    assert_eq!(verifier.to_vec(), b"\0\0\0\0\0\0\0\x08STARTTLS");
+    assert_eq!(verifier.to_bytes(), b"\0\0\0\0\0\0\0\x08STARTTLS");
     assert!(verifier.is_starttls());
     assert!(!OpaqueAuth::none().is_starttls());
 }
@@ -240,6 +240,6 @@ proptest! {
         // The signed part ends where the verifier begins.
         let signed = bytes(|to| call.encode_signed_part(to));
         prop_assert_eq!(&encoded[..call.signed_part_bytes()], &signed[..]);
-        prop_assert_eq!(&encoded[signed.len()..], &call.verifier.to_vec()[..]);
+        prop_assert_eq!(&encoded[signed.len()..], &call.verifier.to_bytes()[..]);
     }
 }

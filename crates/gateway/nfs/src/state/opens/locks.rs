@@ -11,8 +11,7 @@ use bytes::Bytes;
 
 use super::{KIND_LOCK, Known, OpenState, Sequence, States};
 
-/// Ranges that one lock owner holds of one file, as this server knows them. The metadata server has
-/// the locks themselves.
+/// Ranges that one lock owner holds of one file (I9).
 const RANGES_MAX: usize = 65_536;
 
 /// The locks of a lock owner of one file.
@@ -136,13 +135,19 @@ impl<F> LockState<F> {
         !self.inner().ranges.is_empty()
     }
 
+    /// Checks whether there may be one more range.
+    ///
+    /// # Errors
+    /// `DELAY`, as when the metadata server's table of locks is full.
+    pub fn check_ranges(&self) -> NfsResult<()> {
+        if self.inner().ranges.len() < RANGES_MAX { Ok(()) } else { Err(NfsStatus::Delay) }
+    }
+
     /// Notes a lock: the new state id.
     pub fn locked(&self, start: u64, last: u64) -> StateId {
         let mut inner = self.inner();
         subtract(&mut inner.ranges, start, last);
-        if inner.ranges.len() < RANGES_MAX {
-            inner.ranges.push((start, last));
-        }
+        inner.ranges.push((start, last));
         StateId { seqid: inner.sequence.rise(), other: self.other }
     }
 
@@ -151,11 +156,6 @@ impl<F> LockState<F> {
         let mut inner = self.inner();
         subtract(&mut inner.ranges, start, last);
         StateId { seqid: inner.sequence.rise(), other: self.other }
-    }
-
-    /// Its state id, without a change.
-    pub fn state_id(&self) -> StateId {
-        StateId { seqid: self.inner().sequence.0, other: self.other }
     }
 }
 

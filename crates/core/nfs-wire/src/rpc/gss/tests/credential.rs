@@ -59,7 +59,7 @@ fn init_result_cut_anywhere_is_malformed() {
         sequence_window: 128,
         token: Bytes::from_static(b"token"),
     };
-    let bytes = Bytes::from(result.to_vec());
+    let bytes = Bytes::from(result.to_bytes());
     assert_eq!(&bytes[..], b"\0\0\0\x06handle\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\x05token\0\0\0");
     for length in 0..bytes.len() {
         assert!(InitResult::from_bytes(bytes.slice(..length)).is_err(), "{length} bytes");
