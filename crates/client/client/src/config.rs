@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use braid_net::TlsPolicy;
-use braid_types::{ClusterUuid, KeyId, limits::TIMEOUT_SECONDS_DEFAULT};
+use braid_types::{ClusterUuid, KeyId, SessionId, limits::TIMEOUT_SECONDS_DEFAULT};
 use braid_wire::{Role, Secret, Ticket};
 
 use crate::{error::Result, keyfile::KeyFile};
@@ -31,6 +31,30 @@ pub struct Config {
     pub client_name: String,
     /// The expected cluster; `None` accepts the cluster that knows the key.
     pub cluster: Option<ClusterUuid>,
+    /// What a gateway keeps with the session, for its next start; `None` for everything else.
+    pub gateway: Option<GatewaySession>,
+}
+
+/// The session of a gateway, or of one of its clients. ADR 0040.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GatewaySession {
+    /// The name of the gateway, the same after a restart. Two gateways that are connected at the
+    /// same time have different names.
+    pub gateway: String,
+    /// What the next start needs to know of the client, at most 4096 bytes; empty for the session
+    /// of the gateway itself.
+    pub record: Vec<u8>,
+    /// The session of the earlier start that is continued, if it is no new one.
+    pub adopted: Option<AdoptedSession>,
+}
+
+/// A session that an earlier start of the gateway began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AdoptedSession {
+    /// The session.
+    pub session: SessionId,
+    /// The session of the gateway itself that continues it.
+    pub holder: SessionId,
 }
 
 impl Config {
@@ -43,6 +67,7 @@ impl Config {
             timeout: Duration::from_secs(TIMEOUT_SECONDS_DEFAULT),
             client_name: default_name(),
             cluster: None,
+            gateway: None,
         }
     }
 }

@@ -34,7 +34,10 @@ pub use braid_wire::{
         },
     },
 };
-pub use config::{Config, Credential, CredentialSource, Proof, SharedCredentialSource};
+pub use config::{
+    AdoptedSession, Config, Credential, CredentialSource, GatewaySession, Proof,
+    SharedCredentialSource,
+};
 pub use engine::{
     CollectiveMode, CollectiveOptions, FileView, LockCancelHandle, OpenOptions, Overlap, ReadPiece,
     Reservation, WritePiece,

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use crate::{
     Result,
     types::{
-        AttributeChanges, Attributes, ClientRecord, DirectAccess, DirectoryChange, FileKind,
-        FileSystemId, Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode,
-        OpenTarget, Opened, ReadResult, RenameMode, StatFsReply, Verifier, WriteResult, XattrMode,
+        AdoptedClient, AdoptedOpen, AttributeChanges, Attributes, ClientRecord, DirectAccess,
+        DirectoryChange, FileKind, FileSystemId, Identity, Listing, Lock, LockCancelHandle,
+        LockConflict, OpenMode, OpenTarget, Opened, ReadResult, RenameMode, StatFsReply, Verifier,
+        WriteResult, XattrMode,
     },
 };
 
@@ -36,6 +37,15 @@ pub trait Share: Clone + Send + Sync + 'static {
         &self,
         record: ClientRecord,
     ) -> impl Future<Output = Result<Self::Client>> + Send;
+
+    /// The clients of earlier starts of this gateway whose sessions have not ended. Called once,
+    /// before the first [`Share::begin_client`]. A session that cannot be continued is left out. A
+    /// gateway without a name has no earlier start.
+    fn adopt_clients(
+        &self,
+    ) -> impl Future<Output = Result<Vec<AdoptedClient<Self::Client>>>> + Send {
+        async { Ok(Vec::new()) }
+    }
 }
 
 /// A protocol client: its session at the metadata server. Cheap to clone. `who` is the user that a
@@ -175,6 +185,17 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
         target: OpenTarget,
         mode: OpenMode,
     ) -> impl Future<Output = Result<Opened<Self::File>>> + Send;
+
+    /// The open file of an open of [`AdoptedClient::opens`]. The caller has checked that `who` may
+    /// have it.
+    fn reclaim_open(
+        &self,
+        who: &Identity,
+        open: AdoptedOpen,
+    ) -> impl Future<Output = Result<Self::File>> + Send;
+
+    /// Closes an open of [`AdoptedClient::opens`] that was not reclaimed.
+    fn release_open(&self, open: AdoptedOpen) -> impl Future<Output = Result<()>> + Send;
 
     /// The value of an extended attribute; `name` with its prefix, such as `user.`.
     fn xattr(

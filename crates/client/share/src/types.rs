@@ -170,6 +170,32 @@ pub struct ClientRecord {
     pub record: Vec<u8>,
 }
 
+/// An open of a session that an earlier start of the gateway began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AdoptedOpen {
+    /// The number of the open in its session.
+    pub number: u64,
+    /// The file.
+    pub file: FileIndex,
+    /// Access and denial.
+    pub mode: OpenMode,
+}
+
+/// A client of an earlier start of the gateway, which this start continues: its session, and what
+/// it has in it.
+#[derive(Debug)]
+pub struct AdoptedClient<C> {
+    /// The session.
+    pub client: C,
+    /// The record that the earlier start gave to [`crate::Share::begin_client`].
+    pub record: Vec<u8>,
+    /// Its opens. Each is used once, with [`crate::ShareClient::reclaim_open`] or
+    /// [`crate::ShareClient::release_open`].
+    pub opens: Vec<AdoptedOpen>,
+    /// Its byte-range locks.
+    pub locks: Vec<(FileIndex, Lock)>,
+}
+
 /// A server that serves a file's stripes to clients of another protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataServer {

@@ -86,6 +86,11 @@ pub const GRACE_MS: u64 = 15_000;
 pub const RECLAIM_OPENS_MAX: usize = 1024;
 /// Locks in one reclaim message.
 pub const RECLAIM_LOCKS_MAX: usize = 1024;
+/// Bytes of the name of a gateway: a host name and an address fit four times.
+pub const GATEWAY_NAME_BYTES_MAX: usize = 1024;
+/// Bytes of the record that a gateway keeps with the session of a client: an NFS client's owner and
+/// principal have at most 1024 bytes each.
+pub const GATEWAY_RECORD_BYTES_MAX: usize = 4096;
 /// How long the metadata server keeps one message that waits for a lock, in milliseconds. This is
 /// shorter than one attempt of a client (a third of its 30 s), so a longer silence means that the
 /// server does not respond.

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -78,6 +78,8 @@ pub(crate) struct SessionActivity {
     pub(crate) session: SessionId,
     heard_ms: AtomicU64,
     ended: AtomicBool,
+    /// Connections that belong to the session and are not known to have ended.
+    connections: AtomicU32,
 }
 
 impl SessionActivity {
@@ -86,7 +88,13 @@ impl SessionActivity {
             session,
             heard_ms: AtomicU64::new(now.as_millis() as u64),
             ended: AtomicBool::new(false),
+            connections: AtomicU32::new(0),
         }
+    }
+
+    /// Whether a connection belongs to the session.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connections.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn note_activity(&self, now: Duration) {
@@ -185,8 +193,19 @@ impl Connection {
 
     /// Binds the connection to a session; once.
     pub(crate) fn bind(&self, activity: Arc<SessionActivity>) -> Result<(), Failure> {
+        if self.session.set(activity.clone()).is_ok() {
+            activity.connections.fetch_add(1, Ordering::AcqRel);
+            return Ok(());
+        }
         let again = self.session.get().is_some_and(|known| known.session == activity.session);
-        if self.session.set(activity).is_ok() || again { Ok(()) } else { Err(already_in_session()) }
+        if again { Ok(()) } else { Err(already_in_session()) }
+    }
+
+    /// The connection has ended. Called once.
+    pub(crate) fn disconnected(&self) {
+        if let Some(activity) = self.session.get() {
+            activity.connections.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 
     pub(crate) fn check_unbound(&self) -> Result<(), Failure> {

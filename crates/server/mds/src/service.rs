@@ -48,6 +48,7 @@ impl CallService for MdsCore {
 
     fn disconnected(&self, connection: &Arc<Connection>) {
         self.counters.connections.fetch_sub(1, Ordering::Relaxed);
+        connection.disconnected();
         self.state().keys.unregister(connection);
     }
 }

@@ -10,9 +10,9 @@ use braid_wire::message::{
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend,
-        FsckNamespaceReply, GatewaySecretReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply,
-        MakeReply, MdsStatusReply, ReadDirectoryReply, RemoveReply, RenameMode, SetTime,
-        StatFsReply, XattrMode,
+        FsckNamespaceReply, GatewaySecretReply, GatewaySession, KeyAddReply, KeyInfo, KeyRights,
+        LayoutShowReply, MakeReply, MdsStatusReply, ReadDirectoryReply, ReclaimedOpen, RemoveReply,
+        RenameMode, SetTime, StatFsReply, XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutHint},
@@ -123,6 +123,47 @@ impl<D: Driver> Client<D> {
     #[must_use]
     pub fn with_umask(&self, umask: u32) -> Self {
         Self { caller: self.caller.with_umask(umask) }
+    }
+
+    /// Sessions that earlier starts of a gateway of this name began with the same key.
+    ///
+    /// # Errors
+    /// [`crate::Status::NotPermitted`] without a client key.
+    pub async fn gateway_sessions(&self, gateway: &str) -> Result<Vec<GatewaySession>> {
+        self.caller.gateway_sessions(gateway).await
+    }
+
+    /// What the adopted session of [`Config::gateway`] has open. This client has it open from now
+    /// on.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn adopt_opens(&self) -> Result<Vec<ReclaimedOpen>> {
+        self.caller.adopt_opens().await
+    }
+
+    /// The locks of the adopted session. This client has them from now on.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn adopt_locks(&self) -> Result<Vec<LockRequest>> {
+        self.caller.adopt_locks().await
+    }
+
+    /// Opens a file by a handle of [`Client::adopt_opens`], once.
+    ///
+    /// # Errors
+    /// [`crate::Status::StaleHandle`] if it is not open.
+    pub async fn open_adopted(&self, open: ReclaimedOpen) -> Result<File<D>> {
+        File::new(self.caller.open_adopted(open).await?)
+    }
+
+    /// Closes a handle of [`Client::adopt_opens`] that was not opened.
+    ///
+    /// # Errors
+    /// As any call. The close is then sent later.
+    pub async fn close_adopted(&self, open_id: u64) -> Result<()> {
+        self.caller.close_adopted(open_id).await
     }
 
     /// Opens a file; makes it if the options say so.

@@ -35,6 +35,7 @@ use braid_wire::{
 use super::{
     Engine,
     backoff::Backoff,
+    gateway_session::first_sequence,
     identities::NumberVersion,
     open_table::ServerEpoch,
     semaphore::{WaitRefused, lock},
@@ -170,7 +171,12 @@ impl<D: Driver> Engine<D> {
         let server = endpoint.name();
         let shared = self.driver.connect_shared(&endpoint, self.attempt_deadline(deadline)).await?;
         let known = lock(&self.session).clone();
-        let mut reply = self.open_session(&shared, &server, known.as_ref(), deadline).await;
+        let is_new = known.is_none();
+        let adopted = self.adopted_session(known.as_deref());
+        let mut reply = match &adopted {
+            Some(adopted) => self.adopt_session(&shared, &server, *adopted, deadline).await,
+            None => self.open_session(&shared, &server, known.as_ref(), deadline).await,
+        };
         if reply.as_ref().is_err_and(|error| error.status() == Status::NoSession) && known.is_some()
         {
             reply = self.open_session(&shared, &server, None, deadline).await;
@@ -182,7 +188,10 @@ impl<D: Driver> Engine<D> {
                 known.reclaimed(&reply);
                 known
             }
-            None => Arc::new(Session::new(&reply, endpoint.cluster)),
+            None => {
+                let sequence = adopted.map_or(0, |adopted| first_sequence(adopted.holder));
+                Arc::new(Session::new(&reply, endpoint.cluster, sequence))
+            }
         };
         *lock(&self.session) = Some(Arc::clone(&session));
         let run = ServerEpoch { session: reply.session, epoch: reply.epoch };
@@ -190,6 +199,7 @@ impl<D: Driver> Engine<D> {
         let link =
             MdsConnection { shared, session, server, epoch: run, identities: Mutex::default() };
         self.reclaim(&link, deadline).await?;
+        self.send_gateway_record(&link, is_new, deadline).await?;
         Ok(link)
     }
 

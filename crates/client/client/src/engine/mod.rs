@@ -38,6 +38,7 @@ mod copy;
 mod cursor;
 mod directory;
 mod down_daemons;
+mod gateway_session;
 mod identities;
 mod iod_batch;
 mod iod_body;

@@ -212,6 +212,14 @@ impl OpenTable {
         }
     }
 
+    /// Closes the handle with this number, if it is open.
+    pub(crate) fn close_number(&self, session: SessionId, open_id: u64) {
+        let mut table = lock(&self.0);
+        if let Some(handle) = table.open.remove(&(session, open_id)) {
+            table.queue_close(handle);
+        }
+    }
+
     /// The size report to send with a call about the file.
     pub(crate) fn size_report(&self, file: FileIndex) -> Option<SizeReport> {
         let handle = lock(&self.0).sole_writers.get(&file).map(Arc::clone)?;

@@ -32,10 +32,16 @@ struct SessionProof {
 }
 
 impl Session {
-    pub(crate) fn new(reply: &OpenSessionReply, cluster: Option<ClusterUuid>) -> Self {
+    /// `sequence` is the last number that another holder of the session may have used in a slot, 0
+    /// for a new session.
+    pub(crate) fn new(
+        reply: &OpenSessionReply,
+        cluster: Option<ClusterUuid>,
+        sequence: u64,
+    ) -> Self {
         Self {
             id: reply.session,
-            slots: Slots::new(reply.slots),
+            slots: Slots::new(reply.slots, sequence),
             silent_ms_max: reply.silent_ms_max,
             vouches: reply.vouches,
             identity: reply.identity.clone(),

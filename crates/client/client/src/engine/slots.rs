@@ -42,10 +42,12 @@ pub(crate) struct HeldSlot<'a> {
 }
 
 impl Slots {
-    pub(crate) fn new(count: u32) -> Self {
+    /// `sequence` is the last number that another holder of the session may have used, 0 for a new
+    /// session (invariant 3).
+    pub(crate) fn new(count: u32, sequence: u64) -> Self {
         let count = count.clamp(1, SLOTS_MAX);
         // Taken from the end: low numbers are used first, so that the server's table stays small.
-        let free = (0..count).rev().map(|number| FreeSlot { number, sequence: 0 }).collect();
+        let free = (0..count).rev().map(|number| FreeSlot { number, sequence }).collect();
         Self { semaphore: Semaphore::new(count as usize), free: Mutex::new(free) }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use braid_client::message::mds::ReclaimedOpen;
 use braid_types::{FileIndex, SessionId};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     session::{Client, Session},
 };
 use crate::{
-    AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
+    AdoptedOpen, AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
     LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, RenameMode, Result, ShareClient,
     StatFsReply, XattrMode,
 };
@@ -24,6 +25,11 @@ pub struct ClusterClient(Arc<Session>);
 impl ClusterClient {
     pub(super) fn new(session: Arc<Session>) -> Self {
         Self(session)
+    }
+
+    /// The client of the library, with the gateway's own identity.
+    pub(super) fn library(&self) -> &Client {
+        self.0.client()
     }
 }
 
@@ -142,6 +148,21 @@ impl ShareClient for ClusterClient {
         mode: OpenMode,
     ) -> Result<Opened<ClusterFile>> {
         open::open(&self.0, who, &target, mode).await
+    }
+
+    async fn reclaim_open(&self, who: &Identity, open: AdoptedOpen) -> Result<ClusterFile> {
+        let named = ReclaimedOpen {
+            open_id: open.number,
+            file: open.file,
+            rights: open.mode.rights,
+            deny: open.mode.deny,
+        };
+        let file = self.0.run_as(who, async |user: Client| user.open_adopted(named).await).await?;
+        Ok(ClusterFile::new(&self.0, file))
+    }
+
+    async fn release_open(&self, open: AdoptedOpen) -> Result<()> {
+        self.0.run(self.0.client().close_adopted(open.number)).await
     }
 
     async fn xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<Vec<u8>> {

@@ -19,6 +19,7 @@
 //! - The record of a client is not stored. After a restart a gateway cannot adopt the sessions of
 //!   its clients; the metadata server ends them when they were silent for too long.
 
+mod adoption;
 mod attributes;
 mod client;
 mod direct_access;

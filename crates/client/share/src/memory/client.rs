@@ -9,7 +9,7 @@ use super::{
     share::{SharedState, failed},
 };
 use crate::{
-    AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
+    AdoptedOpen, AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
     LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, RenameMode, Result, ShareClient,
     StatFsReply, XattrMode,
 };
@@ -176,6 +176,18 @@ impl ShareClient for MemoryClient {
             created: opened.created,
             directory: opened.directory,
         })
+    }
+
+    async fn reclaim_open(&self, who: &Identity, open: AdoptedOpen) -> Result<MemoryFile> {
+        let AdoptedOpen { number, file, .. } = open;
+        self.state.call(self.session, Call::Open, |state| {
+            state.opens.get_mut(number)?.who = who.clone();
+            Ok(MemoryFile::new(self.state.clone(), self.session, file, number))
+        })
+    }
+
+    async fn release_open(&self, open: AdoptedOpen) -> Result<()> {
+        self.state.call(self.session, Call::Close, |state| state.close(open.number))
     }
 
     async fn xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<Vec<u8>> {

@@ -64,6 +64,20 @@ impl LockTable {
         self.held.values().flat_map(BTreeMap::values).map(RangeMap::len).sum()
     }
 
+    /// The locks of a session.
+    pub(super) fn of_session(&self, session: SessionId) -> Vec<(FileIndex, Lock)> {
+        let owners = self.held.iter().flat_map(|(file, owners)| {
+            let own = owners.range((session, 0)..=(session, u64::MAX));
+            own.map(move |((_, owner), ranges)| (*file, *owner, ranges))
+        });
+        let locks = owners.flat_map(|(file, owner, ranges)| {
+            ranges
+                .iter()
+                .map(move |(start, last, exclusive)| (file, Lock { owner, start, last, exclusive }))
+        });
+        locks.collect()
+    }
+
     /// Requests that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waits.values().filter(|wait| wait.result.is_none()).count()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use braid_types::{FileIndex, SessionId, Status};
 
 use super::state::Outcome;
-use crate::{Deny, Identity, OpenMode, Rights};
+use crate::{AdoptedOpen, Deny, Identity, OpenMode, Rights};
 
 /// An open of a file.
 #[derive(Debug)]
@@ -56,6 +56,18 @@ impl OpenTable {
         let files = of_session.collect();
         self.opens.retain(|_, open| open.session != session);
         files
+    }
+
+    /// Gives the opens of a session new numbers, so that nobody closes them by the old ones.
+    pub(super) fn renumber(&mut self, session: SessionId) -> Vec<AdoptedOpen> {
+        let of_session = self.opens.iter().filter(|(_, open)| open.session == session);
+        let numbers: Vec<u64> = of_session.map(|(number, _)| *number).collect();
+        let opens = numbers.into_iter().filter_map(|number| {
+            let open = self.remove(number)?;
+            let (file, mode) = (open.file, open.mode);
+            Some(AdoptedOpen { number: self.add(open), file, mode })
+        });
+        opens.collect()
     }
 
     pub(super) fn is_open(&self, file: FileIndex) -> bool {

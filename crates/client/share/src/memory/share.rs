@@ -9,7 +9,8 @@ use super::{
     state::{Outcome, State},
 };
 use crate::{
-    CLIENT_RECORD_BYTES_MAX, ClientRecord, DirectAccess, Error, FileSystemId, Result, Share,
+    AdoptedClient, CLIENT_RECORD_BYTES_MAX, ClientRecord, DirectAccess, Error, FileSystemId,
+    Result, Share,
 };
 
 const FILE_SYSTEM: FileSystemId = FileSystemId(*b"braid-memory-fs\0");
@@ -20,6 +21,8 @@ pub struct MemoryShare {
     state: SharedState,
     gateway: u64,
     own: SessionId,
+    /// The earlier start, whose clients this one continues.
+    earlier: Option<u64>,
 }
 
 /// The state, which sessions and opens share.
@@ -64,13 +67,19 @@ impl MemoryShare {
 
     fn gateway(state: SharedState) -> Self {
         let record = ClientRecord { name: "gateway".into(), record: Vec::new() };
-        let own = state.lock().begin_session(record);
-        Self { state, gateway: own.0, own }
+        let own = state.lock().begin_session(record, None);
+        Self { state, gateway: own.0, own, earlier: None }
     }
 
     /// Another gateway of the same file system, such as one after a restart.
     pub fn another_gateway(&self) -> Self {
         Self::gateway(self.state.clone())
+    }
+
+    /// The next start of this gateway, which continues the sessions of its clients. Open files of
+    /// the earlier start are stale then.
+    pub fn next_start(&self) -> Self {
+        Self { earlier: Some(self.gateway), ..Self::gateway(self.state.clone()) }
     }
 
     /// Lets the next call of this kind fail, in any session, before it does anything. Several wait
@@ -141,8 +150,22 @@ impl Share for MemoryShare {
             if record.record.len() > CLIENT_RECORD_BYTES_MAX {
                 return Err(Status::LimitExceeded);
             }
-            Ok(state.begin_session(record))
+            Ok(state.begin_session(record, Some(self.gateway)))
         })?;
         Ok(MemoryClient::new(self.state.clone(), session))
+    }
+
+    async fn adopt_clients(&self) -> Result<Vec<AdoptedClient<MemoryClient>>> {
+        let Some(earlier) = self.earlier else { return Ok(Vec::new()) };
+        let mut state = self.state.lock();
+        let sessions = state.adopt(earlier, self.gateway);
+        let adopted = sessions.into_iter().map(|session| {
+            let client = MemoryClient::new(self.state.clone(), session);
+            let record = state.sessions.get(&session).map(|known| known.record.clone());
+            let opens = state.opens.renumber(session);
+            let locks = state.locks.of_session(session);
+            AdoptedClient { client, record: record.unwrap_or_default(), opens, locks }
+        });
+        Ok(adopted.collect())
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct State {
     /// The live sessions.
     pub(super) sessions: BTreeMap<SessionId, ClientRecord>,
     next_session: u64,
+    /// The gateway that began the session of a client, or that continues it.
+    begun_by: BTreeMap<SessionId, u64>,
     pub(super) opens: OpenTable,
     pub(super) locks: LockTable,
     /// Calls that will fail, in the order in which the test has named them.
@@ -44,6 +46,7 @@ impl State {
             time: None,
             sessions: BTreeMap::new(),
             next_session: 1,
+            begun_by: BTreeMap::new(),
             opens: OpenTable::default(),
             locks: LockTable::default(),
             faults: Vec::new(),
@@ -56,14 +59,33 @@ impl State {
         state
     }
 
-    pub(super) fn begin_session(&mut self, record: ClientRecord) -> SessionId {
+    /// Begins a session: for a client of a gateway, or for a gateway itself.
+    pub(super) fn begin_session(
+        &mut self,
+        record: ClientRecord,
+        gateway: Option<u64>,
+    ) -> SessionId {
         let session = SessionId(self.next_session);
         self.next_session += 1;
+        if let Some(gateway) = gateway {
+            self.begun_by.insert(session, gateway);
+        }
         self.sessions.insert(session, record);
         session
     }
 
+    /// The next start of a gateway continues the sessions of the earlier start.
+    pub(super) fn adopt(&mut self, earlier: u64, next: u64) -> Vec<SessionId> {
+        let of_earlier = self.begun_by.iter_mut().filter(|(_, gateway)| **gateway == earlier);
+        let adopted = of_earlier.map(|(session, gateway)| {
+            *gateway = next;
+            *session
+        });
+        adopted.collect()
+    }
+
     pub(super) fn end_session(&mut self, session: SessionId) {
+        self.begun_by.remove(&session);
         if self.sessions.remove(&session).is_some() {
             self.locks.end_session(session);
             for file in self.opens.end_session(session) {

@@ -1,6 +1,7 @@
 //! The behaviour of the traits, tested on both implementations: the file system in memory, and a
 //! cluster in this process. What passes on both is what a gateway's tests may rely on.
 
+mod adoption;
 mod attributes;
 mod data;
 mod gateways;

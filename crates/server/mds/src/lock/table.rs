@@ -6,7 +6,7 @@ use std::{
 };
 
 use braid_types::{RangeMap, SessionId};
-use braid_wire::message::lock::{LockHolder, LockSpace};
+use braid_wire::message::lock::{LockHolder, LockRequest, LockSpace};
 
 use super::{
     Answers, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX, LOCKS_USER_MAX,
@@ -196,6 +196,36 @@ impl<W> LockTable<W> {
     pub(crate) fn reclaim(&mut self, wanted: &LockRequestOf) -> bool {
         self.has(wanted)
             || self.conflicting_lock(wanted).is_none() && self.grant(wanted) == LockResult::Granted
+    }
+
+    /// The first `count_max` locks of a session after `after`, in the order of target, owner and
+    /// first byte.
+    pub(crate) fn locks_after(
+        &self,
+        session: SessionId,
+        after: Option<&LockRequest>,
+        count_max: usize,
+    ) -> Vec<LockRequest> {
+        let place = |lock: &LockRequest| (lock.file, lock.space, lock.owner, lock.start);
+        let targets = self.of_session.get(&session).map(|of| &of.targets);
+        let held = targets.into_iter().flatten().filter_map(|target| {
+            self.targets.get(target).map(|locked| (target, locked.held.range(owners_of(session))))
+        });
+        let locks = held.flat_map(|(target, held)| {
+            held.flat_map(move |(owner, ranges)| {
+                ranges.iter().map(move |(start, last, mode)| LockRequest {
+                    file: target.file,
+                    space: target.space,
+                    owner: owner.owner,
+                    pid: mode.pid,
+                    start,
+                    last,
+                    exclusive: mode.exclusive,
+                })
+            })
+        });
+        let later = locks.filter(|lock| after.is_none_or(|after| place(lock) > place(after)));
+        later.take(count_max).collect()
     }
 
     /// All clients from before the restart have reclaimed: locks are granted again.

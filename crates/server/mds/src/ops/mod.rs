@@ -7,6 +7,7 @@ mod data_server;
 mod fsck;
 mod fsck_names;
 mod fsync;
+mod gateway;
 mod iods;
 mod keys;
 mod layout;
@@ -84,6 +85,10 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
         R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) | R::Reclaim(_) => Needs::session(),
         R::GetGatewaySecret(_) => Needs::session(),
+        R::AdoptSession(_) => Needs::plain(USERS),
+        R::SetGatewayRecord(_) | R::ListGatewaySessions(_) | R::ListOpens(_) | R::ListLocks(_) => {
+            Needs::session()
+        }
         // An open that denies something changes something for others, and its retry must not be
         // excluded by the first try.
         R::Open(open) if !open.deny.is_none() => Needs::change(),
@@ -149,6 +154,11 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::GetDataServerHandles(r) => core.data_server_handles(call, r),
         R::GetFileSize(r) => core.file_size(call, r),
         R::GetGatewaySecret(_) => core.gateway_secret(call),
+        R::SetGatewayRecord(r) => core.set_gateway_record(call, r),
+        R::ListGatewaySessions(r) => core.list_gateway_sessions(call, r),
+        R::AdoptSession(r) => core.adopt_session(call, r),
+        R::ListOpens(r) => core.list_opens(call, r),
+        R::ListLocks(r) => core.list_locks(call, r),
         R::FsyncFile(r) => core.fsync_file(call, r),
         R::FsyncDirectory(r) => core.fsync_directory(call, r),
         R::MakeDirectory(r) => core.make_directory(call, r),

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Bytes of a client's name.
-const CLIENT_BYTES_MAX: usize = 256;
+pub(super) const CLIENT_BYTES_MAX: usize = 256;
 
 impl MdsCore {
     pub(super) fn open_session(&self, call: Call, r: &OpenSession) -> CallOutcome {
@@ -56,7 +56,8 @@ impl MdsCore {
         let state = self.state();
         if let Some(session) = state.sessions.live.get(id) {
             let activity = session.activity.clone();
-            if session.owner != owner {
+            // The next start of the gateway has adopted it: this is the earlier one.
+            if session.owner != owner || session.is_adopted() {
                 return Err(gone());
             }
             call.connection.check_key()?;
@@ -79,7 +80,7 @@ impl MdsCore {
         self.live(call, session, true)
     }
 
-    fn live(
+    pub(super) fn live(
         &self,
         call: &Call,
         session: ClientSession<braid_net::server::Responder>,
@@ -110,7 +111,7 @@ impl MdsCore {
         Ok(id)
     }
 
-    fn session_reply(&self, call: &Call, session: SessionId) -> OpenSessionReply {
+    pub(super) fn session_reply(&self, call: &Call, session: SessionId) -> OpenSessionReply {
         let Owner { key, user } = call.connection.owner;
         let credential = Credential::Session { session, key, user, epoch: self.epoch };
         OpenSessionReply {

@@ -41,6 +41,9 @@ pub const CACHED_REPLIES_BYTES_MAX: usize = 256 << 20;
 /// objects until the session ends (I9). With more, the oldest is collected: a program that goes on
 /// writing that many files after it closed them harms only its own files.
 pub const UNFENCED_CLOSES_SESSION_MAX: usize = 65_536;
+/// Records of gateways with all sessions (I9): as many clients as a gateway may have (16384), with
+/// the longest records.
+pub const GATEWAY_RECORDS_BYTES_MAX: usize = 96 << 20;
 /// Retries that wait for one call. A client has one retry in flight, on a new connection.
 pub const SLOT_WAITERS_MAX: usize = 4;
 
@@ -100,6 +103,26 @@ pub struct ClientSession<W> {
     unfenced_close_files: HashSet<FileIndex, IdHashBuilder>,
     /// Bytes of the answers in its slots.
     cached_reply_bytes: usize,
+    /// What a gateway keeps with it, for the gateway's next start.
+    pub(super) gateway: Option<GatewayRecord>,
+    /// The session of the gateway that has adopted it, if one has.
+    pub(super) holder: Option<SessionId>,
+}
+
+/// What a gateway keeps with the session of one of its clients.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GatewayRecord {
+    /// The name of the gateway.
+    pub gateway: Arc<str>,
+    /// The record of the client; empty for the gateway itself.
+    pub record: Arc<[u8]>,
+}
+
+impl GatewayRecord {
+    /// Bytes of memory that count against the limit of all records.
+    pub(super) fn bytes(&self) -> usize {
+        self.gateway.len() + self.record.len()
+    }
 }
 
 #[derive(Debug)]
@@ -155,6 +178,8 @@ impl<W> ClientSession<W> {
             unfenced_closes: VecDeque::new(),
             unfenced_close_files: HashSet::default(),
             cached_reply_bytes: 0,
+            gateway: None,
+            holder: None,
         }
     }
 
@@ -163,6 +188,16 @@ impl<W> ClientSession<W> {
     pub fn with_handles_since(self, epoch: MdsEpoch) -> Self {
         let first = epoch.0 << 32 | 1;
         Self { first_open: first, next_open: first, ..self }
+    }
+
+    /// A session that the next start of its gateway has adopted.
+    pub(crate) fn held_by(self, holder: SessionId) -> Self {
+        Self { holder: Some(holder), ..self }
+    }
+
+    /// Whether the next start of its gateway has adopted it.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.holder.is_some()
     }
 
     /// Takes a call into its slot.
@@ -332,6 +367,20 @@ impl<W> ClientSession<W> {
         self.opens.get(&id).copied()
     }
 
+    /// The first `count_max` handles after `after`, in their order.
+    pub fn opens_after(&self, after: u64, count_max: usize) -> Vec<(u64, OpenFile)> {
+        let later = self.opens.iter().filter(|(id, _)| **id > after);
+        let mut opens: Vec<_> = later.map(|(id, open)| (*id, *open)).collect();
+        opens.sort_unstable_by_key(|(id, _)| *id);
+        opens.truncate(count_max);
+        opens
+    }
+
+    /// Whether a call that has a slot runs.
+    pub fn has_call_in_flight(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.state, SlotState::InFlight(_)))
+    }
+
     /// Its handles of a file.
     pub fn handles_of(&self, file: FileIndex) -> braid_meta::OpenFile {
         self.held.get(&file).cloned().unwrap_or_else(|| braid_meta::OpenFile::none(file, self.id))
@@ -413,6 +462,8 @@ pub struct Sessions<W> {
     /// Bytes of the answers that all live sessions cache, and their limit.
     cached_reply_bytes: usize,
     cached_reply_bytes_max: usize,
+    /// Bytes of the records of gateways, of all live sessions.
+    gateway_record_bytes: usize,
 }
 
 impl<W> Sessions<W> {
@@ -425,7 +476,30 @@ impl<W> Sessions<W> {
             recorded,
             cached_reply_bytes: 0,
             cached_reply_bytes_max: CACHED_REPLIES_BYTES_MAX,
+            gateway_record_bytes: 0,
         }
+    }
+
+    /// Sets what a gateway keeps with a session.
+    ///
+    /// # Errors
+    /// [`Status::NoSession`]. [`Status::LimitExceeded`] if the records of all sessions take too
+    /// much memory.
+    pub(super) fn set_gateway(
+        &mut self,
+        id: SessionId,
+        record: GatewayRecord,
+    ) -> Result<(), Failure> {
+        let live = self.live.get_mut(&id).ok_or(Failure::from(Status::NoSession))?;
+        let before = live.gateway.as_ref().map_or(0, GatewayRecord::bytes);
+        let after = self.gateway_record_bytes - before + record.bytes();
+        if after > GATEWAY_RECORDS_BYTES_MAX {
+            let why = format!("at most {GATEWAY_RECORDS_BYTES_MAX} bytes of records of gateways");
+            return Err(Failure::new(Status::LimitExceeded, why));
+        }
+        self.gateway_record_bytes = after;
+        live.gateway = Some(record);
+        Ok(())
     }
 
     /// Takes a call of a session into its slot: [`ClientSession::admit`].
@@ -515,6 +589,7 @@ impl<W> Sessions<W> {
             "3: cached bytes of all sessions"
         );
         self.cached_reply_bytes -= session.cached_reply_bytes;
+        self.gateway_record_bytes -= session.gateway.as_ref().map_or(0, GatewayRecord::bytes);
         if let Some(count) = self.of_owner.get_mut(&session.owner) {
             *count -= 1;
             if *count == 0 {

@@ -3,6 +3,7 @@
 //! ```text
 //!   OpenSession ──> live ──silence, revoked key, lease not returned─> ended and fenced ──┐
 //!        ^            └─────────────── CloseSession ────────────────> ended and fenced ──┤
+//!        ├── AdoptSession: the next start of a gateway continues a session of the earlier one │
 //!        └── OpenSession, then Reclaim ── recorded (the server restarted)                │
 //!                                            └── grace period over ──> ended ────────────┤
 //!                                                                                        v
@@ -29,15 +30,17 @@
 //!
 //! Lock order: the server's lock alone. The store may be called under it (`core.rs`).
 
+mod adoption;
 mod cleanup_retry;
 mod end;
 pub mod fence;
 mod live;
 mod table;
 
+pub(crate) use adoption::Adoption;
 pub use live::{
-    Admission, CACHED_REPLIES_BYTES_MAX, CACHED_REPLIES_SESSION_BYTES_MAX, ClientSession, OpenFile,
-    Owner, SESSION_OPENS_MAX, SESSION_SLOTS, SESSIONS_MAX, SESSIONS_OWNER_MAX, SLOT_WAITERS_MAX,
-    Sessions, UNFENCED_CLOSES_SESSION_MAX,
+    Admission, CACHED_REPLIES_BYTES_MAX, CACHED_REPLIES_SESSION_BYTES_MAX, ClientSession,
+    GatewayRecord, OpenFile, Owner, SESSION_OPENS_MAX, SESSION_SLOTS, SESSIONS_MAX,
+    SESSIONS_OWNER_MAX, SLOT_WAITERS_MAX, Sessions, UNFENCED_CLOSES_SESSION_MAX,
 };
 pub(crate) use table::SessionTable;
