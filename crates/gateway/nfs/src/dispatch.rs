@@ -26,7 +26,7 @@ pub(crate) async fn dispatch<S: Share>(state: &mut CompoundState<'_, S>, op: Arg
             ResOp::DestroyClientId(session::destroy_client_id(state, args).await)
         }
         ArgOp::ReclaimComplete(args) => {
-            ResOp::ReclaimComplete(session::reclaim_complete(state, args))
+            ResOp::ReclaimComplete(session::reclaim_complete(state, args).await)
         }
         // RFC 8881 18.46.3: SEQUENCE is the first operation only.
         ArgOp::Sequence(_) => ResOp::Sequence(Err(NfsStatus::SequencePos)),

@@ -25,6 +25,7 @@ mod dispatch;
 pub mod export;
 pub mod handle;
 pub mod ops;
+mod recovery;
 pub mod rpc;
 pub mod server;
 pub mod state;

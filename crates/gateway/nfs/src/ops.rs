@@ -9,6 +9,7 @@ pub mod lock;
 pub mod names;
 pub mod open;
 pub mod readdir;
+pub mod reclaim;
 pub mod security;
 pub mod session;
 pub mod stateid;

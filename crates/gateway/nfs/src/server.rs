@@ -24,6 +24,7 @@ use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
 use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
 use crate::ops::layout::Devices;
+use crate::recovery::Recovery;
 use crate::rpc::kerberos::Kerberos;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
@@ -40,6 +41,8 @@ pub type ServerSession<S> = Session<ClientState<S>, BackChannel>;
 pub type Clients<S> = ClientTable<ClientState<S>, CreateSessionResult>;
 /// The sessions of the server.
 pub type Sessions<S> = SessionTable<ClientState<S>, BackChannel>;
+/// Sessions of the earlier start that no client has come for.
+pub(crate) type AwaitedClients<S> = Recovery<<S as Share>::Client>;
 
 /// Why a server did not start.
 #[derive(Debug, Error)]
@@ -80,6 +83,7 @@ pub struct NfsServer<S: Share> {
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
+    recovery: AwaitedClients<S>,
     /// Bytes of requests that may run at the same time, on all connections.
     request_bytes: Arc<Semaphore>,
     /// Bytes of results that may wait to be sent, on all connections.
@@ -127,6 +131,7 @@ impl<S: Share> NfsServer<S> {
             hasher: RandomState::new(),
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
+            recovery: Recovery::default(),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
@@ -164,6 +169,11 @@ impl<S: Share> NfsServer<S> {
     /// The table of sessions (invariant 1).
     pub fn sessions(&self) -> MutexGuard<'_, Sessions<S>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sessions of the earlier start that no client has come for.
+    pub(crate) fn recovery(&self) -> &AwaitedClients<S> {
+        &self.recovery
     }
 
     /// The session with this name.
@@ -228,5 +238,6 @@ impl<S: Share> NfsServer<S> {
         for client in removed {
             self.end_client(client).await;
         }
+        self.end_awaited_clients().await;
     }
 }

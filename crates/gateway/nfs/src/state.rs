@@ -9,6 +9,7 @@
 pub mod client_state;
 pub mod clients;
 pub mod opens;
+pub mod reclaims;
 pub mod sessions;
 
 use std::time::Duration;

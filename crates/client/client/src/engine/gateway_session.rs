@@ -1,5 +1,5 @@
-//! Sessions of gateways: the record for the gateway's next start, and what that start takes over. ADR
-//! 0040.
+//! Sessions of gateways: the record for the gateway's next start, and what that start takes over.
+//! ADR 0040.
 //!
 //! ```text
 //!   SetGatewayRecord ... the gateway ends ... AdoptSession ──> ListOpens, ListLocks
@@ -76,6 +76,10 @@ impl<D: Driver> Engine<D> {
         deadline: Duration,
     ) -> Result<()> {
         let Some(of) = &self.config.gateway else { return Ok(()) };
+        // The session of an earlier gateway itself, which is adopted only to end it.
+        if of.adopted.is_some() && of.record.is_empty() {
+            return Ok(());
+        }
         let call = SetGatewayRecord { gateway: of.gateway.clone(), record: of.record.clone() };
         let deadline = self.attempt_deadline(deadline);
         let set = self.exchange(&link.shared, Some(&Envelope::PLAIN), &call, deadline).await;

@@ -44,8 +44,8 @@ impl ClusterShare {
         Self::begin(config, None).await
     }
 
-    /// As [`ClusterShare::connect`]. The sessions of the gateway's clients are continued by the next
-    /// start that connects with the same name and key: [`Share::adopt_clients`].
+    /// As [`ClusterShare::connect`]. The sessions of the gateway's clients are continued by the
+    /// next start that connects with the same name and key: [`Share::adopt_clients`].
     ///
     /// # Errors
     /// [`Status::Busy`] if another gateway of this name is connected, and still is after 25 s.

@@ -11,8 +11,8 @@ const EXCLUSIVE: OpenMode = OpenMode { rights: Rights::READ_WRITE, deny: Deny::W
 
 fn on_a_cluster<F: Future<Output = ()>>(test: impl FnOnce(Cluster) -> F) {
     let cluster = Cluster::start();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all();
-    runtime.build().expect("a runtime").block_on(test(cluster));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(test(cluster));
 }
 
 /// Runs the earlier start of a gateway in a runtime of its own, whose end closes its connections

@@ -9,8 +9,9 @@ use bytes::Bytes;
 
 use crate::compound::CompoundState;
 use crate::ops::courtesy;
+use crate::ops::reclaim::check_may_reclaim;
 use crate::ops::stateid::FileOf;
-use crate::state::opens::{Known, LockState};
+use crate::state::opens::{Known, LockState, States};
 use crate::status::nfs_status;
 
 fn failed(error: braid_share::Error) -> NfsStatus {
@@ -37,11 +38,11 @@ pub async fn lock<S: Share>(
 ) -> Result<StateIdResult, LockFailure> {
     let (start, last) = range(args.offset, args.length)?;
     let file = lockable(state).await?;
-    // RFC 8881 8.4.2.1: there is no grace period; see OPEN.
     if args.reclaim {
-        return Err(NfsStatus::NoGrace.into());
+        check_may_reclaim(state)?;
+    } else {
+        state.check_reclaimed()?;
     }
-    state.check_reclaimed()?;
     let client = state.client_state()?;
     let exclusive = is_exclusive(args.lock_type);
     let held = match &args.locker {
@@ -64,6 +65,9 @@ pub async fn lock<S: Share>(
     };
     held.check_ranges()?;
     let lock = Lock { owner: held.number, start, last, exclusive };
+    if args.reclaim {
+        client.check_reclaim(file, &lock).await?;
+    }
     request(state, &held, lock).await?;
     let id = held.locked(start, last);
     // A CLOSE that came meanwhile has unlocked only what was noted before it.
@@ -136,9 +140,8 @@ pub async fn lock_test<S: Share>(
 ) -> Result<(), LockTestFailure> {
     let (start, last) = range(args.offset, args.length)?;
     let file = lockable(state).await?;
-    let client = state.client_state()?;
     let owner = &args.owner.owner;
-    let number = client.states.owner_number(owner);
+    let number = States::<FileOf<S>>::owner_number(owner);
     let lock = Lock { owner: number, start, last, exclusive: is_exclusive(args.lock_type) };
     match courtesy::test_lock(state, file, lock).await?.map_err(failed)? {
         None => Ok(()),

@@ -18,6 +18,7 @@ use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node};
 use crate::ops::courtesy;
 use crate::ops::names::{change_info, check_name};
+use crate::ops::reclaim;
 use crate::ops::stateid::FileOf;
 use crate::state::opens::InsertedOpen;
 use crate::status::nfs_status;
@@ -67,9 +68,6 @@ pub async fn open<S: Share>(
     if matches!(args.claim, OpenClaim::Null(_) | OpenClaim::Fh) {
         state.check_reclaimed()?;
     }
-    // RFC 8881 8.4.2.1 and 18.51.3: reclaims belong to the grace period, which this server does not
-    // have: a client's opens are those of its session at the metadata server, which ends with the
-    // gateway.
     let done = match &args.claim {
         OpenClaim::Null(name) => open_name(state, name, &args.how, mode).await?,
         OpenClaim::Fh => {
@@ -78,7 +76,7 @@ pub async fn open<S: Share>(
             }
             open_file(state, mode).await?
         }
-        OpenClaim::Previous(_) => return Err(NfsStatus::NoGrace),
+        OpenClaim::Previous(_) => return reclaim::open_previous(state, &args, mode).await,
         // No delegations were granted.
         OpenClaim::DelegateCurrent(_) | OpenClaim::DelegateCurrentFh(_) => {
             return Err(NfsStatus::BadStateId);

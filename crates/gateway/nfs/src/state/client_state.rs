@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use braid_share::{Share, ShareClient};
+use braid_share::{AdoptedClient, Share, ShareClient};
+use tokio::sync::Mutex;
 
 use super::clients::ClientData;
 use super::opens::States;
+use super::reclaims::Reclaims;
 
 /// A confirmed client's BraidFS session and protocol state. It ends with the client: the session's
 /// end closes opens and removes locks.
@@ -14,12 +16,21 @@ pub struct ClientState<S: Share> {
     pub share: S::Client,
     /// Opens, locks and layouts.
     pub states: States<<S::Client as ShareClient>::File>,
+    /// What the client may reclaim after a restart of the gateway; `None` if nothing.
+    pub(crate) reclaims: Mutex<Option<Reclaims>>,
 }
 
 impl<S: Share> ClientState<S> {
     /// The state of a new client.
     pub fn new(share: S::Client, epoch: u32) -> Self {
-        Self { share, states: States::new(epoch) }
+        Self { share, states: States::new(epoch), reclaims: Mutex::new(None) }
+    }
+
+    /// The state of a client of the earlier start, which may reclaim what its session has.
+    pub fn adopted(adopted: AdoptedClient<S::Client>, epoch: u32) -> Self {
+        let AdoptedClient { client, opens, locks, .. } = adopted;
+        let reclaims = Mutex::new(Some(Reclaims::new(opens, locks)));
+        Self { share: client, states: States::new(epoch), reclaims }
     }
 
     /// Ends the client: all its opens and locks.

@@ -22,7 +22,9 @@ use braid_share::{Deny, FileIndex, OpenMode, Rights};
 use bytes::Bytes;
 
 use crate::export::ExportedFile;
+use crate::handle::long_hash;
 
+pub(crate) use locks::subtract;
 pub use locks::{LockState, LockUse};
 
 /// State ids of one client: about 512 bytes each.
@@ -253,10 +255,21 @@ impl<F> States<F> {
         locks
     }
 
-    /// The number of a lock owner at the metadata server. An owner without locks has a number that no
-    /// other owner gets.
-    pub fn owner_number(&self, owner: &Bytes) -> u64 {
-        self.lock().owners.get(owner).map_or(u64::MAX, |(number, _)| *number)
+    /// The number of a lock owner at the metadata server: a digest, so that it is the same after a
+    /// restart of the gateway. If two owners of one client ever had the same, their locks would not
+    /// conflict.
+    pub fn owner_number(owner: &Bytes) -> u64 {
+        long_hash(owner)
+    }
+
+    /// Ranges of a file that the lock owner with a number holds.
+    pub fn held_ranges(&self, file: FileIndex, number: u64) -> Vec<(u64, u64)> {
+        let inner = self.lock();
+        let of_owner = inner
+            .locks
+            .values()
+            .filter(|lock| lock.number == number && lock.open.file.file == file);
+        of_owner.flat_map(|lock| lock.ranges()).collect()
     }
 
     /// The name of the lock owner with a number.

@@ -16,6 +16,7 @@ mod mount;
 mod mutations;
 mod names;
 mod opens;
+mod restart;
 mod rpc;
 mod sequence;
 mod server;

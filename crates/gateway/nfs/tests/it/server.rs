@@ -59,6 +59,15 @@ impl TestServer {
         Self { share, server, address, stop, task }
     }
 
+    /// The next start of this gateway. Drop this server after it: its own end would end the
+    /// sessions, which a killed process does not do.
+    pub async fn next_start(&self) -> Self {
+        let share = self.share.next_start();
+        let server = NfsServer::new(share.clone(), self.server.config.clone()).unwrap();
+        server.recover().await.unwrap();
+        Self::over(share, server).await
+    }
+
     pub async fn connect(&self) -> Connection {
         Connection::new(self.address).await
     }

@@ -21,8 +21,8 @@ use braid_types::{Failure, SessionId, Status};
 use super::{GatewayRecord, Owner, SessionTable};
 use crate::connection::SessionActivity;
 
-/// A gateway whose session was silent for so long is gone, also if its connection is not known to
-/// have ended: it renews its sessions every 5 s.
+/// A gateway whose session is silent longer than this is gone, also if its connection is not known
+/// to have ended: it renews its sessions every 5 s.
 const HOLDER_SILENT_MS: u64 = 20_000;
 
 /// What [`SessionTable::adopt`] found.

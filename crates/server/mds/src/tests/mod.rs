@@ -1,6 +1,7 @@
 //! The server over a store in memory, I/O daemons in memory and a clock that stands still until a
 //! test moves it.
 
+mod adoption;
 mod calls;
 mod change;
 mod claims;

@@ -576,7 +576,7 @@ pub struct Client {
     pub core: Arc<MdsCore>,
     pub connection: Arc<Connection>,
     pub session: SessionId,
-    sequence: AtomicU64,
+    pub sequence: AtomicU64,
 }
 
 impl Client {

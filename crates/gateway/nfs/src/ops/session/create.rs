@@ -8,11 +8,12 @@ use braid_nfs_wire::nfs4::{
     ClientId, CreateSessionFlags, NfsResult, NfsStatus, OpNumber, SessionId,
 };
 use braid_nfs_wire::rpc::record::RECORD_BYTES_MAX;
-use braid_share::{ClientRecord, Share};
+use braid_share::{ClientRecord, Share, ShareClient};
 
 use super::check_protection;
 use crate::backchannel::BackChannel;
 use crate::compound::CompoundState;
+use crate::recovery::Former;
 use crate::server::{Client, NfsServer, ServerSession};
 use crate::state::client_state::ClientState;
 use crate::state::clients::{BeginSession, encode_record};
@@ -84,14 +85,18 @@ async fn confirm<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client<S>>) 
     if client.data().is_some() {
         return Ok(());
     }
-    let record = ClientRecord { name: name_of(client.owner()), record: encode_record(client) };
-    let begun = server.share.begin_client(record).await.map_err(|error| {
-        tracing::warn!(%error, "no session for an NFS client at the metadata server");
-        nfs_status(error.status())
-    })?;
+    let former = server.recovery().take(client.owner(), client.verifier(), client.principal())?;
+    let data = match former {
+        // RFC 8881 8.4.2: the instance was confirmed before the restart, and reclaims now.
+        Former::Same(adopted) => ClientState::adopted(adopted, server.epoch),
+        Former::Earlier(adopted) => {
+            adopted.client.end().await;
+            begin(server, client).await?
+        }
+        Former::None => begin(server, client).await?,
+    };
     let now = server.now();
-    let confirmed =
-        server.clients().confirm(client.id(), ClientState::new(begun, server.epoch), now);
+    let confirmed = server.clients().confirm(client.id(), data, now);
     match confirmed {
         Ok(removed) => {
             // RFC 8881 18.36.4: the state of the former instance is gone before the reply.
@@ -108,6 +113,18 @@ async fn confirm<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client<S>>) 
             Err(status)
         }
     }
+}
+
+async fn begin<S: Share>(
+    server: &Arc<NfsServer<S>>,
+    client: &Arc<Client<S>>,
+) -> NfsResult<ClientState<S>> {
+    let record = ClientRecord { name: name_of(client.owner()), record: encode_record(client) };
+    let begun = server.share.begin_client(record).await.map_err(|error| {
+        tracing::warn!(%error, "no session for an NFS client at the metadata server");
+        nfs_status(error.status())
+    })?;
+    Ok(ClientState::new(begun, server.epoch))
 }
 
 /// Printable characters of the owner, for people.

@@ -51,7 +51,7 @@ pub async fn destroy_client_id<S: Share>(
 }
 
 /// RECLAIM_COMPLETE. RFC 8881 18.51.
-pub fn reclaim_complete<S: Share>(
+pub async fn reclaim_complete<S: Share>(
     state: &mut CompoundState<'_, S>,
     args: ReclaimCompleteArgs,
 ) -> NfsResult<()> {
@@ -60,5 +60,10 @@ pub fn reclaim_complete<S: Share>(
         state.current()?;
         return Ok(());
     }
-    if state.client()?.complete_reclaim() { Ok(()) } else { Err(NfsStatus::CompleteAlready) }
+    if !state.client()?.complete_reclaim() {
+        return Err(NfsStatus::CompleteAlready);
+    }
+    // RFC 8881 18.51.3: the client reclaims nothing more.
+    state.client_state()?.finish_reclaims().await;
+    Ok(())
 }

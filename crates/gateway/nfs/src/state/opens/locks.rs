@@ -75,12 +75,8 @@ impl<F> States<F> {
             return self.used(known.clone());
         }
         let other = inner.other(self.epoch, KIND_LOCK);
-        let next = inner.next;
-        let number = {
-            let entry = inner.owners.entry(key.0.clone()).or_insert((next, 0));
-            entry.1 += 1;
-            entry.0
-        };
+        let number = Self::owner_number(&key.0);
+        inner.owners.entry(key.0.clone()).or_insert((number, 0)).1 += 1;
         let lock = Arc::new(LockState {
             other,
             owner: key.0.clone(),
@@ -135,6 +131,11 @@ impl<F> LockState<F> {
         !self.inner().ranges.is_empty()
     }
 
+    /// The ranges that are locked.
+    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
+        self.inner().ranges.clone()
+    }
+
     /// Checks whether there may be one more range.
     ///
     /// # Errors
@@ -160,7 +161,7 @@ impl<F> LockState<F> {
 }
 
 /// Removes a range from disjoint ranges.
-fn subtract(ranges: &mut Vec<(u64, u64)>, start: u64, last: u64) {
+pub(crate) fn subtract(ranges: &mut Vec<(u64, u64)>, start: u64, last: u64) {
     let mut left = Vec::with_capacity(ranges.len());
     for &(first, end) in ranges.iter() {
         if end < start || first > last {
