@@ -56,6 +56,16 @@ fn a_lock_state_of_a_failed_first_lock_is_removed() {
     let states = States::new(1);
     let open = open(&states);
     let owner = Bytes::from_static(b"owner");
-    drop(states.lock_state(&owner, &open));
-    assert_eq!(states.owner_number(&owner), u64::MAX, "it has no lock state");
+    let number = states.lock_state(&owner, &open).number;
+    assert_eq!(states.owner_of_number(number), None, "it has no lock state");
+}
+
+#[test]
+fn a_lock_owner_has_the_same_number_after_a_restart() {
+    let number = |epoch, owner: &'static [u8]| {
+        let states = States::new(epoch);
+        states.lock_state(&Bytes::from_static(owner), &open(&states)).number
+    };
+    assert_eq!(number(1, b"owner"), number(2, b"owner"));
+    assert_ne!(number(1, b"owner"), number(1, b"another"));
 }
