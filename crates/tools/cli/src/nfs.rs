@@ -148,14 +148,31 @@ async fn begin(
     nfs: NfsConfig,
     listen: &[SocketAddr],
 ) -> Result<(Server, Vec<Listener>), Fault> {
-    let share = ClusterShare::connect(config).await?;
+    // Without a fixed port no client comes back after a restart.
+    let share = match listen.first() {
+        Some(address) if address.port() != 0 => ClusterShare::connect_as(config, &nfs.server_owner)
+            .await
+            .map_err(|error| name_taken(&error).unwrap_or_else(|| error.into()))?,
+        _ => ClusterShare::connect(config).await?,
+    };
     let mut listeners = Vec::new();
     for address in listen {
         listeners.push(Listener::bind(*address).await.map_err(|why| not_started(&why))?);
     }
     let server = NfsServer::new(share, nfs);
     let server = server.map_err(|why| Fault::usage("starting the NFS gateway", why.to_string()))?;
+    // Clients may connect already; they are served after this.
+    if let Err(error) = server.recover().await {
+        tracing::warn!(%error, "the clients of the earlier start cannot reclaim");
+    }
     Ok((server, listeners))
+}
+
+/// The fault of a gateway whose name another one has.
+fn name_taken(error: &braid_client::Error) -> Option<Fault> {
+    let hint = "stop the other gateway, or set another nfs.name in braid.toml";
+    (error.status() == Status::Busy)
+        .then(|| Fault::failed("starting the NFS gateway", error.to_string()).hint(hint))
 }
 
 fn not_started(why: &StartError) -> Fault {
