@@ -13,7 +13,7 @@ use super::Client;
 use crate::{
     engine::{Engine, RecallNotice, semaphore::lock},
     error::Result,
-    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
+    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled, does_io_under_leases},
 };
 
 impl<D: Driver> Client<D> {
@@ -76,7 +76,8 @@ impl<D: Driver> Client<D> {
         holder: Weak<dyn LeaseHolder>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
-        self.caller().engine().serve_recalls();
+        let under_leases = does_io_under_leases(&holder);
+        self.caller().engine().serve_recalls(under_leases);
         async move {
             while let Some(engine) = weak.upgrade() {
                 match engine.next_notice().await {
@@ -128,7 +129,8 @@ impl Client<Tokio> {
         holder: Weak<dyn LeaseHolder>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
-        self.caller().engine().serve_recalls();
+        let under_leases = does_io_under_leases(&holder);
+        self.caller().engine().serve_recalls(under_leases);
         let queues = Arc::new(RecallQueues::default());
         async move {
             while let Some(engine) = weak.upgrade() {

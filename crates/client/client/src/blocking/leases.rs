@@ -16,7 +16,7 @@ use super::{Client, block_on};
 use crate::{
     engine::{Caller, Engine, RecallNotice, semaphore::lock},
     error::{Error, Result},
-    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
+    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled, does_io_under_leases},
 };
 
 /// Threads that carry out recalls of data and layout leases at the same time; they start and end on
@@ -75,7 +75,8 @@ impl Leases {
     /// threads.
     pub fn serve(&self, holder: Weak<dyn LeaseHolder>) -> Result<()> {
         let engine = self.caller.engine();
-        if !engine.serve_recalls() {
+        let under_leases = does_io_under_leases(&holder);
+        if !engine.serve_recalls(under_leases) {
             return Err(Error::new(Status::Exists, "this client serves its recalls already"));
         }
         let (state, names, data) = (Mutex::default(), Condvar::new(), Condvar::new());

@@ -32,6 +32,8 @@ pub(crate) struct LeaseClient<D: Driver> {
     state: Mutex<LeaseState>,
     /// Some thread or task carries out recalls.
     has_holder: AtomicBool,
+    /// See [`crate::lease::LeaseHolder::does_io_under_leases`].
+    io_under_leases: AtomicBool,
     ended: AtomicBool,
     /// Returned leases that the server does not know of yet.
     pending_returns: Mutex<Vec<ReturnedLease>>,
@@ -44,6 +46,7 @@ impl<D: Driver> Default for LeaseClient<D> {
         Self {
             state: Mutex::new(LeaseState::new()),
             has_holder: served,
+            io_under_leases: AtomicBool::new(true),
             ended,
             pending_returns: Mutex::default(),
             channel: Mutex::new(None),
@@ -53,12 +56,19 @@ impl<D: Driver> Default for LeaseClient<D> {
 
 impl<D: Driver> LeaseClient<D> {
     /// Recalls are carried out from now on. Returns whether they were not before.
-    pub(crate) fn serve(&self) -> bool {
+    pub(crate) fn serve(&self, io_under_leases: bool) -> bool {
+        if !self.has_holder() {
+            self.io_under_leases.store(io_under_leases, Ordering::Release);
+        }
         !self.has_holder.swap(true, Ordering::AcqRel)
     }
 
     pub(crate) fn has_holder(&self) -> bool {
         self.has_holder.load(Ordering::Acquire)
+    }
+
+    pub(super) fn does_io_under_leases(&self) -> bool {
+        self.io_under_leases.load(Ordering::Acquire)
     }
 
     /// The session ends: no lease is valid any more.
@@ -176,8 +186,8 @@ impl<D: Driver> Engine<D> {
 
     /// Recalls are carried out from now on; before this, no lease is requested. Returns whether
     /// they were not before.
-    pub fn serve_recalls(&self) -> bool {
-        self.is_ours() && self.lease_client.serve()
+    pub fn serve_recalls(&self, io_under_leases: bool) -> bool {
+        self.is_ours() && self.lease_client.serve(io_under_leases)
     }
 
     /// Begins a lease request; `None` if nobody carries out recalls.

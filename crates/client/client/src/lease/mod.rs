@@ -30,6 +30,7 @@ use braid_wire::message::lease::LeaseKind;
 pub use braid_wire::message::lease::LeaseMode;
 #[doc(inline)]
 pub use holder::LeaseHolder;
+pub(crate) use holder::does_io_under_leases;
 pub use lease_state::{LeaseRequest, LeaseState, RequiredAction};
 
 pub use crate::engine::ServerEpoch;

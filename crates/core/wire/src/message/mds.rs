@@ -105,6 +105,8 @@ calls! {
         /// Whether the client may still hold leases of an earlier epoch. Its first [`AwaitRecalls`]
         /// of this epoch confirms that it has returned them all.
         leases: bool,
+        /// As in [`AwaitRecalls`].
+        io_under_leases: bool,
     } -> Vec<u64>;
 
     /// Attributes.
@@ -495,6 +497,9 @@ calls! {
     AwaitRecalls = 0x01b2 {
         /// Number of the newest recall of this epoch that the client has received; 0 for none.
         seen: u64,
+        /// Whether the session reads and writes files only while it holds their data lease. If not,
+        /// its opens are those of a client that uses no leases.
+        io_under_leases: bool,
     } -> Vec<Recall>;
     /// Return leases, recalled or not. Repeatable.
     ReturnLeases = 0x01b3 {

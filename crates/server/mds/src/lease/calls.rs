@@ -136,6 +136,16 @@ impl MdsCore {
         self.with_leases(|service| service.is_lease_holder(session))
     }
 
+    /// Whether a session reads and writes files only while it holds their data lease.
+    pub(crate) fn does_io_under_leases(&self, session: SessionId) -> bool {
+        self.with_leases(|service| service.does_io_under_leases(session))
+    }
+
+    /// A session says whether it does all I/O under leases.
+    pub(crate) fn set_io_under_leases(&self, session: SessionId, yes: bool) {
+        self.with_leases(|service| service.set_io_under_leases(session, yes));
+    }
+
     /// Notes a session as a holder of leases once the store has it on record. False when it has
     /// ended.
     pub(crate) fn note_lease_holder(&self, session: SessionId) -> bool {
@@ -217,13 +227,14 @@ impl MdsCore {
         LeaseMode::Shared
     }
 
-    /// Whether other sessions that use no leases have a file open, and whether for writing.
+    /// Whether other sessions that read and write without leases have a file open, and whether for
+    /// writing.
     fn opens_without_leases(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
         let opens = self.namespace.opens_of(file);
         let besides = || {
             opens
                 .iter()
-                .filter(|open| open.session != session && !self.is_lease_holder(open.session))
+                .filter(|open| open.session != session && !self.does_io_under_leases(open.session))
         };
         (besides().next().is_some(), besides().any(|open| open.writers > 0))
     }
@@ -251,8 +262,18 @@ impl MdsCore {
     }
 
     /// Suspends a session's question for recalls. What it held before a restart is gone.
-    pub(crate) fn await_recalls_of(&self, call: Call, session: SessionId, seen: u64) {
-        let answered = self.with_leases(|service| service.await_recalls(call, session, seen));
+    /// `io_under_leases`: whether it does all I/O under leases, noted first, so that no lease is
+    /// granted to others without it.
+    pub(crate) fn await_recalls_of(
+        &self,
+        call: Call,
+        session: SessionId,
+        (seen, io_under_leases): (u64, bool),
+    ) {
+        let answered = self.with_leases(|service| {
+            service.set_io_under_leases(session, io_under_leases);
+            service.await_recalls(call, session, seen)
+        });
         if let Some((call, answer)) = answered {
             call.responder.send(answer);
         }

@@ -12,7 +12,7 @@ use super::service::Need;
 use crate::{call::Call, core::MdsCore};
 
 impl MdsCore {
-    /// What an open needs. For a client that uses no leases: that no other session caches or
+    /// What an open needs. For a client that reads and writes without leases: that no other session caches or
     /// buffers what it reads or writes.
     pub(crate) fn needs_of_open(
         &self,
@@ -26,7 +26,7 @@ impl MdsCore {
         if (writes || empties) && !self.is_written_besides(call, inode.file) {
             needs.extend(names_of(inode));
         }
-        let data = match (self.is_lease_holder(call.caller_session()), empties || writes) {
+        let data = match (self.does_io_under_leases(call.caller_session()), empties || writes) {
             (true, _) if !empties => None,
             (_, true) => Some(LeaseMode::Shared),
             (_, false) => Some(LeaseMode::Look),

@@ -2,7 +2,7 @@
 //! wait for recalls. Nothing here calls, answers or runs anything.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{
         Mutex, MutexGuard, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -52,7 +52,10 @@ pub(super) struct LeaseService {
     /// The `AwaitRecalls` of each session.
     awaiting: HashMap<SessionId, AwaitingRecalls>,
     /// Sessions that are on record as holders of leases.
-    lease_holders: HashSet<SessionId>,
+    /// The sessions on record as holders of leases, and whether they do all I/O under leases. After
+    /// a start this is assumed until they have reclaimed: before that, nobody is granted a lease
+    /// that conflicts with what they may hold.
+    lease_holders: HashMap<SessionId, bool>,
     /// Calls to run again, and whether a thread does it (invariant 6).
     ready: VecDeque<SuspendedCall>,
     resuming: bool,
@@ -170,7 +173,7 @@ impl Leases {
             waiting: BTreeMap::new(),
             freed: 0,
             awaiting: HashMap::new(),
-            lease_holders: unknown.into_iter().collect(),
+            lease_holders: unknown.into_iter().map(|session| (session, true)).collect(),
             ready: VecDeque::new(),
             resuming: false,
         };
@@ -210,7 +213,7 @@ impl Leases {
     /// Notes a session as a holder of leases. Nothing follows from that: it may be called under the
     /// server's lock.
     pub(super) fn add_lease_holder(&self, session: SessionId) {
-        self.lock().lease_holders.insert(session);
+        self.lock().lease_holders.entry(session).or_insert(false);
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseService> {
@@ -306,7 +309,19 @@ impl LeaseService {
 
     /// Whether a session is on record as a holder of leases.
     pub(super) fn is_lease_holder(&self, session: SessionId) -> bool {
-        self.lease_holders.contains(&session)
+        self.lease_holders.contains_key(&session)
+    }
+
+    /// Whether a session reads and writes files only while it holds their data lease.
+    pub(super) fn does_io_under_leases(&self, session: SessionId) -> bool {
+        self.lease_holders.get(&session) == Some(&true)
+    }
+
+    /// A holder of leases says whether it does all I/O under leases.
+    pub(super) fn set_io_under_leases(&mut self, session: SessionId, yes: bool) {
+        if let Some(known) = self.lease_holders.get_mut(&session) {
+            *known = yes;
+        }
     }
 
     /// Suspends a call, unless a session returned a lease since the call decided to wait.
@@ -431,7 +446,7 @@ impl LeaseService {
     /// A session was ended whose last message arrived at `last_active`: its leases are freed when
     /// they are no longer valid. Returns its question for recalls, if one waits.
     pub(super) fn end_broken(&mut self, session: SessionId, last_active: Duration) -> Option<Call> {
-        if self.lease_holders.remove(&session) {
+        if self.lease_holders.remove(&session).is_some() {
             self.table
                 .end_session_later(session, last_active + Duration::from_millis(LEASE_EXPIRES_MS));
         }

@@ -132,7 +132,7 @@ impl MdsCore {
     pub(super) fn await_recalls(&self, call: Call, r: &AwaitRecalls) -> CallOutcome {
         match self.as_lease_holder(call, || MdsRequest::AwaitRecalls(r.clone())) {
             Ok((call, session)) => {
-                self.await_recalls_of(call, session, r.seen);
+                self.await_recalls_of(call, session, (r.seen, r.io_under_leases));
                 CallOutcome::Pending
             }
             Err(flow) => flow,
