@@ -36,8 +36,8 @@ pub use braid_wire::{
 };
 pub use config::{Config, Credential, CredentialSource, Proof, SharedCredentialSource};
 pub use engine::{
-    CollectiveMode, CollectiveOptions, FileView, LockCancelHandle, OpenOptions, Overlap, ReadPiece,
-    Reservation, WritePiece,
+    CollectiveMode, CollectiveOptions, FileView, LockCancelHandle, NewEntry, OpenOptions, Overlap,
+    ReadPiece, Reservation, WritePiece,
 };
 pub use error::{Error, Result};
 pub use group::{Group, TcpGroup, ThreadGroup};

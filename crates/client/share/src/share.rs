@@ -95,6 +95,17 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
         wanted: u8,
     ) -> impl Future<Output = Result<u8>> + Send;
 
+    /// As [`ShareClient::access`], for a file whose attributes the caller has just read, which may
+    /// save the call.
+    fn access_of(
+        &self,
+        who: &Identity,
+        known: &Attributes,
+        wanted: u8,
+    ) -> impl Future<Output = Result<u8>> + Send {
+        self.access(who, known.file, wanted)
+    }
+
     /// The target of a symbolic link.
     fn read_link(
         &self,

@@ -68,9 +68,7 @@ pub async fn of_node<S: Share>(
     match node {
         Node::Pseudo(node) => Ok(of_pseudo(state, *node, requested)),
         Node::File(file) => {
-            let client = state.share_client()?;
-            let known = client.attributes(state.who(), file.file).await;
-            let known = known.map_err(|error| nfs_status(error.status()))?;
+            let known = state.attributes_of(file.file).await?;
             let space = space_of(state, file, requested).await?;
             let handle = handle_of(state.server, node);
             Ok(of_file(state, file, &known, space.as_ref(), handle).to_encoded(requested))

@@ -1,8 +1,9 @@
 //! Conversions between the types of the wire and the records of the namespace.
 
 use braid_meta::{
-    Access, Deny as StoredDeny, DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode,
-    NewMode, OpenMode, Placement as StoredPlacement,
+    Access, Deny as StoredDeny, DirectoryChange as StoredChange, DirectoryDefault,
+    DistributionKind, FileKind as StoredKind, Inode, NewMode, OpenMode,
+    Placement as StoredPlacement,
     lease::{LeaseMode as StoredMode, LeaseOf, PendingRecall},
 };
 use braid_types::{ByteCount, Failure, FileIndex, Status};
@@ -10,6 +11,7 @@ use braid_wire::{
     Deny, Rights,
     message::{
         FileKind,
+        entry::DirectoryChange,
         lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
         types::{Attributes, DistributionHint, Identity, LayoutHint, Placement},
     },
@@ -105,6 +107,11 @@ pub(crate) fn kind(kind: StoredKind) -> FileKind {
 }
 
 /// Kinds that `MakeNode` makes. The others have calls of their own.
+/// The change of a directory.
+pub(crate) fn directory_change(change: StoredChange) -> DirectoryChange {
+    DirectoryChange { before: change.before, after: change.after }
+}
+
 pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
     match kind {
         FileKind::Fifo => Ok(StoredKind::Fifo),

@@ -3,6 +3,7 @@
 mod client;
 mod collective;
 mod cursor;
+mod entry;
 mod file;
 mod leases;
 

@@ -95,6 +95,7 @@ pub(crate) use collective::{announce_part, announce_refusal, first_refusal, part
 pub use directory::Listing;
 pub use list::{ReadPiece, WritePiece};
 pub use lock::LockCancelHandle;
+pub use names::NewEntry;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
 pub use open_table::ServerEpoch;

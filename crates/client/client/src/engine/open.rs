@@ -10,8 +10,9 @@ use braid_types::{
 use braid_wire::{
     Deny, Rights,
     message::{
+        entry::{CreateMode, DirectoryChange, OpenEntryReply},
         lease::LeaseMode,
-        mds::{Create, CreateReply, CreateUnnamed, Open, OpenReply},
+        mds::{Create, CreateReply, CreateUnnamed, Open, OpenEntry, OpenReply},
         types::{Attributes, DistributionHint, LayoutHint, PathRef, Placement},
     },
 };
@@ -224,6 +225,56 @@ fn size_report_of(created: bool, rights: Rights) -> SizeReportState {
 }
 
 impl<D: Driver> Caller<D> {
+    /// Opens the entry of a directory that `at` names by the directory and one name, or creates it.
+    /// A symbolic link is not followed. `create` decides whether the file may be created, not the
+    /// options, and no lease is requested. Returns also whether this call created the file, and the
+    /// change of the directory, which is `None` for [`CreateMode::Never`].
+    pub async fn open_entry(
+        &self,
+        at: &PathRef,
+        create: CreateMode,
+        options: &OpenOptions,
+    ) -> Result<(Arc<OpenFile<D>>, bool, Option<DirectoryChange>)> {
+        let rights = options.check().map_err(|error| error.during("open", shown_path(at)))?;
+        self.flush_pending_closes(options.deny).await;
+        match self.open_entry_once(at, create, options, rights).await {
+            Err(error) if self.had_pending_closes(&error).await => {
+                self.open_entry_once(at, create, options, rights).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_entry_once(
+        &self,
+        at: &PathRef,
+        create: CreateMode,
+        options: &OpenOptions,
+        rights: Rights,
+    ) -> Result<(Arc<OpenFile<D>>, bool, Option<DirectoryChange>)> {
+        let call = OpenEntry {
+            dir: at.dir,
+            name: at.path.clone(),
+            create,
+            truncate: options.truncate,
+            mode: options.mode,
+            umask: self.umask,
+            rights,
+            deny: options.deny,
+        };
+        // As in `open_existing`.
+        let once = create != CreateMode::Never || options.write || !options.deny.is_none();
+        let call = match once {
+            true => self.once("open", at, call),
+            false => self.repeatable("open", at, call),
+        };
+        let (reply, run) = call.send_with_epoch().await?;
+        let OpenEntryReply { opened, created, change } = reply;
+        let opened = (opened, size_report_of(created, rights));
+        let file = self.opened(at, (rights, options.deny), opened, run, None)?;
+        Ok((file, created, change))
+    }
+
     /// Opens a file; makes it if the options say so.
     pub async fn open(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", shown_path(at)))?;

@@ -64,6 +64,10 @@ impl ShareClient for ClusterClient {
         self.0.access(who, file, wanted).await
     }
 
+    async fn access_of(&self, who: &Identity, known: &Attributes, wanted: u8) -> Result<u8> {
+        self.0.run(self.0.access_of(who, known, wanted)).await
+    }
+
     async fn read_link(&self, who: &Identity, file: FileIndex) -> Result<Vec<u8>> {
         self.0.run_as(who, async |user: Client| user.read_link(file).await).await
     }

@@ -14,8 +14,7 @@
 //!    the opens and locks. A [`ClusterClient`] then fails all calls with `NoSession` instead, and
 //!    ends the other session.
 //!
-//! Differences from what the traits allow, until the native protocol has calls for them:
-//! - The counters of a [`crate::DirectoryChange`] are never atomic: `names.rs`.
+//! Difference from what the traits allow, until the native protocol has calls for it:
 //! - The record of a client is not stored. After a restart a gateway cannot adopt the sessions of
 //!   its clients; the metadata server ends them when they were silent for too long.
 

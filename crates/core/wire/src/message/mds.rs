@@ -12,6 +12,9 @@ use braid_types::{
 
 use super::{
     FileKind, calls,
+    entry::{
+        CreateMode, DirectoryChange, EntryKind, MakeEntryReply, OpenEntryReply, RenameEntryReply,
+    },
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
@@ -608,6 +611,67 @@ calls! {
         /// The file.
         file: FileIndex,
     } -> FileSizeReply;
+
+    /// Open an entry of a directory, or create it. A symbolic link is not followed: it is refused
+    /// with `TooManyLinks`, as by `open(2)` with `O_NOFOLLOW`; a directory with `IsDirectory`, and
+    /// other files without bytes with `NoDevice`. Grants no lease.
+    OpenEntry = 0x01f0 {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+        /// Whether the file may be created. If so, the call has a slot.
+        create: CreateMode,
+        /// Truncate an existing file.
+        truncate: bool,
+        /// Permission bits of a new file.
+        mode: u32,
+        /// The umask, used where the directory has no default access control list.
+        umask: u32,
+        /// The access mode.
+        rights: Rights,
+        /// What the open denies to other opens. If not empty, the call has a slot.
+        deny: Deny,
+    } -> OpenEntryReply;
+    /// Make an entry that is not a regular file, or give a file one more name.
+    MakeEntry = 0x01f1 {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+        /// What to make.
+        kind: EntryKind,
+        /// Permission bits; 0 for a symbolic link and for a link.
+        mode: u32,
+        /// The umask, used where the directory has no default access control list.
+        umask: u32,
+        /// Device number; 0 for everything but devices.
+        device: u64,
+        /// What a symbolic link points to; empty for everything else.
+        target: Vec<u8>,
+        /// The file that gets the name; `Some` for a link only.
+        file: Option<FileIndex>,
+    } -> MakeEntryReply;
+    /// Remove a name of a file, or an empty directory.
+    RemoveEntry = 0x01f2 {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+    } -> DirectoryChange;
+    /// Rename; atomic for every observer (I7).
+    RenameEntry = 0x01f3 {
+        /// The old directory.
+        from_dir: FileIndex,
+        /// The old name.
+        from_name: Vec<u8>,
+        /// The new directory.
+        to_dir: FileIndex,
+        /// The new name.
+        to_name: Vec<u8>,
+        /// What to do if the new name exists.
+        mode: RenameMode,
+    } -> RenameEntryReply;
 }
 
 wire_struct! {

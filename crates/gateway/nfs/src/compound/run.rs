@@ -9,7 +9,7 @@ use braid_share::Share;
 
 use super::reply_limit::{FAILURE_BYTES, ReplyMemory, longest_result};
 use super::sequence::{RequestFacts, Started};
-use super::{CompoundState, security, sequence};
+use super::{CompoundState, known::keeps_attributes, security, sequence};
 use crate::connection::Connection;
 use crate::dispatch::dispatch;
 use crate::rpc::Caller;
@@ -229,6 +229,9 @@ async fn run_operations<S: Share>(
             return;
         }
         tracing::trace!(peer = %state.connection.peer(), index, operation = ?number, "begins");
+        if !keeps_attributes(number) {
+            state.known.forget();
+        }
         let mut result = dispatch(state, op).await;
         if result.status() == NfsStatus::Ok
             && let Err(status) = security::check(state, number)

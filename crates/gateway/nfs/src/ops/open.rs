@@ -91,7 +91,11 @@ pub async fn open<S: Share>(
         Node::Pseudo(_) => return Err(NfsStatus::IsDir),
     };
     let file = ExportedFile { export, file: opened.attributes.file };
-    let id = note_open(state, &args.owner, &file, opened.file, mode).await?;
+    let (id, is_new) = note_open(state, &args.owner, &file, opened.file, mode).await?;
+    // The upgrade of an earlier open may have changed attributes.
+    if is_new {
+        state.note_attributes(opened.attributes);
+    }
     state.set_current(Node::File(file));
     state.set_state_id(id);
     Ok(OpenResult {
@@ -113,20 +117,20 @@ fn no_delegation(access: ShareAccess) -> OpenDelegation {
     }
 }
 
-/// Adds an open to the client's state: the state id.
+/// Adds an open to the client's state: the state id, and whether the open is one of its own.
 async fn note_open<S: Share>(
     state: &CompoundState<'_, S>,
     owner: &StateOwner,
     file: &ExportedFile,
     share_file: FileOf<S>,
     mode: OpenMode,
-) -> NfsResult<StateId> {
+) -> NfsResult<(StateId, bool)> {
     let states = &state.client_state()?.states;
     let mut share_file = share_file;
     loop {
         let inserted = states.insert_open(owner.owner.clone(), file.clone(), share_file, mode);
         let (known, new_file) = match inserted {
-            InsertedOpen::Added(id) => return Ok(id),
+            InsertedOpen::Added(id) => return Ok((id, true)),
             InsertedOpen::Known(known, new_file) => (known, new_file),
         };
         // Another open of the same owner and file: its open file gets the union of both modes.
@@ -141,7 +145,7 @@ async fn note_open<S: Share>(
         if union != known.mode() {
             known.share_file.set_mode(union).await.map_err(failed)?;
         }
-        return Ok(known.upgraded(union, mode));
+        return Ok((known.upgraded(union, mode), false));
     }
 }
 
@@ -243,12 +247,13 @@ async fn open_name<S: Share>(
         }
         return Ok(Done { opened, change, attributes_set: set });
     }
+    let mut opened = opened;
     let mut set = wanted.mask;
     let mut changes = wanted.beyond_mode().unwrap_or_else(AttributeChanges::none);
     if let Some(bytes) = changes.bytes.take()
         && bytes.0 > 0
     {
-        opened.file.set_len(bytes.0).await.map_err(failed)?;
+        opened.attributes = opened.file.set_len(bytes.0).await.map_err(failed)?;
     }
     if let Some(verifier) = verifier {
         let [atime, mtime] = verifier_times(verifier);
@@ -258,7 +263,6 @@ async fn open_name<S: Share>(
         set.set(attribute::TIME_ACCESS);
         set.set(attribute::TIME_MODIFY);
     }
-    let mut opened = opened;
     if changes != AttributeChanges::none() {
         let file = opened.attributes.file;
         opened.attributes = client.set_attributes(who, file, changes).await.map_err(failed)?;

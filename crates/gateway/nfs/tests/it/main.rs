@@ -1,8 +1,10 @@
-//! Tests of the server over real sockets, with a file system in memory.
+//! Tests of the server over real sockets, with a file system in memory; `calls` with a cluster.
 
 mod attributes;
 mod callbacks;
+mod calls;
 mod client;
+mod cluster;
 mod courtesy;
 mod data;
 mod exports;

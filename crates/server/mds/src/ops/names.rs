@@ -2,18 +2,19 @@
 //! replay record (I7).
 
 use braid_meta::{
-    Identity, NodeArgs, RenameMode as StoredMode,
+    Identity, NodeArgs,
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
     mds::{
         MakeDirectory, MakeLink, MakeNode, MakeReply, MakeSymlink, MdsRequest, RemoveDirectory,
-        RemoveReply, Rename, RenameMode, Unlink,
+        RemoveReply, Rename, Unlink,
     },
     types::{Attributes, PathRef},
 };
 
+use super::entry::stored_mode;
 use crate::{
     call::{Call, CallOutcome},
     convert,
@@ -138,11 +139,9 @@ impl MdsCore {
     }
 
     pub(super) fn rename(&self, call: Call, r: &Rename) -> CallOutcome {
-        let mode = match r.mode {
-            RenameMode::Replace => StoredMode::Replace,
-            RenameMode::NoReplace => StoredMode::NoReplace,
-            RenameMode::Exchange => StoredMode::Exchange,
-            _ => return CallOutcome::Fail(call, Status::Unsupported.into()),
+        let mode = match stored_mode(r.mode) {
+            Ok(mode) => mode,
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let ends = self
             .slot_at(&call, &r.from, false)
@@ -151,11 +150,7 @@ impl MdsCore {
             Ok(ends) => ends,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let mut needs = vec![names(from.directory), names(to.directory)];
-        needs.extend(self.directory_in(from.directory, &from.name));
-        needs.extend(self.directory_in(to.directory, &to.name));
-        needs.sort_unstable();
-        needs.dedup();
+        let needs = self.needs_of_rename((from.directory, &from.name), (to.directory, &to.name));
         let call = claimed!(self.claim(call, &needs));
         let done = Ok(from).and_then(|from| {
             let ends = ((from.directory, &from.name[..]), (to.directory, &to.name[..]));
@@ -165,10 +160,28 @@ impl MdsCore {
         CallOutcome::from(call, done)
     }
 
+    /// The leases that a rename claims.
+    pub(super) fn needs_of_rename(
+        &self,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+    ) -> Vec<(LeaseOf, LeaseMode)> {
+        let mut needs = vec![names(from.0), names(to.0)];
+        needs.extend(self.directory_in(from.0, from.1));
+        needs.extend(self.directory_in(to.0, to.1));
+        needs.sort_unstable();
+        needs.dedup();
+        needs
+    }
+
     /// What moving or removing a directory needs besides the leases of its parent: that no other
     /// session caches its entries and attributes. If another directory takes its name at this
     /// moment, sessions that cache entries of that one reach it only by handles.
-    fn directory_in(&self, directory: FileIndex, name: &[u8]) -> Option<(LeaseOf, LeaseMode)> {
+    pub(super) fn directory_in(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Option<(LeaseOf, LeaseMode)> {
         let found = self.namespace.lookup(&Identity::root(), directory, name).ok()?;
         found.is_directory().then(|| names(found.file))
     }

@@ -10,7 +10,7 @@ use super::{make, name};
 use crate::acl::NewMode;
 use crate::identity::{Call, Want, permit};
 use crate::namespace::Namespace;
-use crate::record::{DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
+use crate::record::{DirectoryChange, DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
 use crate::tx::{Op, Tx};
 
 /// How a file is created. `P` decides its layout.
@@ -33,6 +33,9 @@ pub struct Created {
     pub inode: Arc<Inode>,
     /// Whether this call created it.
     pub created: bool,
+    /// The change of the directory; `None` in the answer to a retry from a record of an earlier
+    /// version.
+    pub directory: Option<DirectoryChange>,
 }
 
 impl Namespace {
@@ -51,19 +54,22 @@ impl Namespace {
         L: Into<Arc<Layout>>,
     {
         let open = args.open;
-        let outcome = self.change(call, Op::Create, directory, |tx| {
-            match existing(tx, call, directory, name)? {
-                Some(_) if args.exclusive => Err(Status::Exists.into()),
-                Some(inode) => find(tx, call, inode, args.open),
-                None => make(tx, call, directory, name, args),
-            }
-        })?;
+        let directories = [directory];
+        let at = (directory, &directories[..]);
+        let (outcome, changes) =
+            self.change_directories(call, Op::Create, at, |tx| {
+                match existing(tx, call, directory, name)? {
+                    Some(_) if args.exclusive => Err(Status::Exists.into()),
+                    Some(inode) => find(tx, call, inode, args.open),
+                    None => make(tx, call, directory, name, args),
+                }
+            })?;
         if let (Outcome::File(inode), Some(open)) = (&outcome, open) {
             open::check_replayed_open(call, inode, open)?;
         }
         let created = matches!(outcome, Outcome::Created(_));
         let inode = outcome.inode().ok_or(Status::Internal)?;
-        Ok(Created { inode, created })
+        Ok(Created { inode, created, directory: changes.first().copied() })
     }
 }
 

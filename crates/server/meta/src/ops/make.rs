@@ -8,8 +8,26 @@ use super::name;
 use crate::acl::{Acl, NewMode};
 use crate::identity::{Call, Identity, Want, permit};
 use crate::namespace::COOKIE_FIRST;
-use crate::record::{Entry, FileKind, Inode, Parts, Principal};
+use crate::record::{DirectoryChange, Entry, FileKind, Inode, Outcome, Parts, Principal};
 use crate::tx::Tx;
+
+/// A name that was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Made {
+    /// The file.
+    pub inode: Arc<Inode>,
+    /// The change of the directory; `None` in the answer to a retry from a record of an earlier
+    /// version.
+    pub directory: Option<DirectoryChange>,
+}
+
+/// The result of an operation that makes a name.
+pub(super) fn made(
+    (outcome, directories): (Outcome, Vec<DirectoryChange>),
+) -> Result<Made, Failure> {
+    let inode = outcome.inode().ok_or(Status::Internal)?;
+    Ok(Made { inode, directory: directories.first().copied() })
+}
 
 /// A directory in which the name was found to be free.
 pub(super) struct ParentDirectory {

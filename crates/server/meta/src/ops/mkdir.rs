@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_types::limits::LINKS_MAX;
 use braid_types::{Failure, FileIndex, Status};
 
-use super::make;
+use super::make::{self, Made};
 use crate::acl::NewMode;
 use crate::identity::Call;
 use crate::key;
@@ -22,8 +22,21 @@ impl Namespace {
         name: &[u8],
         mode: impl Into<NewMode>,
     ) -> Result<Arc<Inode>, Failure> {
+        self.mkdir_with_change(call, parent, name, mode).map(|made| made.inode)
+    }
+
+    /// As [`Namespace::mkdir`], with the change of the directory.
+    pub fn mkdir_with_change(
+        &self,
+        call: &Call<'_>,
+        parent: FileIndex,
+        name: &[u8],
+        mode: impl Into<NewMode>,
+    ) -> Result<Made, Failure> {
         let mode = mode.into();
-        let outcome = self.change(call, Op::Mkdir, parent, |tx| {
+        let directories = [parent];
+        let at = (parent, &directories[..]);
+        let changed = self.change_directories(call, Op::Mkdir, at, |tx| {
             let parent = make::free_name(tx, call, parent, name)?;
             if parent.directory.nlink >= LINKS_MAX {
                 return Err(Status::LinkLimit.into());
@@ -38,6 +51,6 @@ impl Namespace {
             }
             Ok(Outcome::Created(make::add(tx, parent, name, inode)))
         })?;
-        outcome.inode().ok_or_else(|| Status::Internal.into())
+        make::made(changed)
     }
 }

@@ -7,7 +7,7 @@ use braid_types::{Failure, FileIndex, Status};
 use super::{make, name, rmdir, unlink};
 use crate::identity::{Call, Identity, Want, permit, permit_sticky};
 use crate::namespace::Namespace;
-use crate::record::{Entry, Inode, Outcome};
+use crate::record::{DirectoryChange, Entry, Inode, Outcome};
 use crate::tx::{Op, Tx};
 
 /// What to do if the new name exists.
@@ -39,7 +39,21 @@ impl Namespace {
         to: (FileIndex, &[u8]),
         mode: RenameMode,
     ) -> Result<(), Failure> {
-        self.change(call, Op::Rename, from.0, |tx| {
+        self.rename_with_change(call, from, to, mode).map(drop)
+    }
+
+    /// As [`Namespace::rename`], with the changes of the old and of the new directory; none in the
+    /// answer to a retry from a record of an earlier version.
+    pub fn rename_with_change(
+        &self,
+        call: &Call<'_>,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        mode: RenameMode,
+    ) -> Result<Vec<DirectoryChange>, Failure> {
+        let directories = [from.0, to.0];
+        let at = (from.0, &directories[..]);
+        let (_, changes) = self.change_directories(call, Op::Rename, at, |tx| {
             [from.1, to.1].into_iter().try_for_each(check_name)?;
             [from.0, to.0]
                 .into_iter()
@@ -62,7 +76,7 @@ impl Namespace {
                 (None, _) => plain(tx, call.who, source, to),
             }
         })?;
-        Ok(())
+        Ok(changes)
     }
 }
 

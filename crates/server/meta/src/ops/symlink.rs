@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_types::limits::SYMLINK_BYTES_MAX;
 use braid_types::{Failure, FileIndex, Status};
 
-use super::make;
+use super::make::{self, Made};
 use crate::identity::Call;
 use crate::key;
 use crate::namespace::Namespace;
@@ -21,7 +21,20 @@ impl Namespace {
         name: &[u8],
         target: &[u8],
     ) -> Result<Arc<Inode>, Failure> {
-        let outcome = self.change(call, Op::Symlink, directory, |tx| {
+        self.symlink_with_change(call, directory, name, target).map(|made| made.inode)
+    }
+
+    /// As [`Namespace::symlink`], with the change of the directory.
+    pub fn symlink_with_change(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Made, Failure> {
+        let directories = [directory];
+        let at = (directory, &directories[..]);
+        let changed = self.change_directories(call, Op::Symlink, at, |tx| {
             match target.len() {
                 0 => return Err(Status::NotFound.into()),
                 bytes if bytes > SYMLINK_BYTES_MAX => return Err(Status::NameTooLong.into()),
@@ -43,6 +56,6 @@ impl Namespace {
             tx.batch.put(key::symlink(file), target);
             Ok(Outcome::Created(make::add(tx, parent, name, inode)))
         })?;
-        outcome.inode().ok_or_else(|| Status::Internal.into())
+        make::made(changed)
     }
 }
