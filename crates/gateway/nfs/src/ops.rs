@@ -6,6 +6,7 @@ pub mod filehandle;
 pub mod io;
 pub mod layout;
 pub mod lock;
+pub mod lock_wait;
 pub mod names;
 pub mod open;
 pub mod readdir;

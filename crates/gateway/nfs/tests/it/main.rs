@@ -11,6 +11,7 @@ mod hostile;
 mod kerberos;
 mod layouts;
 mod leases;
+mod lock_waits;
 mod locks;
 mod mount;
 mod mutations;
