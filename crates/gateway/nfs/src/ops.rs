@@ -5,6 +5,7 @@ pub mod courtesy;
 pub mod filehandle;
 pub mod io;
 pub mod layout;
+pub mod layout_recall;
 pub mod lock;
 pub mod lock_wait;
 pub mod names;

@@ -45,8 +45,8 @@ use crate::state::opens::{LockState, LockUse};
 /// Waits of all clients of a gateway: about 2 KiB each, and a call at the metadata server, which
 /// has a limit of its own (16,384).
 pub const WAITS_SERVER_MAX: usize = 4096;
-/// How long a lock is held for a client after the grant: a callback, its reply, and a LOCK. Others
-/// wait for so long at most if the process that wanted the lock was interrupted.
+/// How long a lock is held for a client after the grant: a callback, its reply, and a LOCK. If the
+/// process that wanted the lock was interrupted, others wait for this time at most.
 pub const HELD_MAX: Duration = Duration::from_secs(3);
 /// How often the server asks whether a lock is free that has no place in the queue.
 const POLL: Duration = Duration::from_secs(1);

@@ -74,7 +74,7 @@ impl Contended {
     }
 }
 
-/// Waits until so many waits are in the queue of the metadata server.
+/// Waits until the queue of the metadata server has this number of waits.
 async fn waits(server: &TestServer, number: usize) {
     until(|| server.share.lock_wait_count() == number).await;
 }

@@ -9,6 +9,7 @@ mod exports;
 mod filehandles;
 mod hostile;
 mod kerberos;
+mod layout_recall;
 mod layouts;
 mod leases;
 mod lock_waits;
