@@ -75,6 +75,7 @@ pub async fn denied<S: Share>(
     }
     let (server, client) = (state.server, state.client()?);
     let (file, client_state) = (held.open.file.file, state.client_state()?);
+    let handle = handle_of(server, &Node::File(state.file(NfsStatus::IsDir)?.clone()));
     let waits = &client_state.lock_waits;
     if let Some(wait) = waits.find(file, &lock) {
         if wait.renew(Instant::now()) {
@@ -90,7 +91,6 @@ pub async fn denied<S: Share>(
     if held.open.is_closed() {
         wait.decide(Fate::Unwanted);
     }
-    let handle = handle_of(server, &Node::File(state.file(NfsStatus::IsDir)?.clone()));
     let owner = StateOwner { client_id: client.id(), owner: held.owner.clone() };
     let task = Task {
         server: Arc::clone(server),
