@@ -33,7 +33,7 @@ use crate::server::{Client, NfsServer};
 /// How often a gateway whose clients have layouts asks for the data servers: one call of the
 /// metadata server.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a client may answer DELAY: it has requests under way that change the layout.
+/// How long a client may answer DELAY: it has requests in flight that change the layout.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 /// Pause before a recall is repeated.
 const DELAY_PAUSE: Duration = Duration::from_millis(200);

@@ -262,8 +262,8 @@ impl<F> States<F> {
         locks
     }
 
-    /// The number of a lock owner at the metadata server. An owner without locks has a number that no
-    /// other owner gets.
+    /// The number of a lock owner at the metadata server. An owner without locks has a number that
+    /// no other owner gets.
     pub fn owner_number(&self, owner: &Bytes) -> u64 {
         self.lock().owners.get(owner).map_or(u64::MAX, |(number, _)| *number)
     }
