@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::{
     Result,
     types::{
-        AttributeChanges, Attributes, ClientRecord, DirectAccess, DirectoryChange, FileKind,
-        FileSystemId, Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode,
+        AttributeChanges, Attributes, ClientRecord, DataServer, DirectAccess, DirectoryChange,
+        FileKind, FileSystemId, Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode,
         OpenTarget, Opened, ReadResult, RenameMode, StatFsReply, Verifier, WriteResult, XattrMode,
     },
 };
@@ -30,6 +30,10 @@ pub trait Share: Clone + Send + Sync + 'static {
 
     /// The session of the gateway itself, for what belongs to no client: paths of exports.
     fn own_client(&self) -> Self::Client;
+
+    /// The I/O daemons that serve files to clients of another protocol now, those that are drained
+    /// included.
+    fn data_servers(&self) -> impl Future<Output = Result<Vec<DataServer>>> + Send;
 
     /// Begins a session for a protocol client.
     fn begin_client(

@@ -75,6 +75,8 @@ pub struct CompoundState<'a, S: Share> {
     pub next_op: Option<OpNumber>,
     /// Bytes that the result of the operation may have, its number and status included.
     pub reply_space: usize,
+    /// The status of an operation whose result needs more.
+    pub too_big: NfsStatus,
     current: Option<Node>,
     saved: Option<Node>,
     state_id: Option<StateId>,
@@ -102,6 +104,7 @@ impl<'a, S: Share> CompoundState<'a, S> {
             op_count,
             next_op: None,
             reply_space: 0,
+            too_big: NfsStatus::RepTooBig,
             current: None,
             saved: None,
             state_id: None,

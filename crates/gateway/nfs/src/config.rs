@@ -26,6 +26,11 @@ pub const CONNECTIONS_MAX_DEFAULT: usize = 8192;
 /// Most connections from one address by default. Hosts behind one NAT share an address.
 pub const CONNECTIONS_PER_ADDRESS_MAX_DEFAULT: usize = 1024;
 
+/// Files that are smaller are read and written through the gateway by default. A layout costs a
+/// round trip to the gateway and a call of the metadata server, and one to write also waits for its
+/// disk. The gateway sends 64 KiB on in less time (50 us at 10 Gbit/s).
+pub const PNFS_THRESHOLD_DEFAULT: u64 = 64 << 10;
+
 /// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct NfsConfig {
@@ -119,6 +124,8 @@ pub struct ExportConfig {
     pub security: Vec<Security>,
     /// Whether clients get layouts.
     pub pnfs: bool,
+    /// Clients are advised to read and write files of fewer bytes through the gateway; 0 for none.
+    pub pnfs_threshold: u64,
 }
 
 impl ExportConfig {
@@ -133,6 +140,7 @@ impl ExportConfig {
             anonymous_gid: ANONYMOUS_ID,
             security: Vec::new(),
             pnfs: false,
+            pnfs_threshold: PNFS_THRESHOLD_DEFAULT,
         }
     }
 

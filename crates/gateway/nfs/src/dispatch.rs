@@ -73,7 +73,7 @@ pub(crate) async fn dispatch<S: Share>(state: &mut CompoundState<'_, S>, op: Arg
         ArgOp::LockTest(args) => ResOp::LockTest(lock::lock_test(state, args).await),
         ArgOp::LockUnlock(args) => ResOp::LockUnlock(lock::lock_unlock(state, args).await),
         ArgOp::TestStateId(args) => ResOp::TestStateId(stateid::test_state_id(state, &args)),
-        ArgOp::FreeStateId(args) => ResOp::FreeStateId(stateid::free_state_id(state, &args)),
+        ArgOp::FreeStateId(args) => ResOp::FreeStateId(stateid::free_state_id(state, &args).await),
 
         // Data.
         ArgOp::Read(args) => ResOp::Read(io::read(state, args).await),

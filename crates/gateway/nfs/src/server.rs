@@ -24,6 +24,7 @@ use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
 use crate::export::{Export, Exports};
 use crate::handle::HandleKey;
 use crate::ops::layout::Devices;
+use crate::ops::lock_wait::WAITS_SERVER_MAX;
 use crate::rpc::kerberos::Kerberos;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
@@ -80,6 +81,8 @@ pub struct NfsServer<S: Share> {
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
+    /// Waits for locks that all clients may have.
+    pub(crate) lock_waits: Arc<Semaphore>,
     /// Bytes of requests that may run at the same time, on all connections.
     request_bytes: Arc<Semaphore>,
     /// Bytes of results that may wait to be sent, on all connections.
@@ -127,6 +130,7 @@ impl<S: Share> NfsServer<S> {
             hasher: RandomState::new(),
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
+            lock_waits: Arc::new(Semaphore::new(WAITS_SERVER_MAX)),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
@@ -213,6 +217,12 @@ impl<S: Share> NfsServer<S> {
         let best = sessions.iter().find(|session| session.back().is_up());
         let session = best.or(sessions.first()).ok_or(CallbackError::SessionEnded)?;
         session.back().call(op).await
+    }
+
+    /// Whether a session of the client has a connection for callbacks.
+    pub fn can_call_client(&self, id: ClientId) -> bool {
+        let ids = self.clients().sessions_of(id).to_vec();
+        ids.iter().filter_map(|id| self.session(id)).any(|session| session.back().is_up())
     }
 
     /// Removes a session; requests that run on it end as they began.

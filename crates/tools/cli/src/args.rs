@@ -68,8 +68,8 @@ const NFS_EXAMPLES: &str = "Examples:
   mount -t nfs4 -o vers=4.2 10.0.0.5:/ /mnt       on a client
 
 An export is PATH=ADDRESSES[:ADDRESSES...][,OPTION...] with the options sec=FLAVOUR[:FLAVOUR...],
-ro, squash=root|all|none, anonuid=N, anongid=N, nopnfs. Without --export, those of [[nfs.export]]
-in braid.toml are used; without any, nothing is exported.";
+ro, squash=root|all|none, anonuid=N, anongid=N, nopnfs, pnfsmin=BYTES. Without --export, those of
+[[nfs.export]] in braid.toml are used; without any, nothing is exported.";
 const FSCK_EXAMPLES: &str = "Examples:
   braid fsck                        check only, change nothing
   braid fsck --mend

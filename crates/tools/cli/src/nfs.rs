@@ -259,6 +259,7 @@ fn export(from: &NfsExport) -> Result<ExportConfig, Fault> {
     export.anonymous_uid = from.anonymous_uid.unwrap_or(export.anonymous_uid);
     export.anonymous_gid = from.anonymous_gid.unwrap_or(export.anonymous_gid);
     export.pnfs = from.pnfs;
+    export.pnfs_threshold = from.pnfs_threshold.unwrap_or(export.pnfs_threshold);
     Ok(export)
 }
 
@@ -293,6 +294,11 @@ fn parse_export(text: &str) -> Result<NfsExport, Fault> {
             }
             ("ro", "") => export.read_only = true,
             ("nopnfs", "") => export.pnfs = false,
+            ("pnfsmin", bytes) => {
+                let bytes = bytes.parse::<u64>();
+                let bytes = bytes.map_err(|_| wrong("pnfsmin is a number of bytes".to_owned()))?;
+                export.pnfs_threshold = Some(bytes);
+            }
             ("squash", which) => export.squash = Some(which.to_owned()),
             ("anonuid", value) => export.anonymous_uid = Some(number(value)?),
             ("anongid", value) => export.anonymous_gid = Some(number(value)?),
@@ -316,6 +322,9 @@ mod tests {
         assert_eq!(read.anonymous_uid, 7);
         let six = export(&parse_export("/=fd00::/8,sec=sys,nopnfs").unwrap()).unwrap();
         assert!(six.clients.len() == 1 && !six.pnfs);
+        let all = export(&parse_export("/=*,sec=sys,pnfsmin=0").unwrap()).unwrap();
+        assert_eq!((read.pnfs_threshold, all.pnfs_threshold), (65_536, 0));
+        assert!(parse_export("/=*,sec=sys,pnfsmin=1M").is_err());
     }
 
     #[test]

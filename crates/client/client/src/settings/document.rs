@@ -171,6 +171,9 @@ pub struct NfsExport {
     /// Whether clients get layouts, and reach the I/O daemons directly.
     #[serde(default = "yes")]
     pub pnfs: bool,
+    /// Files of fewer bytes are read and written through the gateway; 65536 if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pnfs_threshold: Option<u64>,
 }
 
 fn yes() -> bool {

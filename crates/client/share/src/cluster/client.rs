@@ -5,13 +5,13 @@ use std::sync::Arc;
 use braid_types::{FileIndex, SessionId};
 
 use super::{
-    ClusterFile,
+    ClusterFile, direct_access,
     names::check,
     open,
     session::{Client, Session},
 };
 use crate::{
-    AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
+    AttributeChanges, Attributes, DataServer, DirectoryChange, FileKind, Identity, Listing, Lock,
     LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, RenameMode, Result, ShareClient,
     StatFsReply, XattrMode,
 };
@@ -24,6 +24,11 @@ pub struct ClusterClient(Arc<Session>);
 impl ClusterClient {
     pub(super) fn new(session: Arc<Session>) -> Self {
         Self(session)
+    }
+
+    /// As [`crate::Share::data_servers`].
+    pub(super) async fn data_servers(&self) -> Result<Vec<DataServer>> {
+        self.0.run(direct_access::data_servers(self.0.client())).await
     }
 }
 

@@ -7,7 +7,8 @@ use braid_types::Status;
 
 use super::{ClusterClient, loss::LossCounter, session::Session};
 use crate::{
-    CLIENT_RECORD_BYTES_MAX, ClientRecord, Error, FileSystemId, Result, Share, ShareClient,
+    CLIENT_RECORD_BYTES_MAX, ClientRecord, DataServer, Error, FileSystemId, Result, Share,
+    ShareClient,
 };
 
 /// A gateway of a cluster. Clones are the same gateway.
@@ -61,6 +62,10 @@ impl Share for ClusterShare {
 
     fn own_client(&self) -> ClusterClient {
         self.own.clone()
+    }
+
+    async fn data_servers(&self) -> Result<Vec<DataServer>> {
+        self.own.data_servers().await
     }
 
     async fn begin_client(&self, record: ClientRecord) -> Result<ClusterClient> {

@@ -221,10 +221,16 @@ impl ShareClient for MemoryClient {
     }
 
     async fn lock(&self, file: FileIndex, lock: Lock) -> Result<Option<LockConflict>> {
-        self.state.call(self.session, Call::Lock, |state| {
+        let result = self.state.call(self.session, Call::Lock, |state| {
             state.inode(file)?;
             state.locks.request(self.wanted(file, lock))
-        })
+        });
+        let slow = self.state.lock().slow_lock.take();
+        if let Some(slow) = slow {
+            // An error: the sender was dropped.
+            let _ = slow.await;
+        }
+        result
     }
 
     async fn lock_wait(

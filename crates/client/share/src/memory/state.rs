@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use braid_types::{FileIndex, SessionId, Status, Timestamp};
+use tokio::sync::oneshot;
 
 use super::{
     CallKind,
@@ -10,7 +11,9 @@ use super::{
     lock_table::LockTable,
     open_table::OpenTable,
 };
-use crate::{ClientRecord, DirectAccess, DirectoryChange, FileKind, Identity, Verifier};
+use crate::{
+    ClientRecord, DataServer, DirectAccess, DirectoryChange, FileKind, Identity, Verifier,
+};
 
 /// The result of a step; the caller adds what failed.
 pub(super) type Outcome<T> = Result<T, Status>;
@@ -30,9 +33,12 @@ pub(super) struct State {
     pub(super) locks: LockTable,
     /// Calls that will fail, in the order in which the test has named them.
     pub(super) faults: Vec<(CallKind, Status)>,
+    /// Delays the reply of the next request for a lock.
+    pub(super) slow_lock: Option<oneshot::Receiver<()>>,
     /// Rises when unflushed bytes are lost.
     pub(super) losses: u64,
     pub(super) direct: HashMap<FileIndex, DirectAccess>,
+    pub(super) data_servers: Vec<DataServer>,
 }
 
 impl State {
@@ -47,6 +53,8 @@ impl State {
             opens: OpenTable::default(),
             locks: LockTable::default(),
             faults: Vec::new(),
+            slow_lock: None,
+            data_servers: Vec::new(),
             losses: 0,
             direct: HashMap::new(),
         };

@@ -126,6 +126,7 @@ pub async fn run<S: Share>(
     };
     reply.limit = (limit as usize).saturating_sub(header_bytes);
     reply.too_big = too_big;
+    state.too_big = too_big;
     state.slot = Some(guard);
     reply.push(&ResOp::Sequence(Ok(result)));
     let mut memory = ReplyMemory::default();

@@ -8,8 +8,8 @@ use braid_share::{FileKind, Lock, LockConflict, Rights, Share, ShareClient};
 use bytes::Bytes;
 
 use crate::compound::CompoundState;
-use crate::ops::courtesy;
 use crate::ops::stateid::FileOf;
+use crate::ops::{courtesy, lock_wait};
 use crate::state::opens::{Known, LockState};
 use crate::status::nfs_status;
 
@@ -64,8 +64,17 @@ pub async fn lock<S: Share>(
     };
     held.check_ranges()?;
     let lock = Lock { owner: held.number, start, last, exclusive };
-    request(state, &held, lock).await?;
+    let change = held.change.lock().await;
+    lock_wait::displace(client, file, &lock, Some(&lock)).await;
+    if let Err(failure) = request(state, &held, lock).await {
+        if matches!(failure, LockFailure::Denied(_)) {
+            lock_wait::denied(state, &args, &held, lock).await?;
+        }
+        return Err(failure);
+    }
+    lock_wait::claim(client, file, &lock).await;
     let id = held.locked(start, last);
+    drop(change);
     // A CLOSE that came meanwhile has unlocked only what was noted before it.
     if held.open.is_closed() {
         client.share.unlock(file, lock).await.map_err(failed)?;
@@ -160,8 +169,11 @@ pub async fn lock_unlock<S: Share>(
         _ => return Err(NfsStatus::BadStateId),
     };
     let lock = Lock { owner: held.number, start, last, exclusive: true };
+    let change = held.change.lock().await;
+    lock_wait::displace(client, file, &lock, None).await;
     client.share.unlock(file, lock).await.map_err(failed)?;
     let id = held.unlocked(start, last);
+    drop(change);
     drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })

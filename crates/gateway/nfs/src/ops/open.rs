@@ -17,6 +17,7 @@ use crate::attributes::WantedAttributes;
 use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node};
 use crate::ops::courtesy;
+use crate::ops::lock_wait;
 use crate::ops::names::{change_info, check_name};
 use crate::ops::stateid::FileOf;
 use crate::state::opens::InsertedOpen;
@@ -101,7 +102,9 @@ pub async fn open<S: Share>(
     Ok(OpenResult {
         state_id: id,
         change,
-        flags: OpenResultFlags::LOCKTYPE_POSIX | OpenResultFlags::PRESERVE_UNLINKED,
+        flags: OpenResultFlags::LOCKTYPE_POSIX
+            | OpenResultFlags::PRESERVE_UNLINKED
+            | lock_wait::open_flags(state),
         attributes_set,
         delegation: no_delegation(args.share_access),
     })
@@ -379,6 +382,7 @@ pub async fn close<S: Share>(
             return Err(NfsStatus::BadStateId);
         }
         for lock in client_state.states.remove_open(&open) {
+            lock_wait::end_all(client_state, &lock).await;
             let all = Lock { owner: lock.number, start: 0, last: u64::MAX, exclusive: true };
             if lock.holds() {
                 client.unlock(file, all).await.map_err(failed)?;

@@ -9,7 +9,7 @@ use braid_share::{Deny, FileKind, OpenMode, OpenTarget, Rights, Share, ShareClie
 
 use crate::compound::CompoundState;
 use crate::export::ExportedFile;
-use crate::ops::courtesy;
+use crate::ops::{courtesy, lock_wait};
 use crate::state::opens::{Known, OpenState};
 use crate::status::nfs_status;
 
@@ -104,14 +104,21 @@ pub fn test_state_id<S: Share>(
 }
 
 /// FREE_STATEID. RFC 8881 18.38.
-pub fn free_state_id<S: Share>(
+pub async fn free_state_id<S: Share>(
     state: &mut CompoundState<'_, S>,
     args: &FreeStateIdArgs,
 ) -> NfsResult<()> {
     let id = state.resolve_state_id(args.state_id)?;
-    let states = &state.client_state()?.states;
-    match states.find(&id)? {
-        Known::Lock(lock) => states.free_lock(&lock),
+    let client = state.client_state()?;
+    match client.states.find(&id)? {
+        Known::Lock(lock) => {
+            // A LOCK or LOCKU that runs uses it.
+            let _change = lock.change.try_lock().map_err(|_| NfsStatus::LocksHeld)?;
+            if !lock.holds() {
+                lock_wait::end_all(client, &lock).await;
+            }
+            client.states.free_lock(&lock)
+        }
         // RFC 8881 18.38.3: state that is still in use.
         Known::Open(_) | Known::Layout(_) => Err(NfsStatus::LocksHeld),
     }

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::{NfsServer, StartError};
 use crate::config::Limits;
 use crate::connection::{Connection, serve};
+use crate::ops::layout_recall;
 
 /// Pause after a failure of accept(2), such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -55,8 +56,10 @@ impl Listener {
         // One message for each time that the limit is reached, not for each connection.
         let mut refusing = false;
         let (closing, close) = watch::channel(false);
+        let mut layouts = pin!(layout_recall::watch(Arc::clone(&server)));
         loop {
             let accepted = tokio::select! {
+                () = &mut layouts => continue,
                 accepted = self.socket.accept() => accepted,
                 // A dropped sender is a stop too.
                 _ = stop.wait_for(|stop| *stop) => break,

@@ -5,6 +5,7 @@ use std::fmt;
 use braid_share::{Share, ShareClient};
 
 use super::clients::ClientData;
+use super::lock_waits::LockWaits;
 use super::opens::States;
 
 /// A confirmed client's BraidFS session and protocol state. It ends with the client: the session's
@@ -14,16 +15,19 @@ pub struct ClientState<S: Share> {
     pub share: S::Client,
     /// Opens, locks and layouts.
     pub states: States<<S::Client as ShareClient>::File>,
+    /// Waits for locks that were denied.
+    pub lock_waits: LockWaits,
 }
 
 impl<S: Share> ClientState<S> {
     /// The state of a new client.
     pub fn new(share: S::Client, epoch: u32) -> Self {
-        Self { share, states: States::new(epoch) }
+        Self { share, states: States::new(epoch), lock_waits: LockWaits::default() }
     }
 
     /// Ends the client: all its opens and locks.
     pub async fn end(&self) {
+        self.lock_waits.close();
         self.share.clone().end().await;
     }
 }

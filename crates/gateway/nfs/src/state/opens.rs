@@ -17,7 +17,7 @@ mod locks;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, StateId};
+use braid_nfs_wire::nfs4::{DeviceId, NfsResult, NfsStatus, StateId};
 use braid_share::{Deny, FileIndex, OpenMode, Rights};
 use bytes::Bytes;
 
@@ -73,7 +73,16 @@ pub struct LayoutState {
     other: [u8; 12],
     /// The file.
     pub file: ExportedFile,
-    inner: Mutex<Sequence>,
+    inner: Mutex<LayoutInner>,
+}
+
+#[derive(Debug)]
+struct LayoutInner {
+    sequence: Sequence,
+    /// The device of the newest layout.
+    device: DeviceId,
+    /// Whether the client was asked to return it.
+    recalled: bool,
 }
 
 /// What a state id stands for.
@@ -156,7 +165,7 @@ impl<F> States<F> {
         let present = match &known {
             Known::Open(open) => open.inner().sequence.0,
             Known::Lock(lock) => lock.inner().sequence.0,
-            Known::Layout(layout) => layout.inner().0,
+            Known::Layout(layout) => layout.inner().sequence.0,
         };
         // RFC 8881 8.2.2: 0 is the newest.
         match id.seqid {
@@ -253,8 +262,8 @@ impl<F> States<F> {
         locks
     }
 
-    /// The number of a lock owner at the metadata server. An owner without locks has a number that no
-    /// other owner gets.
+    /// The number of a lock owner at the metadata server. An owner without locks has a number that
+    /// no other owner gets.
     pub fn owner_number(&self, owner: &Bytes) -> u64 {
         self.lock().owners.get(owner).map_or(u64::MAX, |(number, _)| *number)
     }
@@ -266,20 +275,59 @@ impl<F> States<F> {
     }
 
     /// The new state id of the layout of a file, which is made if it does not exist.
-    pub fn layout(&self, file: &ExportedFile) -> StateId {
+    pub fn layout(&self, file: &ExportedFile, device: DeviceId) -> StateId {
         let mut inner = self.lock();
         let layout = match inner.layouts.get(&file.file) {
             Some(layout) => layout.clone(),
             None => {
                 let other = inner.other(self.epoch, KIND_LAYOUT);
-                let layout =
-                    Arc::new(LayoutState { other, file: file.clone(), inner: Mutex::default() });
+                let newest = LayoutInner { sequence: Sequence::default(), device, recalled: false };
+                let layout = LayoutState { other, file: file.clone(), inner: Mutex::new(newest) };
+                let layout = Arc::new(layout);
                 inner.by_other.insert(other, Known::Layout(layout.clone()));
                 inner.layouts.insert(file.file, layout.clone());
                 layout
             }
         };
-        StateId { seqid: layout.inner().rise(), other: layout.other }
+        let mut newest = layout.inner();
+        (newest.device, newest.recalled) = (device, false);
+        StateId { seqid: newest.sequence.rise(), other: layout.other }
+    }
+
+    /// Whether the client has layouts.
+    pub fn has_layouts(&self) -> bool {
+        !self.lock().layouts.is_empty()
+    }
+
+    /// Notes the recall of the layouts of some devices that were not recalled before: their new
+    /// state ids. RFC 8881 12.5.3: a recall raises the sequence number by 1.
+    pub fn recall_layouts(
+        &self,
+        wanted: impl Fn(&DeviceId) -> bool,
+    ) -> Vec<(StateId, ExportedFile)> {
+        let inner = self.lock();
+        let recalled = inner.layouts.values().filter_map(|layout| {
+            let mut newest = layout.inner();
+            if newest.recalled || !wanted(&newest.device) {
+                return None;
+            }
+            newest.recalled = true;
+            let seqid = newest.sequence.rise();
+            Some((StateId { seqid, other: layout.other }, layout.file.clone()))
+        });
+        recalled.collect()
+    }
+
+    /// Removes a layout that the client does not have, unless it got another one since the recall.
+    pub fn remove_recalled_layout(&self, file: &ExportedFile, recalled: StateId) {
+        let mut inner = self.lock();
+        let is_same = inner.layouts.get(&file.file).is_some_and(|layout| {
+            layout.other == recalled.other && layout.inner().sequence.0 == recalled.seqid
+        });
+        if is_same {
+            inner.layouts.remove(&file.file);
+            inner.by_other.remove(&recalled.other);
+        }
     }
 
     /// Removes the layout of a file.
@@ -380,7 +428,7 @@ impl<F> OpenState<F> {
 }
 
 impl LayoutState {
-    fn inner(&self) -> MutexGuard<'_, Sequence> {
+    fn inner(&self) -> MutexGuard<'_, LayoutInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,6 +4,7 @@ use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::results::{LockDenied, LockFailure, LockTestFailure};
 use braid_nfs_wire::nfs4::*;
 
+use crate::client::with_sequence;
 use crate::last;
 use crate::mount::*;
 use crate::server::TestServer;
@@ -168,6 +169,24 @@ async fn close_ends_the_locks_of_its_open() {
     assert_eq!(a.close(&file).await, NfsStatus::Ok);
     assert_eq!(server.share.lock_count(), 0);
     assert_eq!(a.status(file.op(unlock(id, 0, 10))).await, NfsStatus::BadStateId);
+}
+
+#[tokio::test]
+async fn lock_that_is_granted_during_close_is_released() {
+    let (server, mut a, file) = start().await;
+    let reply = server.share.delay_next_lock();
+    let op = file.op(lock(file.id, "l", LockType::Write, 0, 10));
+    let request = with_sequence(a.session.next_on(1), op);
+    let request = a.connection.send(&request).await;
+    while server.share.lock_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The lock is granted, and the gateway does not know it yet.
+    assert_eq!(a.close(&file).await, NfsStatus::Ok);
+    drop(reply);
+    let locked = a.connection.receive_compound(request).await;
+    assert_eq!(locked.status, NfsStatus::BadStateId);
+    assert_eq!(server.share.lock_count(), 0);
 }
 
 #[tokio::test]

@@ -53,8 +53,15 @@ struct Client {
     confirmed: bool,
     sequence: u32,
     last_created: Option<CreateSessionResult>,
-    sessions: HashMap<SessionId, Vec<Slot>>,
+    sessions: HashMap<SessionId, Session>,
     used: u64,
+}
+
+#[derive(Debug)]
+struct Session {
+    /// Most bytes of a reply, with the RPC header.
+    reply_bytes: u32,
+    slots: Vec<Slot>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -84,7 +91,12 @@ pub(super) struct KnownClient {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum SlotAnswer {
     /// Run it, then call [`Sessions::finish`].
-    Run(SequenceResult),
+    Run {
+        /// The result of SEQUENCE.
+        result: SequenceResult,
+        /// Most bytes of the reply, with the RPC header.
+        reply_bytes: usize,
+    },
     /// It is a retry: send this again.
     Cached(Arc<[u8]>),
 }
@@ -159,7 +171,8 @@ impl Sessions {
         let id = SessionId(id);
         client.sequence = args.sequence.0;
         client.confirmed = true;
-        client.sessions.insert(id, vec![Slot::default(); fore.max_requests as usize]);
+        let slots = vec![Slot::default(); fore.max_requests as usize];
+        client.sessions.insert(id, Session { reply_bytes: fore.max_response_size, slots });
         // RFC 8881 18.36.3: no back channel, since a data server recalls nothing, and no
         // persistence.
         let result = CreateSessionResult {
@@ -177,7 +190,8 @@ impl Sessions {
     /// RFC 8881 18.46.3.
     pub(super) fn begin(&mut self, args: &SequenceArgs) -> NfsResult<SlotAnswer> {
         let uses = self.next_use();
-        let slots = self.slots(&args.session_id, uses)?;
+        let session = self.session(&args.session_id, uses)?;
+        let (reply_bytes, slots) = (session.reply_bytes as usize, &mut session.slots);
         let highest = SlotId(slots.len() as u32 - 1);
         let slot = slots.get_mut(args.slot_id.0 as usize).ok_or(NfsStatus::BadSlot)?;
         if args.sequence_id.0 == slot.sequence {
@@ -194,21 +208,22 @@ impl Sessions {
             return Err(NfsStatus::Delay);
         }
         *slot = Slot { sequence: args.sequence_id.0, state: SlotState::Running };
-        Ok(SlotAnswer::Run(SequenceResult {
+        let result = SequenceResult {
             session_id: args.session_id,
             sequence_id: args.sequence_id,
             slot_id: args.slot_id,
             highest_slot_id: highest,
             target_highest_slot_id: highest,
             status_flags: SequenceStatus::default(),
-        }))
+        };
+        Ok(SlotAnswer::Run { result, reply_bytes })
     }
 
     /// Ends the request of a slot. `reply` is cached; `None` for that of a READ.
     pub(super) fn finish(&mut self, args: &SequenceArgs, reply: Option<Arc<[u8]>>) {
         let uses = self.uses;
-        let Ok(slots) = self.slots(&args.session_id, uses) else { return };
-        if let Some(slot) = slots.get_mut(args.slot_id.0 as usize)
+        let Ok(session) = self.session(&args.session_id, uses) else { return };
+        if let Some(slot) = session.slots.get_mut(args.slot_id.0 as usize)
             && slot.sequence == args.sequence_id.0
         {
             debug_assert!(matches!(slot.state, SlotState::Running), "1: it runs once");
@@ -241,7 +256,7 @@ impl Sessions {
         self.clients.get_mut(owner).ok_or(NfsStatus::StaleClientId)
     }
 
-    fn slots(&mut self, session: &SessionId, uses: u64) -> NfsResult<&mut Vec<Slot>> {
+    fn session(&mut self, session: &SessionId, uses: u64) -> NfsResult<&mut Session> {
         let id = *self.sessions.get(session).ok_or(NfsStatus::BadSession)?;
         let client = self.client(id)?;
         client.used = uses;
@@ -346,11 +361,11 @@ mod tests {
         let mut all = sessions();
         let (_, session) = with_session(&mut all);
         let first = request(session, 0, 1);
-        assert!(matches!(all.begin(&first), Ok(SlotAnswer::Run(_))));
+        assert!(matches!(all.begin(&first), Ok(SlotAnswer::Run { .. })));
         assert_eq!(all.begin(&first), Err(NfsStatus::Delay), "it runs");
         all.finish(&first, reply(100));
         assert_eq!(all.begin(&first), Ok(SlotAnswer::Cached(vec![9; 100].into())));
-        assert!(matches!(all.begin(&request(session, 0, 2)), Ok(SlotAnswer::Run(_))));
+        assert!(matches!(all.begin(&request(session, 0, 2)), Ok(SlotAnswer::Run { .. })));
     }
 
     #[test]
@@ -360,7 +375,7 @@ mod tests {
         let read = request(session, 0, 1);
         all.begin(&read).unwrap();
         all.finish(&read, None);
-        assert!(matches!(all.begin(&read), Ok(SlotAnswer::Run(_))));
+        assert!(matches!(all.begin(&read), Ok(SlotAnswer::Run { .. })));
         all.finish(&read, None);
         let next = request(session, 0, 2);
         all.begin(&next).unwrap();

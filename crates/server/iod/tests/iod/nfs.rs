@@ -55,19 +55,15 @@ struct NfsClient {
 
 impl NfsClient {
     fn connect(cluster: &Cluster) -> Self {
+        Self::with_channel(cluster, CHANNEL)
+    }
+
+    fn with_channel(cluster: &Cluster, channel: ChannelAttributes) -> Self {
         let socket = TcpStream::connect(cluster.iod.nfs_addresses()[0]).unwrap();
         socket.set_read_timeout(Some(LONG)).unwrap();
         let (reader, session) = (RecordReader::with_limit(4 << 20), NfsSessionId([0; 16]));
         let mut client = Self { socket, reader, session, sequence: 0, xid: 0 };
-        let exchange = ArgOp::ExchangeId(ExchangeIdArgs {
-            client_owner: ClientOwner {
-                verifier: Verifier([1; 8]),
-                owner_id: Bytes::from_static(b"a client"),
-            },
-            flags: ExchangeIdFlags::USE_PNFS_DS,
-            state_protect: StateProtectArgs::None,
-            implementation: None,
-        });
+        let exchange = ArgOp::ExchangeId(exchange());
         let (_, results) = client.compound(vec![exchange]);
         let [ResOp::ExchangeId(Ok(known))] = &results[..] else { panic!("{results:?}") };
         assert_eq!(known.flags & ExchangeIdFlags::USE_PNFS_DS, ExchangeIdFlags::USE_PNFS_DS);
@@ -75,7 +71,7 @@ impl NfsClient {
             client_id: known.client_id,
             sequence: known.sequence_id,
             flags: CreateSessionFlags::default(),
-            fore_channel: CHANNEL,
+            fore_channel: channel,
             back_channel: CHANNEL,
             callback_program: 0,
             callback_security: Vec::new(),
@@ -106,16 +102,20 @@ impl NfsClient {
         self.socket.write_all(&record).unwrap();
     }
 
-    fn receive(&mut self) -> (NfsStatus, Vec<ResOp>) {
-        let record = loop {
+    /// The bytes of the next reply.
+    fn receive_record(&mut self) -> Bytes {
+        loop {
             if let Some(record) = self.reader.next_record().unwrap() {
-                break record;
+                return record;
             }
             let read = self.socket.read(self.reader.space()).unwrap();
             assert!(read > 0, "the server disconnected");
             self.reader.advance(read);
-        };
-        let mut from = Decoder::new(record);
+        }
+    }
+
+    fn receive(&mut self) -> (NfsStatus, Vec<ResOp>) {
+        let mut from = Decoder::new(self.receive_record());
         let header = ReplyHeader::decode(&mut from).unwrap();
         assert_eq!(header.xid, self.xid);
         let success =
@@ -164,6 +164,18 @@ impl NfsClient {
             ResOp::Read(Ok(ReadResult { eof, data: Payload::Bytes(data) })) => Ok((data, eof)),
             other => Err(other.status()),
         }
+    }
+}
+
+fn exchange() -> ExchangeIdArgs {
+    ExchangeIdArgs {
+        client_owner: ClientOwner {
+            verifier: Verifier([1; 8]),
+            owner_id: Bytes::from_static(b"a client"),
+        },
+        flags: ExchangeIdFlags::USE_PNFS_DS,
+        state_protect: StateProtectArgs::None,
+        implementation: None,
     }
 }
 
@@ -308,6 +320,49 @@ fn a_fenced_session_and_old_handles_are_refused() {
     assert_eq!(client.write(&good, MIB, b"late"), Err(NfsStatus::Stale));
     assert_eq!(client.read(&good, MIB, 4).err(), Some(NfsStatus::Stale));
     assert_eq!(&client.read(&other, MIB, 4).unwrap().0[..], b"data", "others go on");
+}
+
+/// SEQUENCE, PUTFH and these operations of the session's next request.
+fn request(client: &mut NfsClient, handle: &[u8], ops: Vec<ArgOp>) -> Vec<ArgOp> {
+    client.sequence += 1;
+    let put = PutFhArgs { handle: FileHandle(Bytes::copy_from_slice(handle)) };
+    let sequence = client.sequence(client.sequence);
+    [sequence, ArgOp::PutFh(put)].into_iter().chain(ops).collect()
+}
+
+#[test]
+fn replies_are_no_longer_than_the_session_allows() {
+    let cluster = cluster();
+    let small = ChannelAttributes { max_response_size: 600, max_operations: 16, ..CHANNEL };
+    let mut client = NfsClient::with_channel(&cluster, small);
+    let handle = signed(&handle());
+    let data = pattern(8000);
+    client.write(&handle, MIB, &data).unwrap();
+    let read = |offset| {
+        ArgOp::Read(ReadArgs { state_id: StateId::ANONYMOUS, offset: MIB + offset, count: 8000 })
+    };
+    // A READ returns what fits, without an end of file.
+    let ops = request(&mut client, &handle, vec![read(0)]);
+    client.send(&ops);
+    let record = client.receive_record();
+    assert!((590..=600).contains(&record.len()), "{}", record.len());
+    let (short, eof) = client.read(&handle, MIB, 8000).unwrap();
+    assert!(!eof && short.len() > 400 && short[..] == data[..short.len()]);
+    // Nothing is left for a second one, and a WRITE behind it is not done.
+    for behind in [read(0), write(MIB, b"other")] {
+        let ops = request(&mut client, &handle, vec![read(0), behind]);
+        let (status, results) = client.compound(ops);
+        assert_eq!(status, NfsStatus::RepTooBig);
+        assert_eq!(results.last().unwrap().status(), NfsStatus::RepTooBig);
+        assert_eq!(results.len(), 4);
+    }
+    assert_eq!(client.read(&handle, MIB, 5).unwrap().0[..], data[..5]);
+    // Results that change nothing end the compound where they no longer fit.
+    let all = vec![ArgOp::ExchangeId(exchange()); 8];
+    let ops = request(&mut client, &handle, all);
+    client.send(&ops);
+    let record = client.receive_record();
+    assert!(record.len() <= 600, "{}", record.len());
 }
 
 #[test]
