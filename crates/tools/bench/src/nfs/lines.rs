@@ -50,7 +50,9 @@ pub fn fast_client(bench: &Bench) -> Result<Vec<Measure>> {
         };
         let stage = Stage::start(bench, spec)?;
         let lines = servers as f64 * line(stage.lab.spec().rate);
-        let bytes = stage.bytes(bench, lines, 1);
+        // The same number of stripes for each server.
+        let stripes = servers as u64 * LARGE_BYTES / 2;
+        let bytes = (stage.bytes(bench, lines, 1) / stripes).max(1) * stripes;
         let mut clients = vec![Client::new(&stage, 0, "fast", true)?];
         let work = [vec![(0, bytes)]];
         let note = format!("{servers} lines, at 1/{SLOWED} of the rates");
@@ -76,21 +78,21 @@ pub fn slow_lines(bench: &Bench) -> Result<Vec<Measure>> {
     let spec = Spec { iods: SERVERS, clients: CLIENTS, rate: FAST_ETHERNET, ..Spec::default() };
     let stage = Stage::start(bench, spec)?;
     let lines = SERVERS as f64 * line(FAST_ETHERNET);
+    // Whole stripes of each server, so that all have the same number of bytes.
+    let unit = SERVERS as u64 * LARGE_BYTES;
+    let each = (stage.bytes(bench, lines, CLIENTS as u64) / unit).max(1) * unit;
     let mut all = Vec::new();
     for shared in [false, true] {
         let kind = if shared { "one_file" } else { "separate" };
+        let client = |number: usize| {
+            let file = if shared { kind.to_owned() } else { format!("{kind}{number}") };
+            Client::new(&stage, number, &file, true)
+        };
+        let mut clients = (0..CLIENTS).map(client).collect::<Result<Vec<_>>>()?;
+        let start = |number: usize| if shared { number as u64 * each } else { 0 };
+        let work: Vec<Vec<(u64, u64)>> =
+            (0..CLIENTS).map(|number| vec![(start(number), each)]).collect();
         for (size, call) in [("large", LARGE_BYTES), ("small", SMALL_BYTES)] {
-            // All servers have the same number of bytes: whole stripes of each, for each client.
-            let unit = SERVERS as u64 * LARGE_BYTES;
-            let each = (stage.bytes(bench, lines, CLIENTS as u64) / unit).max(1) * unit;
-            let client = |number: usize| {
-                let file = if shared { kind.to_owned() } else { format!("{kind}{number}") };
-                Client::new(&stage, number, &file, true)
-            };
-            let mut clients = (0..CLIENTS).map(client).collect::<Result<Vec<_>>>()?;
-            let start = |number: usize| if shared { number as u64 * each } else { 0 };
-            let work: Vec<Vec<(u64, u64)>> =
-                (0..CLIENTS).map(|number| vec![(start(number), each)]).collect();
             clients.iter_mut().for_each(|client| client.call = call);
             let note = format!("{SERVERS} lines of 100 Mbit/s");
             let name = format!("slow_lines.{kind}.{size}");
