@@ -123,7 +123,7 @@ impl Stage {
     /// Bytes that these lines carry in a sample for each of `clients`, in whole MiB.
     fn bytes(&self, bench: &Bench, mb_per_second: f64, clients: u64) -> u64 {
         let seconds = bench.size(2.0, 0.5);
-        ((mb_per_second * 1e6 * seconds) as u64 / clients >> 20).max(1) << 20
+        (((mb_per_second * 1e6 * seconds) as u64 / clients) >> 20).max(1) << 20
     }
 }
 

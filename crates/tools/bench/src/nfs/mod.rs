@@ -43,7 +43,8 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "slow_lines",
-        about: "8 clients, 6 data servers of 100 Mbit/s, pNFS: separate files, one file; 2 MiB, 8 KiB",
+        about: "8 clients, 6 data servers of 100 Mbit/s, pNFS: separate files, one file; 2 MiB, \
+            8 KiB",
         run: lines::slow_lines,
     },
 ];

@@ -50,7 +50,7 @@ impl Session {
         flags: ExchangeIdFlags,
     ) -> Result<Self> {
         let mut connection = Connection::new(server)?;
-        let verifier = Verifier((u64::from(std::process::id()) << 16 | 1).to_be_bytes());
+        let verifier = Verifier(((u64::from(std::process::id()) << 16) | 1).to_be_bytes());
         let owner_id = owner.as_bytes().to_vec().into();
         let args = ExchangeIdArgs {
             client_owner: ClientOwner { verifier, owner_id },
@@ -121,7 +121,7 @@ impl Session {
             highest_slot_id: highest,
             cache_this: false,
         });
-        let xid = self.calls << SLOT_BITS | slot as u32;
+        let xid = (self.calls << SLOT_BITS) | slot as u32;
         let ops: Vec<ArgOp> = std::iter::once(sequence).chain(ops.iter().cloned()).collect();
         self.connection.send(xid, &ops)
     }
