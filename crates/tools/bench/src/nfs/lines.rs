@@ -3,7 +3,7 @@
 //!
 //! The limit of a row is what TCP carries over the links ([`line`]). Measured writes are overwrites
 //! and end with COMMIT. Where the machine is too small for the rates, all links have a part of them
-//! ([`SLOWED`]); the limit is then a part as well, and the row's reason says so.
+//! ([`SLOWED`]); the limit is then a part as well, and the reason of the bar names it.
 
 use std::{net::SocketAddr, sync::Barrier, thread, time::Instant};
 
