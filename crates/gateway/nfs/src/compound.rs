@@ -42,11 +42,12 @@ use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber, StateId};
 use braid_share::{Identity, Share};
 
 pub use reply_limit::ReplyMemory;
+pub(crate) use run::refuse;
 pub use run::{BadArguments, Request, Results, run};
 pub use sequence::SlotGuard;
 
 use crate::connection::Connection;
-use crate::export::{ExportedFile, Node};
+use crate::export::{Export, ExportedFile, Node};
 use crate::rpc::Caller;
 use crate::server::{Client, NfsServer};
 use crate::state::client_state::ClientState;
@@ -149,6 +150,11 @@ impl<'a, S: Share> CompoundState<'a, S> {
     /// The identity that calls act for, after the squash of the current file's export.
     pub fn who(&self) -> &Identity {
         self.squashed.as_ref().unwrap_or(&self.caller.identity)
+    }
+
+    /// Whether the caller gets layouts of files of an export.
+    pub fn gives_layouts(&self, export: &Export) -> bool {
+        export.gives_layouts(self.caller.security, self.connection.transport())
     }
 
     /// What the current file handle names.
