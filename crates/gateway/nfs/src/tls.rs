@@ -21,7 +21,7 @@ mod files;
 mod open;
 mod validity;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use files::{TlsError, TlsFiles};
@@ -37,6 +37,9 @@ pub const HANDSHAKES_MAX: usize = 512;
 /// Most handshakes of one address at the same time. All clients of a host that boots come within
 /// seconds; a host has at most 16 connections for each mount.
 pub const HANDSHAKES_PER_ADDRESS_MAX: usize = 64;
+/// Least time between two warnings of refused clients: anybody can be refused at any rate,
+/// and must not fill the log. The others are logged for debugging.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// The protocol's name in ALPN. RFC 9289 8.2.
 pub(crate) const ALPN: &[u8] = b"sunrpc";
 
@@ -44,6 +47,7 @@ pub(crate) const ALPN: &[u8] = b"sunrpc";
 #[derive(Debug)]
 pub struct Tls {
     certificates: Certificates,
+    warned: Mutex<Option<Instant>>,
 }
 
 impl Tls {
@@ -52,12 +56,22 @@ impl Tls {
     /// # Errors
     /// [`TlsError`] names the file and what is wrong with it.
     pub fn new(files: TlsFiles) -> Result<Self, TlsError> {
-        Ok(Self { certificates: Certificates::load(files)? })
+        Ok(Self { certificates: Certificates::load(files)?, warned: Mutex::default() })
     }
 
     /// Whether clients with a certificate are recognised.
     pub fn has_client_authorities(&self) -> bool {
         self.certificates.files().client_authorities.is_some()
+    }
+
+    /// Whether a refused client is worth a warning now.
+    fn is_warning_due(&self) -> bool {
+        let mut last = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
     }
 
     /// The configuration of the next handshake. It may read files.

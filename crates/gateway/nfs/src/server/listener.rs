@@ -133,7 +133,7 @@ async fn opened<S: Share>(
     match tls::open(tls, stream, || handshakes.admit(peer.ip())).await {
         Ok(opened) => Some(opened),
         Err(error) => {
-            tls::report(peer, &error);
+            tls::report(tls, peer, &error);
             None
         }
     }

@@ -117,20 +117,23 @@ fn probe(bytes: &BytesMut) -> Option<CallHeader> {
     (is_probe && check_starttls(&header).is_ok()).then_some(header)
 }
 
-/// The message for the operator about a connection that did not begin, and whether it is of
-/// interest: others are of clients that went away, and of port scanners.
-pub(crate) fn report(peer: SocketAddr, error: &OpenError) {
-    match error {
+/// Logs that a connection did not begin. Clients that went away, and port scanners, are of interest
+/// for debugging only.
+pub(crate) fn report(tls: &Tls, peer: SocketAddr, error: &OpenError) {
+    let text = match error {
         OpenError::Io(_) | OpenError::Idle | OpenError::NotWaited => {
             tracing::debug!(%peer, %error, "connection ends");
+            return;
         }
-        OpenError::TooMany | OpenError::Slow => {
-            tracing::warn!(%peer, "a client was refused: {error}");
-        }
+        OpenError::TooMany | OpenError::Slow => format!("a client was refused: {error}"),
         OpenError::Handshake(error) => {
-            let advice = advice(error);
-            tracing::warn!(%peer, "a client was refused by TLS: {error}{advice}");
+            format!("a client was refused by TLS: {error}{}", advice(error))
         }
+    };
+    if tls.is_warning_due() {
+        tracing::warn!(%peer, "{text}");
+    } else {
+        tracing::debug!(%peer, "{text}");
     }
 }
 
