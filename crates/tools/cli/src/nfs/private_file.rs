@@ -8,7 +8,7 @@ use crate::output::Fault;
 /// message; `missing` is what to try if the file does not exist.
 pub fn check(path: &Path, doing: &str, missing: &str) -> Result<(), Fault> {
     let shown = path.display();
-    let fault = |why: String| Fault::failed(doing, format!("{shown}: {why}"));
+    let fault = |why: String| Fault::usage(doing, format!("{shown}: {why}"));
     let opened = std::fs::File::open(path).and_then(|file| file.metadata());
     let found = opened.map_err(|why| {
         let fault = fault(why.to_string());

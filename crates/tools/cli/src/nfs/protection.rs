@@ -60,5 +60,5 @@ fn tls(section: &NfsSection) -> Result<Option<Tls>, Fault> {
     };
     private_file::check(&key, DOING, "--tls-key with the private key of the certificate, in PEM")?;
     let files = TlsFiles { certificate, key, client_authorities: section.tls_client_ca.clone() };
-    Tls::new(files).map(Some).map_err(|why| Fault::failed(DOING, why))
+    Tls::new(files).map(Some).map_err(|why| Fault::usage(DOING, why.to_string()))
 }

@@ -25,17 +25,18 @@ const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
 /// Starts Kerberos with the keytab of the section.
 pub fn start(section: &NfsSection, started: &mut Started) -> Result<(), Fault> {
-    let library = braid_gss::Kerberos::load().map_err(|why| Fault::failed(DOING, why))?;
+    let library =
+        braid_gss::Kerberos::load().map_err(|why| Fault::usage(DOING, why.to_string()))?;
     let path = section.keytab.clone().unwrap_or_else(|| PathBuf::from(KEYTAB_DEFAULT));
     private_file::check(&path, DOING, &format!("--keytab FILE, or {}", make_keytab(&path)))?;
     let entries = read_keytab(&path)
-        .map_err(|why| Fault::failed(DOING, format!("{}: {why}", path.display())))?;
+        .map_err(|why| Fault::usage(DOING, format!("{}: {why}", path.display())))?;
     let usable = usable(&path, &entries, section.principal.as_deref())?;
     let acceptor = match &section.principal {
         None => Acceptor::new(library, Some(&path), SERVICE),
         Some(_) => Acceptor::for_principal(library, Some(&path), &usable[0].principal()),
     };
-    let acceptor = acceptor.map_err(|why| Fault::failed(DOING, why))?;
+    let acceptor = acceptor.map_err(|why| Fault::usage(DOING, why.to_string()))?;
     check_clock(&usable, SystemTime::now(), &mut started.notes);
 
     let principals: BTreeSet<_> = usable.iter().map(|entry| entry.principal()).collect();
@@ -89,7 +90,7 @@ fn usable(
     };
     let wanted = principal.unwrap_or("nfs/HOST");
     let why = format!("{}: no key of {wanted}; {all}", path.display());
-    Err(Fault::failed(DOING, why).hint(make_keytab(path)))
+    Err(Fault::usage(DOING, why).hint(make_keytab(path)))
 }
 
 /// Notes a clock that is certainly wrong: keys cannot be written in the future. Whether it is that
