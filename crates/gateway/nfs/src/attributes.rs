@@ -137,7 +137,8 @@ pub fn of_file<S: Share>(
         all.space_avail = Some(space.available.0);
     }
     if export.config().pnfs {
-        all.fs_layout_types = Some(vec![LayoutType::FILES]);
+        let gives = state.gives_layouts(export);
+        all.fs_layout_types = Some(if gives { vec![LayoutType::FILES] } else { Vec::new() });
         all.layout_blksize = Some(LAYOUT_BLOCK_BYTES);
         all.mdsthreshold = threshold(export, known.kind);
     }

@@ -44,11 +44,12 @@ use braid_share::{Attributes, FileIndex, Identity, Share, ShareClient};
 
 use known::KnownAttributes;
 pub use reply_limit::ReplyMemory;
+pub(crate) use run::refuse;
 pub use run::{BadArguments, Request, Results, run};
 pub use sequence::SlotGuard;
 
 use crate::connection::Connection;
-use crate::export::{ExportedFile, Node};
+use crate::export::{Export, ExportedFile, Node};
 use crate::rpc::Caller;
 use crate::server::{Client, NfsServer};
 use crate::state::client_state::ClientState;
@@ -178,6 +179,11 @@ impl<'a, S: Share> CompoundState<'a, S> {
         let found = found.map_err(|error| nfs_status(error.status()))?;
         self.note_attributes(found.clone());
         Ok(found)
+    }
+
+    /// Whether the caller gets layouts of files of an export.
+    pub fn gives_layouts(&self, export: &Export) -> bool {
+        export.gives_layouts(self.caller.security, self.connection.transport())
     }
 
     /// What the current file handle names.

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+mod transport;
+
+pub use transport::Transport;
+
 /// Lease time by default. RFC 8881 8.3 leaves it to the server; Linux servers use 90 s. A client
 /// renews it three times in this period, and a dead client's locks are held for at most this time.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(60);
@@ -122,10 +126,15 @@ pub struct ExportConfig {
     pub anonymous_gid: u32,
     /// Security flavours that callers may use, best first.
     pub security: Vec<Security>,
+    /// Transport layer security that clients may use; everything if it is empty.
+    pub transports: Vec<Transport>,
     /// Whether clients get layouts.
     pub pnfs: bool,
     /// Clients are advised to read and write files of fewer bytes through the gateway; 0 for none.
     pub pnfs_threshold: u64,
+    /// Whether clients get layouts too whose calls are protected by Kerberos or TLS. The data
+    /// servers have neither, so these clients' data is then plain (ADR 0042).
+    pub pnfs_plain: bool,
 }
 
 impl ExportConfig {
@@ -139,8 +148,10 @@ impl ExportConfig {
             anonymous_uid: ANONYMOUS_ID,
             anonymous_gid: ANONYMOUS_ID,
             security: Vec::new(),
+            transports: Vec::new(),
             pnfs: false,
             pnfs_threshold: PNFS_THRESHOLD_DEFAULT,
+            pnfs_plain: false,
         }
     }
 
@@ -188,6 +199,18 @@ pub enum Security {
     Krb5i,
     /// With privacy.
     Krb5p,
+}
+
+impl Security {
+    /// The word of exports(5).
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::Sys => "sys",
+            Self::Krb5 => "krb5",
+            Self::Krb5i => "krb5i",
+            Self::Krb5p => "krb5p",
+        }
+    }
 }
 
 impl FromStr for Security {
@@ -313,6 +336,15 @@ pub enum ConfigError {
     /// An export for Kerberos at a server without a keytab.
     #[error("export {0}: its security flavours need Kerberos, which is not configured")]
     NoKerberos(String),
+    /// An export for TLS at a server without a certificate.
+    #[error("export {0}: xprtsec needs TLS, which is not configured")]
+    NoTls(String),
+    /// An export for clients with a certificate at a server that trusts none.
+    #[error("export {0}: xprtsec=mtls needs the certificates of the CAs that clients are from")]
+    NoClientAuthority(String),
+    /// An unknown mode of transport layer security.
+    #[error("unknown xprtsec mode {0:?}: use none, tls or mtls")]
+    Transport(String),
     /// An unknown security flavour.
     #[error("unknown security flavour {0:?}: use sys, krb5, krb5i or krb5p")]
     Security(String),

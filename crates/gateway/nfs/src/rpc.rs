@@ -5,7 +5,9 @@ pub mod kerberos;
 
 use std::sync::Arc;
 
-use braid_nfs_wire::nfs4::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
+use braid_nfs_wire::nfs4::{
+    NFS_PROGRAM, NFS_VERSION, NfsStatus, PROCEDURE_COMPOUND, PROCEDURE_NULL,
+};
 use braid_nfs_wire::rpc::auth::{AUTH_TLS, OpaqueAuth, RPCSEC_GSS, check_starttls};
 use braid_nfs_wire::rpc::gss::HANDLE_BYTES;
 use braid_nfs_wire::rpc::message::{AcceptStatus, CallHeader, CallMessage, ReplyHeader};
@@ -160,7 +162,9 @@ async fn protected<S: Share>(
             return Answer::Close;
         }
         // The creation of a context reads the keytab and the replay cache.
-        let created = move || authenticator.receive(&call, now, handle);
+        // The span names the peer in messages of the mechanism.
+        let span = tracing::info_span!("kerberos", peer = %connection.peer());
+        let created = move || span.in_scope(|| authenticator.receive(&call, now, handle));
         match tokio::task::spawn_blocking(created).await {
             Ok(outcome) => outcome,
             Err(_) => return Answer::Close,
@@ -179,15 +183,25 @@ async fn protected<S: Share>(
         call.reply(Encoder::new())
     } else {
         let address = connection.peer().ip();
-        let identity = kerberos.identity(call.principal()).await;
-        let caller = Caller::with_kerberos(&*call, identity, address);
-        let request = Request {
-            caller: &caller,
-            bytes,
-            reply_header_bytes: GSS_REPLY_BYTES,
-            arguments: Decoder::new(call.arguments().clone()),
+        let arguments = Decoder::new(call.arguments().clone());
+        let results = match kerberos.identity(call.principal()).await {
+            Ok(identity) => {
+                let caller = Caller::with_kerberos(&*call, identity, address);
+                let reply_header_bytes = GSS_REPLY_BYTES;
+                let request = Request { caller: &caller, bytes, reply_header_bytes, arguments };
+                compound::run(server, connection, request).await
+            }
+            Err(error) => {
+                let principal = call.principal();
+                if connection.is_first_mistake() {
+                    tracing::warn!(
+                        "user of {principal} not looked up: {error}; its calls are delayed"
+                    );
+                }
+                compound::refuse(arguments, NfsStatus::Delay).map(Results::from)
+            }
         };
-        match compound::run(server, connection, request).await {
+        match results {
             Ok(results) => {
                 memory = results.memory;
                 call.reply(encoder_of(results.segments))

@@ -19,9 +19,9 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::backchannel::{BackChannel, CallbackError};
-use crate::config::{ConfigError, NfsConfig, Security};
+use crate::config::{ConfigError, ExportConfig, NfsConfig, Security, Transport};
 use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
-use crate::export::{Export, Exports};
+use crate::export::Exports;
 use crate::handle::HandleKey;
 use crate::ops::layout::Devices;
 use crate::ops::lock_wait::WAITS_SERVER_MAX;
@@ -30,6 +30,7 @@ use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
 use crate::state::sessions::{Session, SessionTable};
 use crate::state::{Moment, clients};
+use crate::tls::Tls;
 
 pub mod listener;
 
@@ -77,6 +78,7 @@ pub struct NfsServer<S: Share> {
     /// `eir_server_scope`: the file system, whose gateways all understand each other's handles.
     pub scope: Bytes,
     kerberos: Option<Kerberos>,
+    tls: Option<Tls>,
     /// Hashes requests, to recognise retries.
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
@@ -90,32 +92,61 @@ pub struct NfsServer<S: Share> {
     start: Instant,
 }
 
+/// What a server can offer its clients besides AUTH_SYS over plain connections.
+#[derive(Debug, Default)]
+pub struct Protection {
+    /// RPCSEC_GSS.
+    pub kerberos: Option<Kerberos>,
+    /// RPC-over-TLS.
+    pub tls: Option<Tls>,
+}
+
+impl Protection {
+    /// Whether an export can be used: clients must not be offered what is then refused.
+    fn check(&self, export: &ExportConfig) -> Result<(), ConfigError> {
+        let path = || export.path.clone();
+        let sys = |security: &Security| *security == Security::Sys;
+        if self.kerberos.is_none() && !export.security.iter().all(sys) {
+            return Err(ConfigError::NoKerberos(path()));
+        }
+        let modes = &export.transports;
+        let tls = self.tls.as_ref();
+        if tls.is_none() && modes.iter().any(|mode| *mode != Transport::Plain) {
+            return Err(ConfigError::NoTls(path()));
+        }
+        let knows_clients = tls.is_some_and(Tls::has_client_authorities);
+        if !knows_clients && modes.contains(&Transport::MutualTls) {
+            return Err(ConfigError::NoClientAuthority(path()));
+        }
+        Ok(())
+    }
+}
+
 impl<S: Share> NfsServer<S> {
-    /// A server that does not listen yet, without Kerberos.
+    /// A server that does not listen yet, without Kerberos and TLS.
     ///
     /// # Errors
     /// [`StartError::Config`].
     pub fn new(share: S, config: NfsConfig) -> Result<Arc<Self>, StartError> {
-        Self::with_kerberos(share, config, None)
+        Self::with_security(share, config, Protection::default())
     }
 
-    /// A server that does not listen yet. Exports with Kerberos flavours need `kerberos`.
+    /// A server that does not listen yet. Exports with Kerberos flavours and those that require
+    /// TLS need `protection`.
     ///
     /// # Errors
     /// [`StartError::Config`].
-    pub fn with_kerberos(
+    pub fn with_security(
         share: S,
         config: NfsConfig,
-        kerberos: Option<Kerberos>,
+        protection: Protection,
     ) -> Result<Arc<Self>, StartError> {
         let file_system = share.file_system();
         let exports = Exports::new(&config, file_system)?;
-        // Clients would be offered a flavour that is then refused.
-        let needs = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
-        let unusable = exports.all().iter().find(needs).filter(|_| kerberos.is_none());
-        if let Some(export) = unusable {
-            return Err(ConfigError::NoKerberos(export.config().path.clone()).into());
+        for export in exports.all() {
+            protection.check(export.config())?;
         }
+        let Protection { kerberos, tls } = protection;
         let handles = HandleKey::new(&config.handle_key, file_system);
         // A gateway's number is unique among all that run or ran, so its lower half separates the
         // client ids and state ids of different gateways and starts.
@@ -135,6 +166,7 @@ impl<S: Share> NfsServer<S> {
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
             kerberos,
+            tls,
             share,
             config,
         }))
@@ -148,6 +180,11 @@ impl<S: Share> NfsServer<S> {
     /// Authenticates with Kerberos, if the server has it.
     pub(crate) fn kerberos(&self) -> Option<&Kerberos> {
         self.kerberos.as_ref()
+    }
+
+    /// RPC-over-TLS, if the server has it.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// Bytes of requests that may run at the same time, on all connections.

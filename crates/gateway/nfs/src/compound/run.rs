@@ -145,6 +145,29 @@ pub async fn run<S: Share>(
     Ok(Results { segments, memory })
 }
 
+/// The results of a compound of which nothing is executed: its first operation has `status`.
+///
+/// # Errors
+/// [`BadArguments`], as [`run`].
+pub(crate) fn refuse(
+    mut arguments: Decoder,
+    status: NfsStatus,
+) -> Result<Vec<Segment>, BadArguments> {
+    let header = CompoundHeader::decode(&mut arguments).map_err(|_| BadArguments)?;
+    if header.tag.len() > TAG_BYTES_MAX {
+        return Err(BadArguments);
+    }
+    let mut reply = Reply::begin(&header.tag);
+    if header.op_count == 0 {
+        return Ok(reply.finish_with(status));
+    }
+    match ArgOp::decode(&mut arguments, header.minor_version) {
+        Ok(op) => reply.push(&ResOp::failure(op.number(), status)),
+        Err(error) => reply.push(&error.result()),
+    }
+    Ok(reply.finish())
+}
+
 /// RFC 8881 2.10.6.1.3: the answer to a retry.
 fn repeat<S: Share>(
     cached: CachedReply,

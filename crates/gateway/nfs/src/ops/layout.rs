@@ -97,7 +97,7 @@ pub async fn layout_get<S: Share>(
     if args.length == 0 || args.length < args.min_length || too_long {
         return Err(NfsStatus::Inval.into());
     }
-    if !file.export.config().pnfs {
+    if !state.gives_layouts(&file.export) {
         return Err(NfsStatus::LayoutUnavailable.into());
     }
     let id = state.resolve_state_id(args.state_id)?;

@@ -278,7 +278,7 @@ async fn rename_conflict<S: Share>(
     }
 }
 
-fn same_export(one: &ExportedFile, other: &ExportedFile) -> NfsResult<()> {
+pub(super) fn same_export(one: &ExportedFile, other: &ExportedFile) -> NfsResult<()> {
     // RFC 8881 18.26.3: both directories must be on the same file system.
     if one.export.number() == other.export.number() { Ok(()) } else { Err(NfsStatus::XDev) }
 }

@@ -41,6 +41,22 @@ pub async fn set_access(server: &TestServer, mount: &mut Mount, file: &OpenFile)
     server.share.set_direct_access(FileIndex(known.fileid.unwrap()), two_parts());
 }
 
+/// Whether a client gets a layout of a file that has data servers. The attribute must say the same.
+pub async fn are_given(server: &TestServer, mount: &mut Mount) -> bool {
+    let file = mount.create("layout").await;
+    set_access(server, mount, &file).await;
+    let get = ArgOp::LayoutGet(layout_get(file.id, LayoutIoMode::Read));
+    let given = match mount.run(file.op(get)).await.status {
+        NfsStatus::Ok => true,
+        NfsStatus::LayoutUnavailable => false,
+        other => panic!("{other:?}"),
+    };
+    let known = mount.attributes(&file.handle, &[attribute::FS_LAYOUT_TYPES]).await;
+    let expected = if given { vec![LayoutType::FILES] } else { Vec::new() };
+    assert_eq!(known.fs_layout_types, Some(expected));
+    given
+}
+
 pub fn layout_get(state_id: StateId, io_mode: LayoutIoMode) -> LayoutGetArgs {
     LayoutGetArgs {
         signal_available: false,

@@ -25,3 +25,4 @@ mod sequence;
 mod server;
 mod sessions;
 mod slow_share;
+mod tls;

@@ -8,6 +8,8 @@ mod leases;
 mod locks;
 mod modes;
 mod mount;
+mod nfs_kerberos;
+mod nfs_mistakes;
 mod operate;
 mod output;
 mod parallel;
