@@ -23,7 +23,7 @@ impl Namespace {
     ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::Link, directory, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
-            let parent = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name, inode.kind)?;
             match inode.nlink {
                 // POSIX link(): EPERM for a directory.
                 _ if inode.is_directory() => return Err(Status::NotPermitted.into()),
