@@ -169,11 +169,17 @@ impl Namespace {
             if inode.kind == FileKind::Symlink {
                 return Err(Status::Unsupported.into());
             }
-            // No kernel checks who sets a `system.` attribute that it does not know, so this must
-            // not trust `permissions_checked`. The groups of such a caller are not known either.
-            let unchecked = Identity { permissions_checked: false, ..call.who.clone() };
-            let mask = if call.who.permissions_checked { u32::MAX } else { ace_mask::WRITE_ACL };
-            nfs4_permissions::permit_owner_or(&unchecked, &inode, mask)?;
+            let who = call.who;
+            if who.permissions_checked {
+                // The kernel of a mount does not check who sets a `system.` attribute that it does
+                // not know. A mount sends the user, and root as a caller that is not checked; one
+                // that sends all attributes as root does not know this attribute.
+                if who.is_root() || !who.owns(&inode) {
+                    return Err(Status::NotPermitted.into());
+                }
+            } else {
+                nfs4_permissions::permit_owner_or(who, &inode, ace_mask::WRITE_ACL)?;
+            }
             match value {
                 Some(value) => {
                     let list = acl::parse_nfs4(value, inode.is_directory())?;
@@ -181,7 +187,7 @@ impl Namespace {
                 }
                 None => acl::take_nfs4(&mut inode)?,
             }
-            if !unchecked.is_root() && !unchecked.in_group(inode.group) {
+            if !who.is_root() && !who.in_group(inode.group) {
                 inode.mode &= !0o2000;
             }
             inode.touch(tx.now);
