@@ -39,6 +39,7 @@ mod key;
 mod layout_table;
 pub mod lease;
 mod namespace;
+mod nfs4_permissions;
 mod opens;
 mod ops;
 mod quota;
@@ -49,7 +50,7 @@ mod store;
 mod tests;
 mod tx;
 
-pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, AclList, NamedEntry, NewMode};
+pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, AclList, InodeAcl, NamedEntry, NewMode};
 pub use identity::{Call, Identity, Replay, Want, permit};
 pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};

@@ -10,6 +10,7 @@ use super::{make, name};
 use crate::acl::NewMode;
 use crate::identity::{Call, Want, permit};
 use crate::namespace::Namespace;
+use crate::nfs4_permissions::permit_add;
 use crate::record::{DirectoryChange, DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
 use crate::tx::{Op, Tx};
 
@@ -120,7 +121,7 @@ where
 {
     // `existing` has checked the name, that it is free, and search permission.
     let parent = tx.directory(directory)?;
-    permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
+    permit_add(call.who, &parent, false)?;
     let mut inode = regular(tx, call, &parent, args.mode, args.place)?;
     if let Some(open) = args.open {
         // The creator of a file may open it whatever its mode (POSIX open()).
@@ -143,7 +144,7 @@ where
 {
     let default = tx.default_of(parent)?;
     let file = tx.new_file(parent.file.shard())?;
-    let mut inode = make::inode(call.who, parent, file, FileKind::Regular, mode, tx.now);
+    let mut inode = make::inode(call.who, parent, file, FileKind::Regular, mode, tx.now)?;
     let layout = place(default.as_ref(), file)?.into();
     if !layout_fits(&layout) {
         return Err(Failure::new(Status::Invalid, "the layout does not fit its record"));

@@ -36,7 +36,7 @@ impl Namespace {
         let at = (directory, &directories[..]);
         let changed = self.change_directories(call, Op::Link, at, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
-            let parent = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name, inode.kind)?;
             match inode.nlink {
                 // POSIX link(): EPERM for a directory.
                 _ if inode.is_directory() => return Err(Status::NotPermitted.into()),

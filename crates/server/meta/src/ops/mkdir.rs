@@ -37,14 +37,14 @@ impl Namespace {
         let directories = [parent];
         let at = (parent, &directories[..]);
         let changed = self.change_directories(call, Op::Mkdir, at, |tx| {
-            let parent = make::free_name(tx, call, parent, name)?;
+            let parent = make::free_name(tx, call, parent, name, FileKind::Directory)?;
             if parent.directory.nlink >= LINKS_MAX {
                 return Err(Status::LinkLimit.into());
             }
             let shard = tx.next_shard();
             let file = tx.new_file(shard)?;
             let mut inode =
-                make::inode(call.who, &parent.directory, file, FileKind::Directory, mode, tx.now);
+                make::inode(call.who, &parent.directory, file, FileKind::Directory, mode, tx.now)?;
             if let Some(default) = tx.default_of(&parent.directory)? {
                 inode.has_default = true;
                 tx.batch.put(key::directory_default(file), default.encode());

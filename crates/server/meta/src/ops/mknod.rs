@@ -49,13 +49,13 @@ impl Namespace {
             if !args.kind.is_special() {
                 return Err(Status::Invalid.into());
             }
-            let parent = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name, args.kind)?;
             if device && !call.who.bypasses_permissions() {
                 return Err(Status::NotPermitted.into());
             }
             let file = tx.new_file(directory.shard())?;
             let mut inode =
-                make::inode(call.who, &parent.directory, file, args.kind, args.mode, tx.now);
+                make::inode(call.who, &parent.directory, file, args.kind, args.mode, tx.now)?;
             inode.rdev = if device { args.rdev } else { 0 };
             Ok(Outcome::Created(make::add(tx, parent, name, inode)))
         })?;

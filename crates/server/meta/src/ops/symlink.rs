@@ -41,7 +41,7 @@ impl Namespace {
                 _ if target.contains(&0) => return Err(Status::Invalid.into()),
                 _ => {}
             }
-            let parent = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name, FileKind::Symlink)?;
             let file = tx.new_file(directory.shard())?;
             // The mode of a symbolic link is never checked.
             let mut inode = make::inode(
@@ -51,7 +51,7 @@ impl Namespace {
                 FileKind::Symlink,
                 0o777.into(),
                 tx.now,
-            );
+            )?;
             inode.size = target.len() as u64;
             tx.batch.put(key::symlink(file), target);
             Ok(Outcome::Created(make::add(tx, parent, name, inode)))
