@@ -59,7 +59,7 @@ fn node_kind(kind: FileKind, at: &PathRef) -> Result<EntryKind> {
 }
 
 impl<D: Driver> Caller<D> {
-    /// Makes what `kind` says under the name `at.path` of the directory `at.dir`.
+    /// Makes `what` under the name `at.path` of the directory `at.dir`.
     pub async fn make_entry(&self, at: &PathRef, what: &NewEntry<'_>) -> Result<MakeEntryReply> {
         let (dir, name, umask) = (at.dir, at.path.clone(), self.umask);
         let nothing = MakeEntry {
