@@ -215,6 +215,12 @@ impl<S: Share> NfsServer<S> {
         session.back().call(op).await
     }
 
+    /// Whether a callback can be sent to a client now.
+    pub fn has_back_channel(&self, id: ClientId) -> bool {
+        let ids = self.clients().sessions_of(id).to_vec();
+        ids.iter().filter_map(|id| self.session(id)).any(|session| session.back().is_up())
+    }
+
     /// Removes a session; requests that run on it end as they began.
     pub fn remove_session(&self, id: &SessionId) -> Option<Arc<ServerSession<S>>> {
         let session = self.sessions().remove(id)?;

@@ -627,6 +627,12 @@ pub struct NfsArgs {
     /// A directory to export, instead of those in braid.toml (can be repeated)
     #[arg(long, value_name = "EXPORT")]
     pub export: Vec<String>,
+    /// Give delegations to clients
+    #[arg(long, overrides_with = "no_delegations")]
+    pub delegations: bool,
+    /// Give no delegations to clients
+    #[arg(long)]
+    pub no_delegations: bool,
 }
 
 /// `braid agent`.

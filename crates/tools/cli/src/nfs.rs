@@ -40,6 +40,9 @@ pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     if !args.export.is_empty() {
         section.exports = parse_exports(&args.export)?;
     }
+    if args.delegations || args.no_delegations {
+        section.delegations = Some(args.delegations);
+    }
     let gateway = Gateway::start(settings, &section)?;
     for address in &gateway.addresses {
         out.line(format!("NFS gateway listens on {address}"));
@@ -76,6 +79,9 @@ impl Gateway {
         if let Some(lease) = &section.lease {
             nfs.lease = settings::duration(lease)
                 .map_err(|why| Fault::usage("reading nfs.lease", why).hint("60s"))?;
+        }
+        if let Some(delegations) = section.delegations {
+            nfs.delegations = delegations;
         }
         nfs.exports = section.exports.iter().map(export).collect::<Result<_, _>>()?;
         nfs.check().map_err(|why| Fault::usage("reading the NFS exports", why.to_string()))?;

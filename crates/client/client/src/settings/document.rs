@@ -133,6 +133,9 @@ pub struct NfsSection {
     /// How long a client may be silent before others can take its locks, such as `60s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
+    /// Whether clients get delegations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegations: Option<bool>,
     /// The exported directories: nothing else is exported.
     #[serde(rename = "export", skip_serializing_if = "Vec::is_empty")]
     pub exports: Vec<NfsExport>,
@@ -141,8 +144,12 @@ pub struct NfsSection {
 impl NfsSection {
     /// Whether nothing is set.
     fn is_empty(&self) -> bool {
-        let Self { listen, name, lease, exports } = self;
-        listen.is_empty() && name.is_none() && lease.is_none() && exports.is_empty()
+        let Self { listen, name, lease, delegations, exports } = self;
+        listen.is_empty()
+            && name.is_none()
+            && lease.is_none()
+            && delegations.is_none()
+            && exports.is_empty()
     }
 }
 

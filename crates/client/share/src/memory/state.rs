@@ -6,6 +6,7 @@ use braid_types::{FileIndex, SessionId, Status, Timestamp};
 
 use super::{
     CallKind,
+    delegations::DelegationTable,
     inode::{Content, Directory, Inode},
     lock_table::LockTable,
     open_table::OpenTable,
@@ -28,6 +29,7 @@ pub(super) struct State {
     next_session: u64,
     pub(super) opens: OpenTable,
     pub(super) locks: LockTable,
+    pub(super) delegations: DelegationTable,
     /// Calls that will fail, in the order in which the test has named them.
     pub(super) faults: Vec<(CallKind, Status)>,
     /// Rises when unflushed bytes are lost.
@@ -46,6 +48,7 @@ impl State {
             next_session: 1,
             opens: OpenTable::default(),
             locks: LockTable::default(),
+            delegations: DelegationTable::default(),
             faults: Vec::new(),
             losses: 0,
             direct: HashMap::new(),
@@ -66,6 +69,7 @@ impl State {
     pub(super) fn end_session(&mut self, session: SessionId) {
         if self.sessions.remove(&session).is_some() {
             self.locks.end_session(session);
+            self.delegations.end_session(session);
             for file in self.opens.end_session(session) {
                 self.drop_if_unused(file);
             }

@@ -603,6 +603,14 @@ calls! {
         /// The file.
         file: FileIndex,
     } -> FileSizeReply;
+    /// Request the delegation of a file that the session has open. Returns its number, as that of a
+    /// lease; `None` if something conflicts; the call never waits.
+    LeaseDelegation = 0x01e5 {
+        /// The file.
+        file: FileIndex,
+        /// [`LeaseMode::Read`] or [`LeaseMode::Write`].
+        mode: LeaseMode,
+    } -> Option<u64>;
 }
 
 wire_struct! {

@@ -1,6 +1,7 @@
 //! What the server keeps with a confirmed client.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 
 use braid_share::{Share, ShareClient};
 
@@ -14,12 +15,17 @@ pub struct ClientState<S: Share> {
     pub share: S::Client,
     /// Opens, locks and layouts.
     pub states: States<<S::Client as ShareClient>::File>,
+    /// Whether a task receives recalls of delegations.
+    pub receives_recalls: AtomicBool,
+    /// Whether the client is being asked to return some delegations.
+    pub recalls_any: AtomicBool,
 }
 
 impl<S: Share> ClientState<S> {
     /// The state of a new client.
     pub fn new(share: S::Client, epoch: u32) -> Self {
-        Self { share, states: States::new(epoch) }
+        let (receives_recalls, recalls_any) = Default::default();
+        Self { share, states: States::new(epoch), receives_recalls, recalls_any }
     }
 
     /// Ends the client: all its opens and locks.

@@ -5,6 +5,7 @@ mod callbacks;
 mod client;
 mod courtesy;
 mod data;
+mod delegations;
 mod exports;
 mod filehandles;
 mod hostile;

@@ -106,7 +106,9 @@ impl MdsCore {
         if !self.has_buffered_writes(&call, file) {
             return Ok(call);
         }
-        self.claim(call, &[(LeaseOf::Data(file), LeaseMode::Look)])
+        let needs =
+            [LeaseOf::Data(file), LeaseOf::Delegation(file)].map(|of| (of, LeaseMode::Look));
+        self.claim(call, &needs)
     }
 
     /// Whether another session than the caller's may have buffered writes to a file.
@@ -134,6 +136,45 @@ impl MdsCore {
     /// Whether a session is on record as a holder of leases.
     pub(crate) fn is_lease_holder(&self, session: SessionId) -> bool {
         self.with_leases(|service| service.is_lease_holder(session))
+    }
+
+    /// Whether a session reads and writes under data leases. A session that only holds delegations
+    /// does not: its opens are those of a client that uses no leases.
+    pub(crate) fn uses_data_leases(&self, session: SessionId) -> bool {
+        self.with_leases(|service| service.uses_data_leases(session))
+    }
+
+    /// A session asks for a lease that mounts use.
+    pub(crate) fn note_data_leases(&self, session: SessionId) {
+        self.with_leases(|service| service.note_data_leases(session));
+    }
+
+    /// Grants a delegation if no other session holds or claims a conflicting one, and if no other
+    /// session's open conflicts with it. Returns its number.
+    pub(crate) fn grant_delegation(
+        &self,
+        session: SessionId,
+        file: FileIndex,
+        mode: LeaseMode,
+    ) -> Option<u64> {
+        let now = self.now();
+        let number =
+            self.with_leases(|service| service.try_delegation(session, file, mode, now))?;
+        // After the grant: an open that is entered later claims the delegation, and finds the
+        // grant.
+        let denied = self.namespace.denied(file);
+        let opens = self.namespace.opens_of(file);
+        let mut besides = opens.iter().filter(|open| open.session != session);
+        let conflicts = match mode {
+            LeaseMode::Write => besides.next().is_some(),
+            _ => besides.any(|open| open.writers > 0),
+        };
+        if !conflicts && !denied.read && !denied.write {
+            return Some(number);
+        }
+        let returned = [(LeaseOf::Delegation(file), number, LeaseMode::None)];
+        self.with_leases(|service| service.return_leases(session, &returned));
+        None
     }
 
     /// Notes a session as a holder of leases once the store has it on record. False when it has
@@ -223,7 +264,7 @@ impl MdsCore {
         let besides = || {
             opens
                 .iter()
-                .filter(|open| open.session != session && !self.is_lease_holder(open.session))
+                .filter(|open| open.session != session && !self.uses_data_leases(open.session))
         };
         (besides().next().is_some(), besides().any(|open| open.writers > 0))
     }

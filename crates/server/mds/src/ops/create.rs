@@ -8,6 +8,7 @@ use braid_types::{Failure, FileIndex, Status};
 use braid_wire::{
     Deny, Rights,
     message::{
+        lease::LeaseMode,
         mds::{Create, CreateReply, CreateUnnamed, MdsRequest},
         types::{Attributes, LayoutHint},
     },
@@ -62,17 +63,28 @@ impl MdsCore {
     fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> CallOutcome {
         let known =
             self.namespace.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
-                Some(rights) => may_open(&call, inode, rights)
-                    .and_then(|inode| self.check_share(&inode, rights, r.deny).map(|()| inode)),
+                Some(rights) => may_open(&call, inode, rights),
                 None => Ok(inode),
             });
         let inode = match known {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
+        let mut call = call;
+        if let Some(rights) = r.rights {
+            call = claimed!(self.recall_excluding(call, &inode, rights, r.deny));
+            if let Err(failure) = self.check_share(&inode, rights, r.deny) {
+                return CallOutcome::Fail(call, failure);
+            }
+        }
+        if r.lease != LeaseMode::None {
+            self.note_data_leases(call.caller_session());
+        }
         let needs = match r.rights {
-            Some(rights) => self.needs_of_open(&call, &inode, rights, r.truncate),
-            None if r.truncate => self.needs_of_open(&call, &inode, Rights::WRITE, true),
+            Some(rights) => self.needs_of_open(&call, &inode, rights, r.deny, r.truncate),
+            None if r.truncate => {
+                self.needs_of_open(&call, &inode, Rights::WRITE, Deny::NONE, true)
+            }
             None => Vec::new(),
         };
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };

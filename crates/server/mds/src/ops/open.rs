@@ -43,13 +43,18 @@ impl MdsCore {
     pub(super) fn open_file(&self, call: Call, r: &Open) -> CallOutcome {
         let found =
             self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights));
-        let inode = match found
-            .and_then(|inode| self.check_share(&inode, r.rights, r.deny).map(|()| inode))
-        {
+        let inode = match found {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let needs = self.needs_of_open(&call, &inode, r.rights, r.truncate);
+        let call = claimed!(self.recall_excluding(call, &inode, r.rights, r.deny));
+        if let Err(failure) = self.check_share(&inode, r.rights, r.deny) {
+            return CallOutcome::Fail(call, failure);
+        }
+        if r.lease != LeaseMode::None {
+            self.note_data_leases(call.caller_session());
+        }
+        let needs = self.needs_of_open(&call, &inode, r.rights, r.deny, r.truncate);
         let call = claimed!(self.claim_to_open(call, &inode, needs, r.deny));
         let how = OpenHow { rights: r.rights, deny: r.deny, lease: r.lease };
         let again = r.clone();
