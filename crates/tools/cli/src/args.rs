@@ -631,7 +631,7 @@ pub struct NfsArgs {
     #[arg(long, overrides_with = "no_delegations")]
     pub delegations: bool,
     /// Give no delegations to clients
-    #[arg(long)]
+    #[arg(long, overrides_with = "delegations")]
     pub no_delegations: bool,
 }
 
