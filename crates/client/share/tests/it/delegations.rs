@@ -119,11 +119,11 @@ async fn a_look_at_the_file_recalls_only_a_write_delegation<S: Share>(share: S, 
 }
 
 async fn an_open_that_denies_recalls_a_read_delegation<S: Share>(share: S, dir: FileIndex) {
-    let (holder, other) = (client(&share).await, client(&share).await);
+    let (holder, other, who) = (client(&share).await, client(&share).await, root());
     let file = delegated(&holder, dir, "f", false).await;
     let denies = OpenMode { rights: Rights::READ, deny: Deny::READ };
     // The holder closes its open when it returns the delegation: then nothing is excluded.
-    let open = other.open(&root(), OpenTarget::File(file.index()), denies);
+    let open = other.open(&who, OpenTarget::File(file.index()), denies);
     recalls(&holder, file.clone(), open).await;
 }
 
@@ -159,7 +159,8 @@ async fn two_clients_have_read_delegations_and_neither_gets_to_write<S: Share>(
     let index = file.index();
     let second = other.open(&root(), OpenTarget::File(index), READ).await.expect("an open").file;
     assert!(other.delegate(index, false).await.expect("an answer"), "both may read");
-    let open = third.open(&root(), OpenTarget::File(index), BOTH);
+    let who = root();
+    let open = third.open(&who, OpenTarget::File(index), BOTH);
     let mut open = std::pin::pin!(open);
     tokio::select! {
         _ = &mut open => panic!("neither has returned"),
@@ -201,7 +202,8 @@ async fn the_end_of_a_session_frees_its_delegations<S: Share>(share: S, dir: Fil
     let (holder, other) = (client(&share).await, client(&share).await);
     let file = delegated(&holder, dir, "f", false).await;
     let index = file.index();
-    let open = other.open(&root(), OpenTarget::File(index), BOTH);
+    let who = root();
+    let open = other.open(&who, OpenTarget::File(index), BOTH);
     let mut open = std::pin::pin!(open);
     tokio::select! {
         _ = &mut open => panic!("the delegation is held"),
@@ -215,8 +217,7 @@ async fn the_end_of_a_session_frees_its_delegations<S: Share>(share: S, dir: Fil
 #[test]
 fn a_client_of_the_library_waits_for_a_delegation() {
     let cluster = Cluster::start();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let share = cluster.gateway().await;
         let holder = client(&share).await;
