@@ -185,7 +185,7 @@ async fn a_file_whose_delegation_was_recalled_gets_none_for_a_while<S: Share>(
     let index = file.index();
     let opened = recalls(&holder, file, other.open(&root(), OpenTarget::File(index), BOTH)).await;
     opened.file.close().await.expect("a close");
-    holder.open(&root(), OpenTarget::File(index), READ).await.expect("an open");
+    let _open = holder.open(&root(), OpenTarget::File(index), READ).await.expect("an open");
     assert!(!holder.delegate(index, false).await.expect("an answer"));
 }
 
