@@ -8,9 +8,10 @@ use bytes::Bytes;
 use crate::{
     Result,
     types::{
-        AttributeChanges, Attributes, ClientRecord, DataServer, DirectAccess, DirectoryChange,
-        FileKind, FileSystemId, Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode,
-        OpenTarget, Opened, ReadResult, RenameMode, StatFsReply, Verifier, WriteResult, XattrMode,
+        AttributeChanges, Attributes, ClientRecord, DataServer, DelegationRecall, DirectAccess,
+        DirectoryChange, FileKind, FileSystemId, Identity, Listing, Lock, LockCancelHandle,
+        LockConflict, OpenMode, OpenTarget, Opened, ReadResult, RenameMode, StatFsReply, Verifier,
+        WriteResult, XattrMode,
     },
 };
 
@@ -259,6 +260,23 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
 
     /// Unlocks a range; `lock.exclusive` has no meaning.
     fn unlock(&self, file: FileIndex, lock: Lock) -> impl Future<Output = Result<()>> + Send;
+
+    /// Requests the delegation of a file that this session has open: to read, or to write. With
+    /// one to read, nobody else changes the file before it is returned; with one to write, nobody
+    /// else opens it or looks at its attributes either. Returns whether it is granted: not if
+    /// another session's open or delegation conflicts, or if one of the file was recalled not long
+    /// ago. Someone must wait for [`ShareClient::next_recall`].
+    fn delegate(&self, file: FileIndex, write: bool) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Returns the delegation of a file. Does nothing without one.
+    fn return_delegation(&self, file: FileIndex) -> impl Future<Output = Result<()>> + Send;
+
+    /// After [`DelegationRecall::All`]: no delegation is used any more.
+    fn drop_delegations(&self) -> impl Future<Output = ()> + Send;
+
+    /// The next recall of a delegation; `None` when the session has ended. A session that does not
+    /// return a recalled delegation within 40 s is ended.
+    fn next_recall(&self) -> impl Future<Output = Option<DelegationRecall>> + Send;
 
     /// Makes the entries of a directory durable.
     fn sync_directory(&self, dir: FileIndex) -> impl Future<Output = Result<()>> + Send;

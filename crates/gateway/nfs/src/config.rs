@@ -14,6 +14,10 @@ pub use transport::Transport;
 /// Lease time by default. RFC 8881 8.3 leaves it to the server; Linux servers use 90 s. A client
 /// renews it three times in this period, and a dead client's locks are held for at most this time.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(60);
+/// Whether clients get delegations by default. They save a client that opens a file again the calls
+/// to the server; they cost the others a recall when they change it, and up to 20 s where the
+/// client does not answer.
+pub const DELEGATIONS_DEFAULT: bool = false;
 /// Longest and shortest lease time that makes sense: Linux renews every third of it.
 pub const LEASE_RANGE: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(3)..=Duration::from_secs(3600);
@@ -48,6 +52,8 @@ pub struct NfsConfig {
     pub handle_key: [u8; 32],
     /// Lease time, in [`LEASE_RANGE`].
     pub lease: Duration,
+    /// Whether clients get delegations.
+    pub delegations: bool,
     /// Limits of clients and connections.
     pub limits: Limits,
 }
@@ -81,6 +87,7 @@ impl NfsConfig {
             server_owner: server_owner.into(),
             handle_key,
             lease: LEASE_DEFAULT,
+            delegations: DELEGATIONS_DEFAULT,
             limits: Limits::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod attrs;
 pub mod courtesy;
+pub mod delegation;
 pub mod filehandle;
 pub mod io;
 pub mod layout;

@@ -47,6 +47,7 @@ pub(crate) fn lease_of(kind: LeaseKind, file: FileIndex) -> Result<LeaseOf, Fail
         LeaseKind::Names => Ok(LeaseOf::Names(file)),
         LeaseKind::Data => Ok(LeaseOf::Data(file)),
         LeaseKind::Layout => Ok(LeaseOf::Layout(file)),
+        LeaseKind::Delegation => Ok(LeaseOf::Delegation(file)),
         _ => Err(Status::Unsupported.into()),
     }
 }
@@ -56,6 +57,7 @@ pub(crate) fn recall(number: u64, recall: &PendingRecall) -> Recall {
         LeaseOf::Names(file) => (LeaseKind::Names, file),
         LeaseOf::Data(file) => (LeaseKind::Data, file),
         LeaseOf::Layout(file) => (LeaseKind::Layout, file),
+        LeaseOf::Delegation(file) => (LeaseKind::Delegation, file),
     };
     Recall { number, kind, file, keep: wire_lease_mode(recall.keep) }
 }

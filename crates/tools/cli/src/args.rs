@@ -645,6 +645,12 @@ pub struct NfsArgs {
     /// Certificates of the CAs whose clients are known, for xprtsec=mtls, in PEM
     #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
+    /// Give delegations to clients
+    #[arg(long, overrides_with = "no_delegations")]
+    pub delegations: bool,
+    /// Give no delegations to clients
+    #[arg(long, overrides_with = "delegations")]
+    pub no_delegations: bool,
 }
 
 /// `braid agent`.

@@ -56,6 +56,9 @@ pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     if args.principal.is_some() {
         section.principal.clone_from(&args.principal);
     }
+    if args.delegations || args.no_delegations {
+        section.delegations = Some(args.delegations);
+    }
     let gateway = Gateway::start(settings, &section)?;
     for address in &gateway.addresses {
         out.line(format!("NFS gateway listens on {address}"));
@@ -103,6 +106,9 @@ impl Gateway {
         }
         let options = configs.first().map(mount_options).unwrap_or_default();
         nfs.exports = configs;
+        if let Some(delegations) = section.delegations {
+            nfs.delegations = delegations;
+        }
         nfs.check().map_err(|why| Fault::usage("reading the NFS exports", why.to_string()))?;
         let exports: Vec<_> = section.exports.iter().map(|export| export.path.clone()).collect();
         let missing = exports.iter().filter(|path| is_missing(&client, path)).cloned().collect();

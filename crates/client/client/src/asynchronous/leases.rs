@@ -118,6 +118,8 @@ fn notify_holder(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
             LeaseMode::None
         }
         LeaseOf::Data(file) => holder.recall_data(file, recalled.keep),
+        // Only `serve_delegations` requests them.
+        LeaseOf::Delegation(_) => LeaseMode::None,
     }
 }
 

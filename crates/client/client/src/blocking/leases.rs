@@ -362,7 +362,8 @@ impl RecallWorkers {
                 LeaseMode::None
             }
             (Some(holder), LeaseOf::Data(file)) => holder.recall_data(file, recalled.keep),
-            (None, _) => LeaseMode::None,
+            // Only gateways request delegations.
+            (Some(_), LeaseOf::Delegation(_)) | (None, _) => LeaseMode::None,
         };
         // If the server does not receive this, it ends the session, and the next notice reports
         // that.

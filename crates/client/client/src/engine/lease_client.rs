@@ -17,7 +17,9 @@ use braid_net::Driver;
 use braid_types::{FileIndex, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
-    mds::{LayoutGrant, LeaseData, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases},
+    mds::{
+        LayoutGrant, LeaseData, LeaseDelegation, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases,
+    },
     types::{Attributes, PathRef},
 };
 
@@ -296,6 +298,26 @@ impl<D: Driver> Caller<D> {
             .send_with_epoch()
             .await?;
         Ok(asking.answered(run, LeaseOf::Data(file), grant, self.engine.driver.now()))
+    }
+
+    /// Requests the delegation of a file that the session has open. `None`: something conflicts,
+    /// or it was recalled before the reply came; the call does not wait.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn ask_delegation(
+        &self,
+        file: FileIndex,
+        mode: LeaseMode,
+    ) -> Result<Option<LeaseTicket>> {
+        let Some(asking) = self.engine.begin_request() else { return Ok(None) };
+        let (at, call) = (PathRef::file(file), LeaseDelegation { file, mode });
+        let (granted, run) =
+            self.repeatable("ask for the delegation of", &at, call).send_with_epoch().await?;
+        let Some(number) = granted else { return Ok(None) };
+        let grant = LeaseGrant { mode, number, ..LeaseGrant::NONE };
+        let of = LeaseOf::Delegation(file);
+        Ok(asking.answered(run, of, grant, self.engine.driver.now()))
     }
 
     /// Returns a lease that is not needed any more. It is lost immediately; nothing cached under it

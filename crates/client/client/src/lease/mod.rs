@@ -45,6 +45,8 @@ pub enum LeaseOf {
     Data(FileIndex),
     /// The layout of a file.
     Layout(FileIndex),
+    /// A file as a whole, delegated to a client of another protocol.
+    Delegation(FileIndex),
 }
 
 impl LeaseOf {
@@ -53,6 +55,7 @@ impl LeaseOf {
             Self::Names(_) => LeaseKind::Names,
             Self::Data(_) => LeaseKind::Data,
             Self::Layout(_) => LeaseKind::Layout,
+            Self::Delegation(_) => LeaseKind::Delegation,
         }
     }
 
@@ -61,13 +64,15 @@ impl LeaseOf {
             LeaseKind::Names => Some(Self::Names(file)),
             LeaseKind::Data => Some(Self::Data(file)),
             LeaseKind::Layout => Some(Self::Layout(file)),
+            LeaseKind::Delegation => Some(Self::Delegation(file)),
             _ => None,
         }
     }
 
     /// The directory or file.
     pub fn file(self) -> FileIndex {
-        let (Self::Names(file) | Self::Data(file) | Self::Layout(file)) = self;
+        let (Self::Names(file) | Self::Data(file) | Self::Layout(file) | Self::Delegation(file)) =
+            self;
         file
     }
 }

@@ -149,6 +149,9 @@ pub struct NfsSection {
     /// The certificates of the CAs whose clients are known (`mtls`), in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_client_ca: Option<PathBuf>,
+    /// Whether clients get delegations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegations: Option<bool>,
     /// The exported directories: nothing else is exported.
     #[serde(rename = "export", skip_serializing_if = "Vec::is_empty")]
     pub exports: Vec<NfsExport>,

@@ -11,9 +11,9 @@ use super::{
     session::{Client, Session},
 };
 use crate::{
-    AttributeChanges, Attributes, DataServer, DirectoryChange, FileKind, Identity, Listing, Lock,
-    LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, RenameMode, Result, ShareClient,
-    StatFsReply, XattrMode,
+    AttributeChanges, Attributes, DataServer, DelegationRecall, DirectoryChange, FileKind,
+    Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened,
+    RenameMode, Result, ShareClient, StatFsReply, XattrMode,
 };
 
 /// The session of a protocol client. It ends with the last clone, if [`ShareClient::end`] did not
@@ -203,6 +203,22 @@ impl ShareClient for ClusterClient {
 
     async fn unlock(&self, file: FileIndex, lock: Lock) -> Result<()> {
         self.0.unlock(file, lock).await
+    }
+
+    async fn delegate(&self, file: FileIndex, write: bool) -> Result<bool> {
+        self.0.delegate(file, write).await
+    }
+
+    async fn return_delegation(&self, file: FileIndex) -> Result<()> {
+        self.0.return_delegation(file).await
+    }
+
+    async fn drop_delegations(&self) {
+        self.0.drop_delegations();
+    }
+
+    async fn next_recall(&self) -> Option<DelegationRecall> {
+        self.0.next_recall().await
     }
 
     async fn sync_directory(&self, dir: FileIndex) -> Result<()> {

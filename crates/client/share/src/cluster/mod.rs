@@ -8,8 +8,8 @@
 //! Invariants:
 //! 1. Each protocol client has its own client of the library, and so its own session, connection
 //!    and fence. Calls act as the user that the gateway names, with all groups.
-//! 2. No lease is requested. Opens, locks and changes are coherent with mounts, which return their
-//!    leases before the metadata server answers (ADR 0009).
+//! 2. No lease is requested but delegations (ADR 0038). Opens, locks and changes are coherent with
+//!    mounts, which return their leases before the metadata server answers (ADR 0009).
 //! 3. When the metadata server has ended a session, the library would begin another one, without
 //!    the opens and locks. A [`ClusterClient`] then fails all calls with `NoSession` instead, and
 //!    ends the other session.
@@ -20,6 +20,7 @@
 
 mod attributes;
 mod client;
+mod delegations;
 mod direct_access;
 mod file;
 mod locks;

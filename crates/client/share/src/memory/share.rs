@@ -125,6 +125,16 @@ impl MemoryShare {
         self.state.lock().opens.count()
     }
 
+    /// The number of delegations of all sessions.
+    pub fn delegation_count(&self) -> usize {
+        self.state.lock().delegations.count()
+    }
+
+    /// Loses the delegations of a session, as one that does not reach the metadata server.
+    pub fn lose_delegations(&self, session: SessionId) {
+        self.state.lock().delegations.lose(session);
+    }
+
     /// The number of locked ranges of all sessions.
     pub fn lock_count(&self) -> usize {
         self.state.lock().locks.count()

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{
     CallKind,
+    delegations::DelegationTable,
     inode::{Content, Directory, Inode},
     lock_table::LockTable,
     open_table::OpenTable,
@@ -31,6 +32,7 @@ pub(super) struct State {
     next_session: u64,
     pub(super) opens: OpenTable,
     pub(super) locks: LockTable,
+    pub(super) delegations: DelegationTable,
     /// Calls that will fail, in the order in which the test has named them.
     pub(super) faults: Vec<(CallKind, Status)>,
     /// Delays the reply of the next request for a lock.
@@ -52,6 +54,7 @@ impl State {
             next_session: 1,
             opens: OpenTable::default(),
             locks: LockTable::default(),
+            delegations: DelegationTable::default(),
             faults: Vec::new(),
             slow_lock: None,
             data_servers: Vec::new(),
@@ -74,6 +77,7 @@ impl State {
     pub(super) fn end_session(&mut self, session: SessionId) {
         if self.sessions.remove(&session).is_some() {
             self.locks.end_session(session);
+            self.delegations.end_session(session);
             for file in self.opens.end_session(session) {
                 self.drop_if_unused(file);
             }

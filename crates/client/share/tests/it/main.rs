@@ -3,6 +3,7 @@
 
 mod attributes;
 mod data;
+mod delegations;
 mod gateways;
 mod locks;
 mod names;

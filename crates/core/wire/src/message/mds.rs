@@ -611,6 +611,14 @@ calls! {
         /// The file.
         file: FileIndex,
     } -> FileSizeReply;
+    /// Request the delegation of a file that the session has open. Returns its number, as that of a
+    /// lease; `None` if something conflicts; the call never waits.
+    LeaseDelegation = 0x01e5 {
+        /// The file.
+        file: FileIndex,
+        /// [`LeaseMode::Read`] or [`LeaseMode::Write`].
+        mode: LeaseMode,
+    } -> Option<u64>;
 
     /// Open an entry of a directory, or create it. A symbolic link is not followed: it is refused
     /// with `TooManyLinks`, as by `open(2)` with `O_NOFOLLOW`; a directory with `IsDirectory`, and

@@ -88,8 +88,10 @@ pub async fn commit<S: Share>(
     // COMMIT has no state id. An open of this client has the bytes that were written by it.
     let opens = client.states.opens_of_file(file.file);
     let writer = opens.iter().find(|open| open.mode().rights.allow(Rights::WRITE));
-    let open: FileOf<S> = match writer {
-        Some(open) => open.share_file.clone(),
+    let writer = writer.map(|open| open.share_file.clone());
+    let delegated = || client.states.delegation_of(file.file)?.share_file();
+    let open: FileOf<S> = match writer.or_else(delegated) {
+        Some(open) => open,
         None => {
             let mode = OpenMode { rights: Rights::WRITE, deny: Deny::NONE };
             let target = OpenTarget::File(file.file);

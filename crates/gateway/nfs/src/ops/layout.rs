@@ -106,6 +106,7 @@ pub async fn layout_get<S: Share>(
         Known::Open(open) => open.file.file,
         Known::Lock(lock) => lock.open.file.file,
         Known::Layout(layout) => layout.file.file,
+        Known::Delegation(delegation) => delegation.file.file,
     };
     if named != file.file {
         return Err(NfsStatus::BadStateId.into());
@@ -117,6 +118,10 @@ pub async fn layout_get<S: Share>(
         .iter()
         .filter(|open| open.mode().rights.allow(wanted))
         .max_by_key(|open| open.mode().rights.0);
+    // With a delegation, the client may have closed its opens: it goes through this server.
+    if opens.is_empty() && client.states.delegation_of(file.file).is_some() {
+        return Err(NfsStatus::LayoutUnavailable.into());
+    }
     let Some(open) = open else {
         // RFC 8881 18.43.3: a layout to write needs an open for writing.
         return Err(

@@ -3,10 +3,10 @@
 use braid_nfs_wire::nfs4::args::{
     CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDowngradeArgs, OpenHow,
 };
-use braid_nfs_wire::nfs4::results::{OpenDelegation, OpenResult, StateIdResult, WhyNoDelegation};
+use braid_nfs_wire::nfs4::results::{OpenDelegation, OpenResult, StateIdResult};
 use braid_nfs_wire::nfs4::{
     Bitmap, ChangeInfo, NfsResult, NfsStatus, OpenResultFlags, ShareAccess, ShareDeny, StateId,
-    StateOwner, Verifier, WantedDelegation, attribute,
+    StateOwner, Verifier, attribute,
 };
 use braid_share::{
     AttributeChanges, Attributes, Deny, FileKind, Lock, OpenMode, OpenTarget, Opened, Rights,
@@ -16,11 +16,10 @@ use braid_share::{
 use crate::attributes::WantedAttributes;
 use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node};
-use crate::ops::courtesy;
-use crate::ops::lock_wait;
 use crate::ops::names::{change_info, check_name};
 use crate::ops::stateid::FileOf;
-use crate::state::opens::InsertedOpen;
+use crate::ops::{courtesy, delegation, lock_wait};
+use crate::state::opens::{DelegationState, InsertedOpen};
 use crate::status::nfs_status;
 
 /// Mode of a new file whose mode the client does not give.
@@ -80,11 +79,22 @@ pub async fn open<S: Share>(
             open_file(state, mode).await?
         }
         OpenClaim::Previous(_) => return Err(NfsStatus::NoGrace),
-        // No delegations were granted.
-        OpenClaim::DelegateCurrent(_) | OpenClaim::DelegateCurrentFh(_) => {
-            return Err(NfsStatus::BadStateId);
+        OpenClaim::DelegateCurrent(named) => {
+            let delegation = delegation::of_state_id(state, named.state_id)?;
+            open_delegated_name(state, &delegation, &named.name, &args.how, mode).await?
         }
-        _ => return Err(NfsStatus::ReclaimBad),
+        OpenClaim::DelegateCurrentFh(id) => {
+            let delegation = delegation::of_state_id(state, *id)?;
+            if delegation.file.file != state.file(NfsStatus::IsDir)?.file {
+                return Err(NfsStatus::BadStateId);
+            }
+            if matches!(args.how, OpenHow::Create(_)) {
+                return Err(NfsStatus::Inval);
+            }
+            open_file(state, mode).await?
+        }
+        // RFC 8881 10.2.1 and 18.5: delegations of an earlier instance of a client end with it.
+        _ => return Err(NfsStatus::NotSupp),
     };
     let Done { opened, change, attributes_set } = done;
     let export = match state.current()? {
@@ -97,6 +107,15 @@ pub async fn open<S: Share>(
     if is_new {
         state.note_attributes(opened.attributes);
     }
+    let created = opened.created;
+    let delegation = match args.claim {
+        OpenClaim::Null(_) | OpenClaim::Fh => {
+            let wish = delegation::Wish { access: args.share_access, mode, created };
+            delegation::grant(state, &file, wish).await?
+        }
+        // The client has it already.
+        _ => OpenDelegation::None,
+    };
     state.set_current(Node::File(file));
     state.set_state_id(id);
     Ok(OpenResult {
@@ -106,18 +125,28 @@ pub async fn open<S: Share>(
             | OpenResultFlags::PRESERVE_UNLINKED
             | lock_wait::open_flags(state),
         attributes_set,
-        delegation: no_delegation(args.share_access),
+        delegation,
     })
 }
 
-/// RFC 8881 18.16.3: a client that wants a delegation gets the reason why there is none.
-fn no_delegation(access: ShareAccess) -> OpenDelegation {
-    match access.wanted_delegation() {
-        Some(WantedDelegation::NoPreference) | None => OpenDelegation::None,
-        Some(WantedDelegation::None) => OpenDelegation::NoneExt(WhyNoDelegation::NotWanted),
-        Some(WantedDelegation::Cancel) => OpenDelegation::NoneExt(WhyNoDelegation::Cancelled),
-        Some(_) => OpenDelegation::NoneExt(WhyNoDelegation::Resource(false)),
+/// CLAIM_DELEGATE_CUR: the name of a file that the client has delegated.
+async fn open_delegated_name<S: Share>(
+    state: &CompoundState<'_, S>,
+    delegation: &DelegationState<FileOf<S>>,
+    name: &[u8],
+    how: &OpenHow,
+    mode: OpenMode,
+) -> NfsResult<Done<FileOf<S>>> {
+    if matches!(how, OpenHow::Create(_)) {
+        return Err(NfsStatus::Inval);
     }
+    let done = open_name(state, name, how, mode).await?;
+    // RFC 8881 18.16.3: the delegation is that of the named file.
+    if done.opened.attributes.file == delegation.file.file {
+        return Ok(done);
+    }
+    done.opened.file.close().await.map_err(failed)?;
+    Err(NfsStatus::BadStateId)
 }
 
 /// Adds an open to the client's state: the state id, and whether the open is one of its own.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use braid_nfs_wire::nfs4::args::{FreeStateIdArgs, TestStateIdArgs};
 use braid_nfs_wire::nfs4::results::TestStateIdResult;
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, StateId};
+use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, SequenceStatus, StateId};
 use braid_share::{Deny, FileKind, OpenMode, OpenTarget, Rights, Share, ShareClient};
 
 use crate::compound::CompoundState;
 use crate::export::ExportedFile;
-use crate::ops::{courtesy, lock_wait};
+use crate::ops::{courtesy, delegation, lock_wait};
 use crate::state::opens::{Known, OpenState};
 use crate::status::nfs_status;
 
@@ -48,7 +48,10 @@ pub async fn access<S: Share>(
             Err(error) => Err(wrong_type(state, file, nfs_status(error.status())).await),
         };
     }
-    let open = open_of(state, &id)?;
+    let open = match state.client_state()?.states.find(&id)? {
+        Known::Delegation(known) => return delegation::access(state, &known, file, wanted).await,
+        _ => open_of(state, &id)?,
+    };
     if open.file.file != file.file {
         return Err(NfsStatus::BadStateId);
     }
@@ -86,7 +89,7 @@ pub fn open_of<S: Share>(
     match state.client_state()?.states.find(id)? {
         Known::Open(open) => Ok(open),
         Known::Lock(lock) => Ok(lock.open.clone()),
-        Known::Layout(_) => Err(NfsStatus::BadStateId),
+        Known::Layout(_) | Known::Delegation(_) => Err(NfsStatus::BadStateId),
     }
 }
 
@@ -110,6 +113,12 @@ pub async fn free_state_id<S: Share>(
 ) -> NfsResult<()> {
     let id = state.resolve_state_id(args.state_id)?;
     let client = state.client_state()?;
+    if let Some(more) = client.states.free_revoked(&id) {
+        if !more {
+            state.client()?.clear_status(SequenceStatus::RECALLABLE_STATE_REVOKED);
+        }
+        return Ok(());
+    }
     match client.states.find(&id)? {
         Known::Lock(lock) => {
             // A LOCK or LOCKU that runs uses it.
@@ -120,6 +129,6 @@ pub async fn free_state_id<S: Share>(
             client.states.free_lock(&lock)
         }
         // RFC 8881 18.38.3: state that is still in use.
-        Known::Open(_) | Known::Layout(_) => Err(NfsStatus::LocksHeld),
+        Known::Open(_) | Known::Layout(_) | Known::Delegation(_) => Err(NfsStatus::LocksHeld),
     }
 }

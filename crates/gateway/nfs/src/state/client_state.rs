@@ -1,6 +1,7 @@
 //! What the server keeps with a confirmed client.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 
 use braid_share::{Share, ShareClient};
 
@@ -17,12 +18,22 @@ pub struct ClientState<S: Share> {
     pub states: States<<S::Client as ShareClient>::File>,
     /// Waits for locks that were denied.
     pub lock_waits: LockWaits,
+    /// Whether a task receives recalls of delegations.
+    pub receives_recalls: AtomicBool,
+    /// Whether the client is being asked to return some delegations.
+    pub recalls_any: AtomicBool,
 }
 
 impl<S: Share> ClientState<S> {
     /// The state of a new client.
     pub fn new(share: S::Client, epoch: u32) -> Self {
-        Self { share, states: States::new(epoch), lock_waits: LockWaits::default() }
+        Self {
+            share,
+            states: States::new(epoch),
+            lock_waits: LockWaits::default(),
+            receives_recalls: AtomicBool::new(false),
+            recalls_any: AtomicBool::new(false),
+        }
     }
 
     /// Ends the client: all its opens and locks.

@@ -12,6 +12,7 @@
 //! 3. A lock state is not freed while a LOCK or LOCKU uses it.
 //! 4. At most [`STATES_MAX`] state ids of a client (I9).
 
+mod delegations;
 mod locks;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use bytes::Bytes;
 
 use crate::export::ExportedFile;
 
+pub use delegations::{DELEGATIONS_MAX, DelegationState};
 pub use locks::{LockState, LockUse};
 
 /// State ids of one client: about 512 bytes each.
@@ -30,6 +32,10 @@ pub const STATES_MAX: usize = 262_144;
 const KIND_OPEN: u8 = 1;
 const KIND_LOCK: u8 = 2;
 const KIND_LAYOUT: u8 = 3;
+const KIND_DELEGATION: u8 = 4;
+
+/// Sequence number of every delegation's state id: it never changes.
+const DELEGATION_SEQUENCE: u32 = 1;
 
 /// The changing part of a state id.
 #[derive(Debug, Default)]
@@ -94,6 +100,8 @@ pub enum Known<F> {
     Lock(Arc<LockState<F>>),
     /// A layout.
     Layout(Arc<LayoutState>),
+    /// A delegation that is not revoked.
+    Delegation(Arc<DelegationState<F>>),
 }
 
 /// The result of [`States::insert_open`].
@@ -119,6 +127,9 @@ struct Inner<F> {
     opens: HashMap<(Bytes, FileIndex), Arc<OpenState<F>>>,
     locks: HashMap<(Bytes, FileIndex), Arc<LockState<F>>>,
     layouts: HashMap<FileIndex, Arc<LayoutState>>,
+    delegations: HashMap<FileIndex, Arc<DelegationState<F>>>,
+    /// Revoked delegations that the client has not freed.
+    revoked: usize,
     owners: HashMap<Bytes, (u64, usize)>,
 }
 
@@ -128,6 +139,7 @@ impl<F> Clone for Known<F> {
             Self::Open(open) => Self::Open(Arc::clone(open)),
             Self::Lock(lock) => Self::Lock(Arc::clone(lock)),
             Self::Layout(layout) => Self::Layout(Arc::clone(layout)),
+            Self::Delegation(delegation) => Self::Delegation(Arc::clone(delegation)),
         }
     }
 }
@@ -141,6 +153,8 @@ impl<F> States<F> {
             opens: HashMap::new(),
             locks: HashMap::new(),
             layouts: HashMap::new(),
+            delegations: HashMap::new(),
+            revoked: 0,
             owners: HashMap::new(),
         };
         Self { epoch, inner: Mutex::new(inner) }
@@ -150,7 +164,7 @@ impl<F> States<F> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are opens, locks or layouts.
+    /// Whether there are opens, locks, layouts or delegations.
     pub fn is_empty(&self) -> bool {
         self.lock().by_other.is_empty()
     }
@@ -158,14 +172,18 @@ impl<F> States<F> {
     /// What a state id stands for.
     ///
     /// # Errors
-    /// `OLD_STATEID` for an earlier sequence number, `BAD_STATEID` for anything unknown. RFC 8881
-    /// 8.2.4.
+    /// `OLD_STATEID` for an earlier sequence number, `BAD_STATEID` for anything unknown,
+    /// `DELEG_REVOKED` for a delegation that was revoked. RFC 8881 8.2.4.
     pub fn find(&self, id: &StateId) -> NfsResult<Known<F>> {
         let known = self.lock().by_other.get(&id.other).cloned().ok_or(NfsStatus::BadStateId)?;
         let present = match &known {
             Known::Open(open) => open.inner().sequence.0,
             Known::Lock(lock) => lock.inner().sequence.0,
             Known::Layout(layout) => layout.inner().sequence.0,
+            Known::Delegation(delegation) if delegation.is_revoked() => {
+                return Err(NfsStatus::DelegRevoked);
+            }
+            Known::Delegation(_) => DELEGATION_SEQUENCE,
         };
         // RFC 8881 8.2.2: 0 is the newest.
         match id.seqid {

@@ -7,6 +7,7 @@ mod client;
 mod cluster;
 mod courtesy;
 mod data;
+mod delegations;
 mod exports;
 mod filehandles;
 mod hostile;

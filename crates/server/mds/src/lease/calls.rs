@@ -106,7 +106,9 @@ impl MdsCore {
         if !self.has_buffered_writes(&call, file) {
             return Ok(call);
         }
-        self.claim(call, &[(LeaseOf::Data(file), LeaseMode::Look)])
+        let needs =
+            [LeaseOf::Data(file), LeaseOf::Delegation(file)].map(|of| (of, LeaseMode::Look));
+        self.claim(call, &needs)
     }
 
     /// Whether another session than the caller's may have buffered writes to a file.
@@ -144,6 +146,34 @@ impl MdsCore {
     /// A session says whether it does all I/O under leases.
     pub(crate) fn set_io_under_leases(&self, session: SessionId, yes: bool) {
         self.with_leases(|service| service.set_io_under_leases(session, yes));
+    }
+
+    /// Grants a delegation if no other session holds or claims a conflicting one, and if no other
+    /// session's open conflicts with it. Returns its number.
+    pub(crate) fn grant_delegation(
+        &self,
+        session: SessionId,
+        file: FileIndex,
+        mode: LeaseMode,
+    ) -> Option<u64> {
+        let now = self.now();
+        let number =
+            self.with_leases(|service| service.try_delegation(session, file, mode, now))?;
+        // After the grant: an open that is entered later claims the delegation, and finds the
+        // grant.
+        let denied = self.namespace.denied(file);
+        let opens = self.namespace.opens_of(file);
+        let mut besides = opens.iter().filter(|open| open.session != session);
+        let conflicts = match mode {
+            LeaseMode::Write => besides.next().is_some(),
+            _ => besides.any(|open| open.writers > 0),
+        };
+        if !conflicts && !denied.read && !denied.write {
+            return Some(number);
+        }
+        let returned = [(LeaseOf::Delegation(file), number, LeaseMode::None)];
+        self.with_leases(|service| service.return_leases(session, &returned));
+        None
     }
 
     /// Notes a session as a holder of leases once the store has it on record. False when it has

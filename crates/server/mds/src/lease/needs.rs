@@ -6,7 +6,7 @@ use braid_meta::{
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::FileIndex;
-use braid_wire::Rights;
+use braid_wire::{Deny, Rights};
 
 use super::service::Need;
 use crate::{call::Call, core::MdsCore};
@@ -19,6 +19,7 @@ impl MdsCore {
         call: &Call,
         inode: &Inode,
         rights: Rights,
+        deny: Deny,
         empties: bool,
     ) -> Vec<Need> {
         let writes = rights.allow(Rights::WRITE);
@@ -32,6 +33,9 @@ impl MdsCore {
             (_, false) => Some(LeaseMode::Look),
         };
         needs.extend(data.map(|mode| (LeaseOf::Data(inode.file), mode)));
+        let alone = writes || empties || !deny.is_none();
+        let delegation = if alone { LeaseMode::Write } else { LeaseMode::Look };
+        needs.push((LeaseOf::Delegation(inode.file), delegation));
         needs
     }
 
@@ -50,6 +54,10 @@ impl MdsCore {
         }
         if self.namespace.denied(inode.file).read {
             // A client that cached them would open the file without asking.
+            return true;
+        }
+        if self.has_buffered_writes(call, inode.file) {
+            // A holder of its write delegation may change it at any time.
             return true;
         }
         if inode.nlink != 1 || inode.linked || self.sizes_uncertain() && inode.layout.is_some() {
@@ -74,6 +82,13 @@ pub(crate) fn names_of(inode: &Inode) -> Option<Need> {
         false => (inode.nlink == 1 && !inode.linked).then_some(inode.parent),
     };
     dir.map(names)
+}
+
+/// What a change of a file needs that a holder of its delegation would notice: of its bytes, its
+/// attributes or its names.
+pub(crate) fn delegation_of(inode: &Inode) -> Option<Need> {
+    let file = inode.layout.is_some().then_some(inode.file);
+    file.map(|file| (LeaseOf::Delegation(file), LeaseMode::Write))
 }
 
 /// What a change of a directory's entries needs.

@@ -30,6 +30,13 @@ const LEASE_QUEUE_MAX: usize = 1024;
 /// attempt of a client, as at a gate.
 const LEASE_WAIT_MS_MAX: u64 = GATE_WAIT_MS_MAX;
 
+/// How long a file gets no delegation after one of it was recalled: one that is recalled soon costs
+/// more than it saves.
+const DELEGATION_PAUSE: Duration = Duration::from_secs(30);
+/// Files that get no delegation, with the time of their recall (I9). Beyond this number the oldest
+/// is forgotten.
+const DELEGATION_PAUSES_MAX: usize = 65_536;
+
 /// A lease that a call needs returned, and to which mode.
 pub(super) type Need = (LeaseOf, LeaseMode);
 
@@ -51,11 +58,14 @@ pub(super) struct LeaseService {
     freed: u64,
     /// The `AwaitRecalls` of each session.
     awaiting: HashMap<SessionId, AwaitingRecalls>,
-    /// Sessions that are on record as holders of leases.
     /// The sessions on record as holders of leases, and whether they do all I/O under leases. After
     /// a start this is assumed until they have reclaimed: before that, nobody is granted a lease
     /// that conflicts with what they may hold.
     lease_holders: HashMap<SessionId, bool>,
+    /// Files whose delegation was recalled, and when.
+    delegation_recalls: HashMap<FileIndex, Duration>,
+    /// The same, the oldest first.
+    delegation_pauses: VecDeque<(Duration, FileIndex)>,
     /// Calls to run again, and whether a thread does it (invariant 6).
     ready: VecDeque<SuspendedCall>,
     resuming: bool,
@@ -174,6 +184,8 @@ impl Leases {
             freed: 0,
             awaiting: HashMap::new(),
             lease_holders: unknown.into_iter().map(|session| (session, true)).collect(),
+            delegation_recalls: HashMap::new(),
+            delegation_pauses: VecDeque::new(),
             ready: VecDeque::new(),
             resuming: false,
         };
@@ -284,6 +296,9 @@ impl LeaseService {
     ) -> (ClaimGuard, Option<LeaseWait>) {
         let claim_guard = self.claim_guard(earlier_guard, LeasedItems::of(needs), core);
         let by = self.table.claim(claim_guard.id, session, needs, now);
+        if by.is_some() {
+            self.note_recalled_delegations(session, needs, now);
+        }
         let freed = self.freed;
         (claim_guard, by.map(|by| LeaseWait { by, freed }))
     }
@@ -303,8 +318,59 @@ impl LeaseService {
 
     /// Whether another session may have buffered writes of a file.
     pub(super) fn has_buffered_writes(&self, session: SessionId, file: FileIndex) -> bool {
-        let mut holders = self.table.holders(LeaseOf::Data(file));
+        let both = [LeaseOf::Data(file), LeaseOf::Delegation(file)];
+        let mut holders = both.into_iter().flat_map(|of| self.table.holders(of));
         holders.any(|(holder, mode)| holder != session && mode == LeaseMode::Write)
+    }
+
+    /// Grants a delegation if nothing conflicts with it, unless one of the file was recalled not
+    /// long ago.
+    pub(super) fn try_delegation(
+        &mut self,
+        session: SessionId,
+        file: FileIndex,
+        mode: LeaseMode,
+        now: Duration,
+    ) -> Option<u64> {
+        self.end_delegation_pauses(now);
+        // A session that has just ended would hold it forever.
+        if !self.is_lease_holder(session) || self.delegation_recalls.contains_key(&file) {
+            return None;
+        }
+        self.table.try_grant_delegation(session, LeaseOf::Delegation(file), mode, now)
+    }
+
+    /// A call waits: notes the files whose delegations it has recalled.
+    fn note_recalled_delegations(&mut self, session: SessionId, needs: &[Need], now: Duration) {
+        for (of, need) in needs {
+            let LeaseOf::Delegation(file) = *of else { continue };
+            let mut holders = self.table.holders(*of);
+            if !holders.any(|(holder, mode)| holder != session && mode.conflicts(*need)) {
+                continue;
+            }
+            if self.delegation_recalls.insert(file, now).is_none() {
+                self.delegation_pauses.push_back((now, file));
+            }
+        }
+        self.end_delegation_pauses(now);
+    }
+
+    /// Forgets recalls of delegations that are long ago, or too many.
+    fn end_delegation_pauses(&mut self, now: Duration) {
+        while let Some((noted, file)) = self.delegation_pauses.front().copied() {
+            let is_over = now.saturating_sub(noted) >= DELEGATION_PAUSE;
+            if !is_over && self.delegation_pauses.len() <= DELEGATION_PAUSES_MAX {
+                return;
+            }
+            self.delegation_pauses.pop_front();
+            let latest = self.delegation_recalls.get(&file).copied().unwrap_or(noted);
+            if latest == noted || self.delegation_pauses.len() >= DELEGATION_PAUSES_MAX {
+                self.delegation_recalls.remove(&file);
+            } else {
+                // It was recalled again meanwhile.
+                self.delegation_pauses.push_back((latest, file));
+            }
+        }
     }
 
     /// Whether a session is on record as a holder of leases.

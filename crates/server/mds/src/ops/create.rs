@@ -96,17 +96,25 @@ impl MdsCore {
             self.namespace.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
                 // open(2) with O_NOFOLLOW: ELOOP.
                 _ if is_link(inode.kind) => Err(Status::TooManyLinks.into()),
-                Some(rights) => may_open(&call, inode, rights)
-                    .and_then(|inode| self.check_share(&inode, rights, r.deny).map(|()| inode)),
+                Some(rights) => may_open(&call, inode, rights),
                 None => Ok(inode),
             });
         let inode = match known {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
+        let mut call = call;
+        if let Some(rights) = r.rights {
+            call = claimed!(self.recall_excluding(call, &inode, rights, r.deny));
+            if let Err(failure) = self.check_share(&inode, rights, r.deny) {
+                return CallOutcome::Fail(call, failure);
+            }
+        }
         let needs = match r.rights {
-            Some(rights) => self.needs_of_open(&call, &inode, rights, r.truncate),
-            None if r.truncate => self.needs_of_open(&call, &inode, Rights::WRITE, true),
+            Some(rights) => self.needs_of_open(&call, &inode, rights, r.deny, r.truncate),
+            None if r.truncate => {
+                self.needs_of_open(&call, &inode, Rights::WRITE, Deny::NONE, true)
+            }
             None => Vec::new(),
         };
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };

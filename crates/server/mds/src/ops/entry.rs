@@ -17,7 +17,7 @@ use crate::{
     call::{Call, CallOutcome},
     convert,
     core::MdsCore,
-    lease::{claimed, names, names_of},
+    lease::{claimed, delegation_of, names, names_of},
 };
 
 impl MdsCore {
@@ -67,7 +67,8 @@ impl MdsCore {
             Ok(found) => found,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let of_file = linked.iter().filter_map(|inode| names_of(inode));
+        let of_file =
+            linked.iter().flat_map(|inode| names_of(inode).into_iter().chain(delegation_of(inode)));
         let needs: Vec<_> = of_file.chain([names(directory)]).collect();
         let call = claimed!(self.claim(call, &needs));
         let change = self.change(&call);
@@ -115,7 +116,7 @@ impl MdsCore {
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let mut needs = vec![names(directory)];
-        needs.extend(self.directory_in(directory, &name));
+        needs.extend(self.leases_in(directory, &name));
         let call = claimed!(self.claim(call, &needs));
         let done = self.namespace.remove(&self.change(&call), directory, &name).and_then(returned);
         self.note_if_deleted(&done);

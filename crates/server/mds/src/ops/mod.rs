@@ -107,6 +107,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::LeaseNames(_)
         | R::LeaseData(_)
         | R::LeaseLayout(_)
+        | R::LeaseDelegation(_)
         | R::AwaitRecalls(_)
         | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
@@ -211,6 +212,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::LeaseNames(r) => core.lease_names(call, r),
         R::LeaseData(r) => core.lease_data(call, r),
         R::LeaseLayout(r) => core.lease_layout(call, r),
+        R::LeaseDelegation(r) => core.lease_delegation(call, r),
         R::AwaitRecalls(r) => core.await_recalls(call, r),
         R::ReturnLeases(r) => core.return_leases(call, r),
         R::OpenEntry(r) => core.open_entry(call, r),

@@ -59,14 +59,15 @@ impl MdsCore {
         how: OpenHow,
         again: MdsRequest,
     ) -> CallOutcome {
-        let found = found.and_then(|inode| may_open(&call, inode, how.rights));
-        let inode = match found
-            .and_then(|inode| self.check_share(&inode, how.rights, how.deny).map(|()| inode))
-        {
+        let inode = match found.and_then(|inode| may_open(&call, inode, how.rights)) {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let needs = self.needs_of_open(&call, &inode, how.rights, how.truncate);
+        let call = claimed!(self.recall_excluding(call, &inode, how.rights, how.deny));
+        if let Err(failure) = self.check_share(&inode, how.rights, how.deny) {
+            return CallOutcome::Fail(call, failure);
+        }
+        let needs = self.needs_of_open(&call, &inode, how.rights, how.deny, how.truncate);
         let call = claimed!(self.claim_to_open(call, &inode, needs, how.deny));
         if how.truncate {
             let file = inode.file;
