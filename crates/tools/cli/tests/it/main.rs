@@ -8,6 +8,7 @@ mod leases;
 mod locks;
 mod modes;
 mod mount;
+mod nfs;
 mod operate;
 mod output;
 mod parallel;
