@@ -34,6 +34,10 @@ use crate::tls::Tls;
 
 pub mod listener;
 
+/// Lease times after which a silent client is ended also without a conflict. Until then it keeps
+/// its opens and locks through a failure of the network (RFC 8881 8.4.2.4, courtesy locks).
+pub const SILENT_LEASES_MAX: u32 = 2;
+
 /// A client of the server.
 pub type Client<S> = clients::Client<ClientState<S>>;
 /// A session of the server.
@@ -235,6 +239,33 @@ impl<S: Share> NfsServer<S> {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Ends the clients that were silent for [`SILENT_LEASES_MAX`] lease times. Conflicts of their
+    /// opens and locks with mounts and with clients of other gateways are not seen here, so without
+    /// this they would last for ever.
+    pub async fn end_silent_clients(&self) {
+        let (now, silence) = (self.now(), self.config.lease * SILENT_LEASES_MAX);
+        let silent: Vec<_> = {
+            let clients = self.clients();
+            let silent = clients.all_confirmed().filter(|client| client.is_expired(now, silence));
+            silent.map(|client| client.id()).collect()
+        };
+        for id in silent {
+            let sessions = self.clients().sessions_of(id).to_vec();
+            let mut sessions = sessions.iter().filter_map(|id| self.session(id));
+            // A call that waits for the metadata server is no silence.
+            if sessions.any(|session| session.with_slots(|slots| slots.is_busy(None))) {
+                continue;
+            }
+            // A client that has called meanwhile is not expired.
+            if self.end_expired_client(id).await {
+                tracing::info!(
+                    client = id.0,
+                    "a client was silent for {silence:?}: its opens and locks have ended"
+                );
+            }
         }
     }
 

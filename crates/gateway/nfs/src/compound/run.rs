@@ -71,6 +71,14 @@ pub async fn run<S: Share>(
     let mut reply = Reply::begin(&header.tag);
     // RFC 8881 16.2.3: checked before anything else, also before the numbers of operations.
     if !matches!(header.minor_version, 1 | 2) {
+        if connection.is_first_mistake() {
+            tracing::info!(
+                peer = %connection.peer(),
+                "a client asked for NFS version 4.{}; this server has 4.1 and 4.2 only (mount \
+                 option vers=4.2)",
+                header.minor_version
+            );
+        }
         return Ok(reply.finish_with(NfsStatus::MinorVersMismatch).into());
     }
     // RFC 8881 14.5: the tag is a UTF-8 string.

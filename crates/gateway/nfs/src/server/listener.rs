@@ -10,7 +10,7 @@ use braid_share::Share;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{NfsServer, StartError};
 use crate::config::Transport;
@@ -20,6 +20,8 @@ use crate::tls::{self, HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS_MAX, Opened};
 
 /// Pause after a failure of accept(2), such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often in a lease time the listener looks for silent clients.
+const LOOKS_PER_LEASE: u32 = 4;
 /// How long a call may run on after the listener's stop.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
@@ -61,6 +63,8 @@ impl Listener {
         let mut refusing = false;
         let (closing, close) = watch::channel(false);
         let mut layouts = pin!(layout_recall::watch(Arc::clone(&server)));
+        let mut looks = interval(server.config.lease / LOOKS_PER_LEASE);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let accepted = tokio::select! {
                 () = &mut layouts => continue,
@@ -68,6 +72,11 @@ impl Listener {
                 // A dropped sender is a stop too.
                 _ = stop.wait_for(|stop| *stop) => break,
                 Some(_) = tasks.join_next() => continue,
+                _ = looks.tick() => {
+                    let server = Arc::clone(&server);
+                    tasks.spawn(async move { server.end_silent_clients().await });
+                    continue;
+                }
             };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,

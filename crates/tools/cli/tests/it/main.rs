@@ -8,6 +8,7 @@ mod leases;
 mod locks;
 mod modes;
 mod mount;
+mod nfs;
 mod nfs_kerberos;
 mod nfs_mistakes;
 mod operate;
