@@ -99,7 +99,7 @@ calls! {
     AgentCheck = 0x0105 {} -> AgentCheckReply;
     /// Reclaim the session's open files after a restart of the server, before any other call of the
     /// session. The reply lists the handles that the server refuses. Repeatable.
-    Reclaim = 0x0106 {
+    Reclaim = 0x01f5 {
         /// Open files of the envelope's identity, at most `RECLAIM_OPENS_MAX`.
         opens: Vec<ReclaimedOpen>,
         /// Whether these were all open files of all identities. The server then closes every other
@@ -497,7 +497,7 @@ calls! {
     /// Wait for recalls: returns those with numbers above `seen`, lowest first, or none after a
     /// while. The first call in an epoch confirms that the client has returned every lease of
     /// earlier epochs.
-    AwaitRecalls = 0x01b2 {
+    AwaitRecalls = 0x01f4 {
         /// Number of the newest recall of this epoch that the client has received; 0 for none.
         seen: u64,
         /// Whether the session reads and writes files only while it holds their data lease. If not,
