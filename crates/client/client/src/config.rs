@@ -31,6 +31,10 @@ pub struct Config {
     pub client_name: String,
     /// The expected cluster; `None` accepts the cluster that knows the key.
     pub cluster: Option<ClusterUuid>,
+    /// Memory for bytes of files that are open for reading only, which answers small reads; 0 for
+    /// none, the default. It is used while no other client writes the file, so a read sees the same
+    /// bytes as without it. A client with a read cache cannot hold other leases.
+    pub read_cache_bytes: u64,
 }
 
 impl Config {
@@ -43,6 +47,7 @@ impl Config {
             timeout: Duration::from_secs(TIMEOUT_SECONDS_DEFAULT),
             client_name: default_name(),
             cluster: None,
+            read_cache_bytes: 0,
         }
     }
 }

@@ -60,6 +60,18 @@ pub struct Leases {
 }
 
 impl Client {
+    /// Starts the thread of the read cache, if there is one and it has not been started. Without a
+    /// thread there is no cache.
+    pub(super) fn start_read_cache(&self) {
+        let Some(cache) = self.caller().engine().read_cache() else { return };
+        if cache.begin_service() {
+            let holder = Arc::downgrade(cache) as Weak<dyn LeaseHolder>;
+            if self.leases().start(holder).is_ok() {
+                cache.serves();
+            }
+        }
+    }
+
     /// The leases that this client holds. It holds none before [`Leases::serve`].
     pub fn leases(&self) -> Leases {
         Leases { caller: self.caller().clone() }
@@ -74,6 +86,16 @@ impl Leases {
     /// [`Status::Exists`] at the second call; [`Status::LimitExceeded`] when the host has too many
     /// threads.
     pub fn serve(&self, holder: Weak<dyn LeaseHolder>) -> Result<()> {
+        let engine = self.caller.engine();
+        if engine.read_cache().is_some() {
+            let why = "the read cache of this client holds its leases";
+            return Err(Error::new(Status::Exists, why).with_hint("Config::read_cache_bytes = 0"));
+        }
+        self.start(holder)
+    }
+
+    /// As [`Leases::serve`].
+    fn start(&self, holder: Weak<dyn LeaseHolder>) -> Result<()> {
         let engine = self.caller.engine();
         let under_leases = does_io_under_leases(&holder);
         if !engine.serve_recalls(under_leases) {

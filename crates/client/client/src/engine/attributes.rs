@@ -38,9 +38,17 @@ impl<D: Driver> Caller<D> {
         follow: bool,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
-        self.once("set attributes of", at, SetAttributes { at: at.clone(), follow, changes })
-            .send()
-            .await
+        let resizes = changes.bytes.is_some();
+        let call = SetAttributes { at: at.clone(), follow, changes };
+        let changed = self.once("set attributes of", at, call).send().await;
+        if let Some(cache) = self.engine.read_cache().filter(|_| resizes) {
+            match &changed {
+                Ok(attributes) => cache.changed(attributes.file),
+                // It is not known which file was truncated, or whether.
+                Err(_) => cache.changed_somewhere(),
+            }
+        }
+        changed
     }
 
     /// Changes the low 12 bits of the mode.

@@ -293,8 +293,7 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<Arc<OpenFile<D>>> {
-        let asking = self.begin_lease_request(options);
-        let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
+        let (asking, lease) = self.begin_lease_request(options, rights);
         let (opened, run) = if options.create || options.exclusive {
             let (opened, created, _, run) = self.open_creating(at, options, rights, lease).await?;
             ((opened, size_report_of(created, rights)), run)
@@ -337,16 +336,28 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
-        let asking = self.begin_lease_request(options);
-        let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
+        let (asking, lease) = self.begin_lease_request(options, rights);
         let (opened, created, directory, run) =
             self.open_creating(at, options, rights, lease).await?;
         let opened = (opened, size_report_of(created, rights));
         Ok((self.opened(at, (rights, options.deny), opened, run, asking)?, created, directory))
     }
 
-    fn begin_lease_request(&self, options: &OpenOptions) -> Option<PendingRequest<'_, D>> {
-        if options.lease == LeaseMode::None { None } else { self.engine.begin_request() }
+    /// Begins a request for the lease that the options or the read cache ask for. Returns also its
+    /// mode.
+    fn begin_lease_request(
+        &self,
+        options: &OpenOptions,
+        rights: Rights,
+    ) -> (Option<PendingRequest<'_, D>>, LeaseMode) {
+        let of_cache = || self.engine.read_cache().map(|cache| cache.wanted_lease(rights));
+        let mode = match options.lease {
+            LeaseMode::None => of_cache().unwrap_or(LeaseMode::None),
+            mode => mode,
+        };
+        let asking = if mode == LeaseMode::None { None } else { self.engine.begin_request() };
+        let mode = if asking.is_some() { mode } else { LeaseMode::None };
+        (asking, mode)
     }
 
     fn opened(

@@ -87,6 +87,12 @@ pub struct LeaseTicket {
 }
 
 impl LeaseTicket {
+    /// A ticket that no server granted.
+    #[cfg(test)]
+    pub(crate) fn for_tests(of: LeaseOf, since: u64) -> Self {
+        Self { of, mode: LeaseMode::Read, set_ids: false, since }
+    }
+
     /// The object of the lease.
     pub fn of(&self) -> LeaseOf {
         self.of
