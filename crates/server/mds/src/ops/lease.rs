@@ -189,7 +189,7 @@ impl MdsCore {
     /// Continues when the session is on record, and on disk, as a holder of leases: a restarted
     /// server must know which sessions may still rely on leases.
     #[allow(clippy::result_large_err)]
-    fn as_lease_holder(
+    pub(super) fn as_lease_holder(
         &self,
         call: Call,
         again: impl FnOnce() -> MdsRequest,

@@ -44,7 +44,13 @@ pub(super) fn args(session: SessionId, rights: Rights, deny: Deny) -> OpenArgs {
 }
 
 impl MdsCore {
-    pub(super) fn open_file(&self, call: Call, r: &Open) -> CallOutcome {
+    pub(super) fn open_file(&self, mut call: Call, r: &Open) -> CallOutcome {
+        if r.lease != LeaseMode::None {
+            call = match self.as_lease_holder(call, || MdsRequest::Open(r.clone())) {
+                Ok((call, _)) => call,
+                Err(flow) => return flow,
+            };
+        }
         let found = self.file_at(&call, &r.at, true);
         let Open { rights, deny, lease, truncate, .. } = *r;
         let how = OpenHow { rights, deny, lease, truncate, entry: false };
