@@ -201,7 +201,7 @@ impl Client {
             client_id: known.client_id,
             sequence: known.sequence_id,
             flags: CreateSessionFlags::empty(),
-            fore_channel: channel.clone(),
+            fore_channel: channel,
             back_channel: channel,
             callback_program: 0,
             callback_security: vec![CallbackSecurity::None],
