@@ -12,8 +12,8 @@
 static int cluster = -1;
 static pthread_mutex_t connecting = PTHREAD_MUTEX_INITIALIZER;
 
-/* The read cache of a rank, unless BRAID_READ_CACHE says otherwise. Small independent reads are what
- * MPI programs are slow at, and most inputs are read by many and written by none. */
+/* The read cache of a rank, unless BRAID_READ_CACHE says otherwise. Small independent reads are
+ * slow without it, and most inputs of MPI programs are read by many and written by none. */
 #define READ_CACHE_BYTES (64u << 20)
 
 /* MPI_Finalize calls it: it deletes the attributes of MPI_COMM_SELF first (MPI-4.1 11.2.4). */

@@ -84,8 +84,8 @@ impl Export {
     }
 
     /// Whether a caller with this flavour gets layouts over such a connection. Data servers speak
-    /// AUTH_SYS without TLS and accept whoever has a handle, so a layout would take the protection
-    /// from a client that uses another flavour or TLS (ADR 0042).
+    /// AUTH_SYS without TLS and accept every holder of a handle, so a layout would take the
+    /// protection from a client that uses another flavour or TLS (ADR 0042).
     pub fn gives_layouts(&self, security: Option<Security>, transport: Transport) -> bool {
         let plain = security == Some(Security::Sys) && transport == Transport::Plain;
         self.config.pnfs && (plain || self.config.pnfs_plain)

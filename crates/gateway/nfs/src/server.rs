@@ -244,7 +244,7 @@ impl<S: Share> NfsServer<S> {
 
     /// Ends the clients that were silent for [`SILENT_LEASES_MAX`] lease times. Conflicts of their
     /// opens and locks with mounts and with clients of other gateways are not seen here, so without
-    /// this they would last for ever.
+    /// this they would last without a time limit.
     pub async fn end_silent_clients(&self) {
         let (now, silence) = (self.now(), self.config.lease * SILENT_LEASES_MAX);
         let silent: Vec<_> = {

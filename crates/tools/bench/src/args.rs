@@ -25,8 +25,8 @@ pub enum Command {
     /// Tasks that share a file: views, lists and mismatched stripes, compared with one call for
     /// each block
     Parallel(CoreArgs),
-    /// The NFSv4.1 gateway and the pNFS data servers, compared with nfs-ganesha, the native protocol
-    /// and the lines of a lab (root)
+    /// The NFSv4.1 gateway and the pNFS data servers, compared with nfs-ganesha, the native
+    /// protocol and the lines of a lab (root)
     Nfs(CoreArgs),
     /// The papers' figures on a cluster of hosts whose links have the papers' rates (root)
     Papers(PapersArgs),

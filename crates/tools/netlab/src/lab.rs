@@ -182,8 +182,8 @@ impl Lab {
     }
 
     /// Starts an NFS gateway on the host of the metadata server, that exports the whole file system
-    /// to every address, and waits until it listens. Its address, and the daemon, which ends when it
-    /// is dropped.
+    /// to every address, and waits until it listens. Its address, and the daemon, which ends when
+    /// it is dropped.
     pub fn start_nfs_gateway(&self) -> Result<(String, Daemon)> {
         let address = format!("{}:{NFS_PORT}", self.network.host("mds")?.address());
         let key = self.contact.key.display().to_string();

@@ -1,8 +1,8 @@
 """Finds the cluster and the identity of the program, in the same sources as the ``braid`` command.
 
 In order of precedence: arguments, the environment (``BRAID_CONFIG``, ``BRAID_MDS``, ``BRAID_KEY``,
-``BRAID_AGENT``, ``BRAID_TLS``, ``BRAID_TIMEOUT``, ``BRAID_READ_CACHE``), one ``braid.toml`` (in the current directory,
-``~/.config/braid``, ``/etc/braid``), defaults.
+``BRAID_AGENT``, ``BRAID_TLS``, ``BRAID_TIMEOUT``, ``BRAID_READ_CACHE``), one ``braid.toml`` (in
+the current directory, ``~/.config/braid``, ``/etc/braid``), defaults.
 """
 
 from __future__ import annotations

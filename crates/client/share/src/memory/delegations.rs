@@ -159,7 +159,7 @@ impl State {
         }
     }
 
-    /// The file with a name, whoever asks.
+    /// The file with a name, without a check of permissions.
     pub(super) fn named(&self, dir: FileIndex, name: &[u8]) -> Option<FileIndex> {
         self.directory(dir).ok().and_then(|(_, directory)| directory.find(name))
     }

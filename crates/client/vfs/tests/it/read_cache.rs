@@ -46,7 +46,7 @@ fn answered(cluster: &Cluster) -> u64 {
 }
 
 #[test]
-fn small_reads_of_a_file_that_nobody_writes_ask_the_daemons_once_for_a_page() {
+fn small_reads_of_an_unchanged_file_ask_the_daemons_once_for_a_page() {
     let cluster = Cluster::start(2);
     let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at / 7) as u8).collect();
     let client = caching(&cluster);
@@ -132,8 +132,8 @@ impl braid_client::LeaseHolder for NoCache {
     fn lost_all(&self) {}
 }
 
-/// A writer raises a number in a file, and tells readers after each write which one it wrote. Each
-/// reader checks that it reads none below the one that it was told before the read.
+/// Writers raise a number in a file, and publish it after each write. A reader must never read a
+/// number below the one that was published before its read.
 #[test]
 fn no_reader_sees_a_number_below_one_that_was_written_before() {
     let cluster = Cluster::start(2);

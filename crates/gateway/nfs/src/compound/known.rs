@@ -1,9 +1,9 @@
 //! The attributes that an operation of a compound was just given, for the operations after it.
 //!
 //! Linux sends PUTFH LOOKUP GETFH GETATTR, and OPEN GETFH ACCESS GETATTR. GETATTR and ACCESS ask
-//! for what LOOKUP and OPEN have received. A compound is not atomic (RFC 8881 16.2), so attributes that
-//! were obtained while it runs are as valid as those that another call would return. They must show
-//! what the compound itself has done.
+//! for what LOOKUP and OPEN have received. A compound is not atomic (RFC 8881 16.2), so attributes
+//! that were obtained while it runs are as valid as those that another call would return. They must
+//! show what the compound itself has done.
 //!
 //! Invariants:
 //! 1. Attributes are kept only across operations that change nothing and do not wait: every other

@@ -46,7 +46,7 @@ use crate::status::nfs_status;
 /// most (I8), and the metadata server ends the session of a client after 40 s.
 const RECALL_MAX: Duration = Duration::from_secs(20);
 /// Pause before a recall is repeated that the client could not carry out. The client may not know
-/// the state id yet, since the reply of its OPEN is on the way (RFC 8881 20.2.4).
+/// the state id yet, since the reply of its OPEN is in flight (RFC 8881 20.2.4).
 const REPEAT_PAUSE: Duration = Duration::from_millis(200);
 
 /// What an OPEN says about the delegation that its client wants.

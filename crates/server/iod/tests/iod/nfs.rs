@@ -431,7 +431,8 @@ fn one_address_does_not_take_all_connections() {
     all.clear();
     let mut client = loop {
         let mut socket = TcpStream::connect(address).unwrap();
-        // The end of a connection that is refused arrives at once; else there is nothing to read.
+        // The end of a connection that is refused arrives immediately; else there is nothing to
+        // read.
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         match socket.read(&mut [0]) {
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

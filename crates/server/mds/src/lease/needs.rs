@@ -12,8 +12,8 @@ use super::service::Need;
 use crate::{call::Call, core::MdsCore};
 
 impl MdsCore {
-    /// What an open needs. For a client that reads and writes without leases: that no other session caches or
-    /// buffers what it reads or writes.
+    /// What an open needs. For a client that reads and writes without leases: that no other session
+    /// caches or buffers what it reads or writes.
     pub(crate) fn needs_of_open(
         &self,
         call: &Call,

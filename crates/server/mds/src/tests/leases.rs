@@ -942,7 +942,7 @@ fn a_names_lease_needs_permission_to_search_or_list() {
 /// Leases that a session holds, and opens whose reads and writes need none: an NFS client, or a
 /// library with a read cache.
 #[test]
-fn an_open_for_io_without_leases_limits_others_though_its_session_holds_leases() {
+fn opens_for_io_without_leases_limit_others_though_the_session_has_some() {
     let mut world = World::new(2);
     let (plain, mount) = (Holder::new(&mut world), Holder::new(&mut world));
     let file = plain.client.create("f").attributes.file;

@@ -144,7 +144,8 @@ pub(super) fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
 }
 
 /// POSIX chown(): only root may change the owner; the owner may change the group to one of its own
-/// groups. Whoever an NFSv4 list allows WRITE_OWNER may do the same, and may become the owner.
+/// groups. A caller to whom an NFSv4 list allows WRITE_OWNER may do the same, and may become the
+/// owner.
 fn apply_owner(
     who: &Identity,
     old: &Inode,

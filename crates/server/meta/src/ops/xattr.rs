@@ -156,8 +156,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Sets or removes the NFSv4 list. It replaces POSIX lists. The owner may, root, and whoever
-    /// the present list allows WRITE_ACL.
+    /// Sets or removes the NFSv4 list. It replaces POSIX lists. The owner may, root, and every
+    /// caller that the present list allows WRITE_ACL.
     fn set_nfs4_list(
         &self,
         call: &Call<'_>,

@@ -1,5 +1,5 @@
-//! Pages of files in bounded memory, and the patterns in which files are read. No I/O, no clock, and
-//! no lease: a page is kept for one ticket and is found only with an equal one. ADR 0032.
+//! Pages of files in bounded memory, and the patterns in which files are read. No I/O, no clock,
+//! and no lease: a page is kept for one ticket and is found only with an equal one. ADR 0032.
 //!
 //! Invariants:
 //! 1. All pages together have at most the set number of bytes, and those of a file half of it.
@@ -132,8 +132,8 @@ impl PageTable {
         is_last
     }
 
-    /// This client may have changed bytes of a file: its pages are dropped, and pages that are being
-    /// read are not inserted, whichever file they belong to.
+    /// This client may have changed bytes of a file: its pages are dropped, and pages that are
+    /// being read are not inserted, whichever file they belong to.
     pub(crate) fn changed(&mut self, file: FileIndex) {
         self.changes += 1;
         self.drop_pages(file);
@@ -201,8 +201,8 @@ impl PageTable {
         }
     }
 
-    /// Inserts what was read for a missing range: fewer bytes than the range has if the file ends in
-    /// it. The caller has checked that the ticket is valid still.
+    /// Inserts what was read for a missing range: fewer bytes than the range has if the file ends
+    /// in it. The caller has checked that the ticket is valid still.
     pub(crate) fn insert(
         &mut self,
         file: FileIndex,
