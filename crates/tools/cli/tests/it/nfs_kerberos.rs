@@ -97,7 +97,7 @@ fn scenario(directory: &Path) {
     let user = |principal: &str, service| {
         Client::connect(
             &gateway.address,
-            &keytab(principal.split('/').next().unwrap()),
+            &keytab(principal.split(['/', '@']).next().unwrap()),
             principal,
             service,
         )
