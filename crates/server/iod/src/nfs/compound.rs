@@ -44,6 +44,8 @@ const READ_RESULT_BYTES: usize = 20;
 /// Longest result of an operation that changes something, so that it does not begin if the reply
 /// might be too big.
 const CHANGE_RESULT_BYTES: usize = 64;
+/// The same for EXCHANGE_ID, with the name of the daemon, and CREATE_SESSION, with two channels.
+const CLIENT_RESULT_BYTES: usize = 256;
 
 /// The bytes of a READ that the connection sends from the object.
 #[derive(Debug)]
@@ -84,6 +86,9 @@ struct Compound<'a> {
     external: Vec<ObjectBytes>,
     /// Bytes that the next result may have.
     reply_space: usize,
+    /// Whether an operation has read, or changed something.
+    has_read: bool,
+    has_changed: bool,
 }
 
 /// Runs a compound.
@@ -111,6 +116,8 @@ pub(super) fn run(
         current: None,
         external: Vec::new(),
         reply_space: MESSAGE_BYTES_MAX as usize,
+        has_read: false,
+        has_changed: false,
     };
     Ok(compound.run(&header, from, reply, to))
 }
@@ -171,8 +178,16 @@ impl Compound<'_> {
 
     fn execute(&mut self, op: ArgOp) -> ResOp {
         let number = op.number();
-        if changes(number) && self.reply_space < CHANGE_RESULT_BYTES {
+        let changes = longest_change_result(number);
+        if changes.is_some_and(|bytes| self.reply_space < bytes) {
             return ResOp::failure(number, NfsStatus::RepTooBig);
+        }
+        self.has_changed |= changes.is_some();
+        self.has_read |= number == OpNumber::Read;
+        if self.has_read && self.has_changed {
+            // RFC 8881 2.10.6.4: the reply of a READ is not cached, so a retry would repeat the
+            // change. No client sends both in one compound.
+            return ResOp::failure(number, NfsStatus::RepTooBigToCache);
         }
         match op {
             ArgOp::ExchangeId(args) => ResOp::ExchangeId(self.exchange_id(&args)),
@@ -219,7 +234,7 @@ impl Compound<'_> {
             return Err(NfsStatus::EncrAlgUnsupp);
         }
         let ClientOwner { verifier, owner_id } = &args.client_owner;
-        let known = self.server.sessions().exchange_id(owner_id, *verifier);
+        let known = self.server.sessions().exchange_id(owner_id, *verifier)?;
         let mut flags = ExchangeIdFlags::USE_PNFS_DS;
         if known.confirmed {
             flags |= ExchangeIdFlags::CONFIRMED_R;
@@ -373,17 +388,18 @@ fn placement_error(op: &ArgOp, at: u32, count: u32, in_session: bool) -> Option<
     }
 }
 
-/// Whether an operation has an effect that must not come without a reply.
-fn changes(op: OpNumber) -> bool {
-    matches!(
-        op,
+/// The longest result of an operation with an effect that must not come without a reply.
+fn longest_change_result(op: OpNumber) -> Option<usize> {
+    match op {
         OpNumber::Write
-            | OpNumber::Commit
-            | OpNumber::BindConnToSession
-            | OpNumber::DestroySession
-            | OpNumber::DestroyClientId
-            | OpNumber::ReclaimComplete
-    )
+        | OpNumber::Commit
+        | OpNumber::BindConnToSession
+        | OpNumber::DestroySession
+        | OpNumber::DestroyClientId
+        | OpNumber::ReclaimComplete => Some(CHANGE_RESULT_BYTES),
+        OpNumber::ExchangeId | OpNumber::CreateSession => Some(CLIENT_RESULT_BYTES),
+        _ => None,
+    }
 }
 
 /// Bytes of an object, and zeros up to `bytes`.

@@ -79,7 +79,7 @@ impl NfsDataServer {
         let shared = Arc::new(DataServer {
             core,
             clock,
-            sessions: Mutex::new(Sessions::new(random()?)),
+            sessions: Mutex::default(),
             sizes: FileSizes::new(mds),
             stopping: AtomicBool::new(false),
             connections: Mutex::default(),

@@ -9,10 +9,11 @@
 //!    instead: a WRITE that arrives late on a connection that broke must not overwrite newer bytes
 //!    (RFC 8881 2.10.6).
 //! 2. Clients, their sessions, slots and cached replies are bounded (I9).
-//! 3. Nobody guesses the session of another client: a request on a slot of it would be answered
-//!    for the client's own next request, which would then not run.
+//! 3. Nobody guesses the id or the session of another client: a request on a slot of its session
+//!    would be answered for the client's own next request, which would then not run. The id would
+//!    be enough, since a repeated CREATE_SESSION returns the session.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use braid_nfs_wire::nfs4::{
     ClientId, CreateSessionFlags, NfsResult, NfsStatus, SequenceId, SequenceStatus, SessionId,
@@ -41,14 +42,11 @@ pub(super) const CACHED_BYTES_MAX: usize = 4096;
 const CACHED_BYTES_TOTAL_MAX: usize = 64 << 20;
 
 /// All clients and sessions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// Differs between two starts, so that ids of an earlier one are not found.
-    boot: u64,
     clients: HashMap<Bytes, Client>,
     owners: HashMap<ClientId, Bytes>,
     sessions: HashMap<SessionId, ClientId>,
-    next: u64,
     /// Rises with each use of a client.
     uses: u64,
     /// Bytes of all cached replies.
@@ -63,6 +61,8 @@ struct Client {
     sequence: u32,
     last_created: Option<CreateSessionResult>,
     sessions: HashMap<SessionId, Session>,
+    /// Bytes of the cached replies of its sessions.
+    cached_bytes: usize,
     used: u64,
 }
 
@@ -111,33 +111,26 @@ pub(super) enum SlotAnswer {
 }
 
 impl Sessions {
-    pub(super) fn new(boot: [u8; 8]) -> Self {
-        Self {
-            boot: u64::from_be_bytes(boot),
-            clients: HashMap::new(),
-            owners: HashMap::new(),
-            sessions: HashMap::new(),
-            next: 1,
-            uses: 0,
-            cached_bytes: 0,
-        }
-    }
-
     /// RFC 8881 18.35.4, without principals: a client of a data server has nothing to protect.
-    pub(super) fn exchange_id(&mut self, owner: &Bytes, verifier: Verifier) -> KnownClient {
+    pub(super) fn exchange_id(
+        &mut self,
+        owner: &Bytes,
+        verifier: Verifier,
+    ) -> NfsResult<KnownClient> {
         let uses = self.next_use();
         if let Some(known) = self.clients.get_mut(owner)
             && known.verifier == verifier
         {
             known.used = uses;
-            return known.known();
+            return Ok(known.known());
         }
-        // A new client, or one that has restarted.
+        // A new client, or one that has restarted. Invariant 3; so ids of an earlier start of the
+        // data server are not found either.
+        let id = ClientId(u64::from_be_bytes(random().map_err(|_| NfsStatus::Delay)?));
         self.remove_owner(owner);
         if self.clients.len() >= CLIENTS_MAX {
-            self.remove_idlest();
+            self.remove_client_with(|client| Reverse(client.used));
         }
-        let id = ClientId(self.boot.wrapping_add(self.next_number()));
         let client = Client {
             id,
             verifier,
@@ -145,6 +138,7 @@ impl Sessions {
             sequence: 0,
             last_created: None,
             sessions: HashMap::new(),
+            cached_bytes: 0,
             used: uses,
         };
         let known = client.known();
@@ -152,7 +146,7 @@ impl Sessions {
         let owner = Bytes::copy_from_slice(owner);
         self.owners.insert(id, owner.clone());
         self.clients.insert(owner, client);
-        known
+        Ok(known)
     }
 
     /// RFC 8881 18.36.4.
@@ -195,7 +189,8 @@ impl Sessions {
     /// RFC 8881 18.46.3.
     pub(super) fn begin(&mut self, args: &SequenceArgs) -> NfsResult<SlotAnswer> {
         let uses = self.next_use();
-        let session = self.session(&args.session_id, uses)?;
+        let client = self.client_of(&args.session_id, uses)?;
+        let session = client.sessions.get_mut(&args.session_id).ok_or(NfsStatus::BadSession)?;
         let (reply_bytes, slots) = (session.reply_bytes as usize, &mut session.slots);
         let highest = SlotId(slots.len() as u32 - 1);
         let slot = slots.get_mut(args.slot_id.0 as usize).ok_or(NfsStatus::BadSlot)?;
@@ -214,6 +209,7 @@ impl Sessions {
         }
         let before = slot.cached_bytes();
         *slot = Slot { sequence: args.sequence_id.0, state: SlotState::Running };
+        client.cached_bytes -= before;
         self.cached_bytes -= before;
         let result = SequenceResult {
             session_id: args.session_id,
@@ -229,18 +225,20 @@ impl Sessions {
     /// Ends the request of a slot. `reply` is cached; `None` for that of a READ.
     pub(super) fn finish(&mut self, args: &SequenceArgs, reply: Option<Arc<[u8]>>) {
         let uses = self.uses;
-        let Ok(session) = self.session(&args.session_id, uses) else { return };
-        if let Some(slot) = session.slots.get_mut(args.slot_id.0 as usize)
+        let Ok(client) = self.client_of(&args.session_id, uses) else { return };
+        if let Some(session) = client.sessions.get_mut(&args.session_id)
+            && let Some(slot) = session.slots.get_mut(args.slot_id.0 as usize)
             && slot.sequence == args.sequence_id.0
         {
             debug_assert!(matches!(slot.state, SlotState::Running), "1: it runs once");
             slot.state = SlotState::Done(reply.filter(|reply| reply.len() <= CACHED_BYTES_MAX));
             let after = slot.cached_bytes();
+            client.cached_bytes += after;
             self.cached_bytes += after;
         }
-        // Invariant 2.
-        while self.cached_bytes > CACHED_BYTES_TOTAL_MAX {
-            self.remove_idlest();
+        // Invariant 2. The client that has most goes, so that one host does not remove all others.
+        while self.cached_bytes > CACHED_BYTES_TOTAL_MAX && !self.clients.is_empty() {
+            self.remove_client_with(|client| client.cached_bytes);
         }
     }
 
@@ -252,8 +250,11 @@ impl Sessions {
     /// RFC 8881 18.37.3.
     pub(super) fn destroy_session(&mut self, session: &SessionId) -> NfsResult<()> {
         let id = self.sessions.remove(session).ok_or(NfsStatus::BadSession)?;
-        let removed = self.client(id)?.sessions.remove(session);
-        self.cached_bytes -= removed.iter().map(Session::cached_bytes).sum::<usize>();
+        let client = self.client(id)?;
+        let removed = client.sessions.remove(session);
+        let bytes = removed.iter().map(Session::cached_bytes).sum::<usize>();
+        client.cached_bytes -= bytes;
+        self.cached_bytes -= bytes;
         Ok(())
     }
 
@@ -270,37 +271,38 @@ impl Sessions {
         self.clients.get_mut(owner).ok_or(NfsStatus::StaleClientId)
     }
 
-    fn session(&mut self, session: &SessionId, uses: u64) -> NfsResult<&mut Session> {
+    fn client_of(&mut self, session: &SessionId, uses: u64) -> NfsResult<&mut Client> {
         let id = *self.sessions.get(session).ok_or(NfsStatus::BadSession)?;
         let client = self.client(id)?;
         client.used = uses;
-        client.sessions.get_mut(session).ok_or(NfsStatus::BadSession)
+        Ok(client)
     }
 
     fn remove_owner(&mut self, owner: &Bytes) {
         let Some(client) = self.clients.remove(owner) else { return };
         self.owners.remove(&client.id);
-        for (id, session) in &client.sessions {
+        debug_assert_eq!(
+            client.cached_bytes,
+            client.sessions.values().map(Session::cached_bytes).sum::<usize>(),
+            "2: its replies are counted"
+        );
+        self.cached_bytes -= client.cached_bytes;
+        for id in client.sessions.keys() {
             self.sessions.remove(id);
-            self.cached_bytes -= session.cached_bytes();
         }
     }
 
-    fn remove_idlest(&mut self) {
-        let idlest = self.clients.iter().min_by_key(|(_, client)| client.used);
-        if let Some(idlest) = idlest.map(|(owner, _)| owner.clone()) {
-            self.remove_owner(&idlest);
+    /// Removes the client with most of something.
+    fn remove_client_with<K: Ord>(&mut self, most: impl Fn(&Client) -> K) {
+        let owner = self.clients.iter().max_by_key(|(_, client)| most(client));
+        if let Some(owner) = owner.map(|(owner, _)| owner.clone()) {
+            self.remove_owner(&owner);
         }
     }
 
     fn next_use(&mut self) -> u64 {
         self.uses += 1;
         self.uses
-    }
-
-    fn next_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
     }
 }
 
@@ -358,7 +360,7 @@ mod tests {
     };
 
     fn sessions() -> Sessions {
-        Sessions::new([7; 8])
+        Sessions::default()
     }
 
     fn creation(known: KnownClient) -> CreateSessionArgs {
@@ -374,7 +376,7 @@ mod tests {
     }
 
     fn with_session(all: &mut Sessions) -> (ClientId, SessionId) {
-        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8]));
+        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8])).unwrap();
         let created = all.create_session(&creation(known)).unwrap();
         (known.id, created.session_id)
     }
@@ -435,36 +437,46 @@ mod tests {
     #[test]
     fn a_session_is_created_once_for_each_sequence() {
         let mut all = sessions();
-        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8]));
+        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8])).unwrap();
         assert!(!known.confirmed);
         let first = all.create_session(&creation(known)).unwrap();
         assert_eq!(all.create_session(&creation(known)).unwrap(), first, "a retry");
         let later = KnownClient { sequence: SequenceId(known.sequence.0 + 2), ..known };
         assert_eq!(all.create_session(&creation(later)), Err(NfsStatus::SeqMisordered));
-        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8]));
+        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8])).unwrap();
         assert!(again.confirmed && again.id == known.id);
     }
 
     #[test]
-    fn a_session_does_not_show_the_name_of_the_next_one() {
+    fn ids_show_nothing_of_those_of_other_clients() {
         let mut all = sessions();
+        let other = all.exchange_id(&Bytes::from_static(b"other"), Verifier([1; 8])).unwrap();
         let (client, first) = with_session(&mut all);
         let next = KnownClient { id: client, sequence: SequenceId(2), confirmed: true };
         let second = all.create_session(&creation(next)).unwrap().session_id;
         let equal = first.0.iter().zip(second.0).filter(|(one, other)| **one == *other).count();
         assert!(equal < 8, "{first:?} {second:?}");
+        // A client that knows its own id tries those beside it, as a retry would.
+        for guess in [other.id.0.wrapping_sub(1), other.id.0.wrapping_add(1)] {
+            let retry = KnownClient { id: ClientId(guess), sequence: SequenceId(1), ..next };
+            assert_eq!(all.create_session(&creation(retry)), Err(NfsStatus::StaleClientId));
+        }
     }
 
     #[test]
     fn cached_replies_of_all_clients_together_are_bounded() {
         let mut all = sessions();
-        let (mut first, mut cached) = (None, 0);
+        let (_, small) = with_session(&mut all);
+        all.begin(&request(small, 0, 1)).unwrap();
+        all.finish(&request(small, 0, 1), reply(200));
+        let mut cached = 0;
         while cached <= CACHED_BYTES_TOTAL_MAX {
             let owner = Bytes::from(format!("client {cached}"));
-            let known = all.exchange_id(&owner, Verifier([1; 8]));
-            let session = all.create_session(&creation(known)).unwrap().session_id;
-            first.get_or_insert(session);
-            for slot in 0..4 {
+            let known = all.exchange_id(&owner, Verifier([1; 8])).unwrap();
+            let fore_channel = ChannelAttributes { max_requests: SLOTS_MAX, ..CHANNEL };
+            let create = CreateSessionArgs { fore_channel, ..creation(known) };
+            let session = all.create_session(&create).unwrap().session_id;
+            for slot in 0..SLOTS_MAX {
                 let request = request(session, slot, 1);
                 all.begin(&request).unwrap();
                 all.finish(&request, reply(CACHED_BYTES_MAX));
@@ -472,7 +484,7 @@ mod tests {
             }
         }
         assert!(all.cached_bytes <= CACHED_BYTES_TOTAL_MAX);
-        assert!(!all.has_session(&first.unwrap()), "the idlest client was removed");
+        assert!(all.has_session(&small), "the idlest client, which has least, stays");
         for owner in all.clients.keys().cloned().collect::<Vec<_>>() {
             all.remove_owner(&owner);
         }
@@ -483,7 +495,7 @@ mod tests {
     fn a_client_that_restarts_loses_its_sessions() {
         let mut all = sessions();
         let (id, session) = with_session(&mut all);
-        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([2; 8]));
+        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([2; 8])).unwrap();
         assert_ne!(again.id, id);
         assert!(!all.has_session(&session));
     }
@@ -494,7 +506,7 @@ mod tests {
         let (_, session) = with_session(&mut all);
         for number in 0..CLIENTS_MAX {
             let owner = Bytes::from(format!("client {number}"));
-            all.exchange_id(&owner, Verifier([1; 8]));
+            all.exchange_id(&owner, Verifier([1; 8])).unwrap();
         }
         assert_eq!(all.clients.len(), CLIENTS_MAX);
         assert!(!all.has_session(&session));

@@ -1,9 +1,9 @@
 //! The NFS data server over sockets, with a client that speaks the wire crate's messages.
 
 use std::{
-    io::{ErrorKind, Read as _, Write as _},
+    io::{self, ErrorKind, Read as _, Write as _},
     net::TcpStream,
-    time::Duration,
+    time::Instant,
 };
 
 use braid_iod::NFS_CONNECTIONS_PER_ADDRESS_MAX;
@@ -424,24 +424,55 @@ fn one_address_does_not_take_all_connections() {
     let mut all: Vec<_> = (0..NFS_CONNECTIONS_PER_ADDRESS_MAX)
         .map(|_| TcpStream::connect(address).unwrap())
         .collect();
-    let mut refused = TcpStream::connect(address).unwrap();
-    refused.set_read_timeout(Some(LONG)).unwrap();
-    assert_eq!(refused.read(&mut [0]).unwrap_or(0), 0, "it is closed");
+    // The daemon accepts in order, so the last of these has the place of the 256th.
+    assert!(is_answered(all.last_mut().unwrap()));
+    assert!(!is_answered(&mut TcpStream::connect(address).unwrap()), "it is closed");
     // The daemon admits another one as soon as it has seen the end of some.
     all.clear();
-    let mut client = loop {
-        let mut socket = TcpStream::connect(address).unwrap();
-        // The end of a connection that is refused arrives immediately; else there is nothing to
-        // read.
-        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        match socket.read(&mut [0]) {
-            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                break NfsClient::over(socket, CHANNEL);
-            }
-            _ => {}
-        }
-    };
+    let until = Instant::now() + LONG;
+    while !is_answered(&mut TcpStream::connect(address).unwrap()) {
+        assert!(Instant::now() < until, "a connection is admitted again");
+    }
+    let mut client = NfsClient::connect(&cluster);
     client.write(&signed(&handle()), MIB, b"data").unwrap();
+}
+
+/// Whether a NULL call is answered; if not, the peer has closed the connection.
+fn is_answered(socket: &mut TcpStream) -> bool {
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let mut to = Encoder::new();
+    CallHeader {
+        xid: 1,
+        program: NFS_PROGRAM,
+        version: NFS_VERSION,
+        procedure: 0,
+        credential: OpaqueAuth::none(),
+        verifier: OpaqueAuth::none(),
+    }
+    .encode(&mut to);
+    let call = to.to_vec();
+    let sent = socket.write_all(&record_header(call.len())).and_then(|()| socket.write_all(&call));
+    let closed =
+        |why: &io::Error| matches!(why.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    match sent.and_then(|()| socket.read(&mut [0; 64])) {
+        Ok(bytes) => bytes > 0,
+        Err(why) if closed(&why) => false,
+        Err(why) => panic!("neither an answer nor the end: {why}"),
+    }
+}
+
+/// Neither is cached then, and a retry would write again.
+#[test]
+fn a_compound_does_not_read_and_write() {
+    let cluster = cluster();
+    let mut client = NfsClient::connect(&cluster);
+    let file = signed(&handle());
+    client.write(&file, MIB, b"data").unwrap();
+    let read = ArgOp::Read(ReadArgs { state_id: StateId::ANONYMOUS, offset: MIB, count: 4 });
+    for ops in [vec![read.clone(), write(MIB, b"late")], vec![write(MIB, b"more"), read]] {
+        let ops = request(&mut client, &file, ops);
+        assert_eq!(client.compound(ops).0, NfsStatus::RepTooBigToCache);
+    }
 }
 
 #[test]
