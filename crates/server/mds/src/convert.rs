@@ -108,12 +108,12 @@ pub(crate) fn kind(kind: StoredKind) -> FileKind {
     }
 }
 
-/// Kinds that `MakeNode` makes. The others have calls of their own.
 /// The change of a directory.
 pub(crate) fn directory_change(change: StoredChange) -> DirectoryChange {
     DirectoryChange { before: change.before, after: change.after }
 }
 
+/// Kinds that `MakeNode` makes. The others have calls of their own.
 pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
     match kind {
         FileKind::Fifo => Ok(StoredKind::Fifo),

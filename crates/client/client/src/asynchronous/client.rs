@@ -70,12 +70,9 @@ impl Client<Tokio> {
         let client = Self::over(Tokio::new(), config);
         client.whoami().await?;
         drop(tokio::spawn(client.serve()));
-        if let Some(cache) = client.caller.engine().read_cache()
-            && cache.begin_service()
-        {
+        if let Some(cache) = client.caller.engine().read_cache() {
             let holder = Arc::downgrade(cache) as Weak<dyn LeaseHolder>;
             drop(tokio::spawn(client.serve_leases(holder)));
-            cache.serves();
         }
         Ok(client)
     }

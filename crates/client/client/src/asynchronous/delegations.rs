@@ -2,12 +2,12 @@
 //! protocol's client returns them when it is asked, which may take long: nothing waits here for it.
 
 use braid_net::Driver;
-use braid_types::FileIndex;
+use braid_types::{FileIndex, Status};
 
 use super::Client;
 use crate::{
     engine::RecallNotice,
-    error::Result,
+    error::{Error, Result},
     lease::{LeaseMode, LeaseOf, Recalled},
 };
 
@@ -24,8 +24,14 @@ pub enum DelegationNotice {
 impl<D: Driver> Client<D> {
     /// Allows requests for delegations. The caller then asks for the notices, in one task. For a
     /// client that uses no other leases.
-    pub fn begin_delegations(&self) {
-        self.caller().engine().serve_recalls(false);
+    ///
+    /// # Errors
+    /// [`Status::Exists`] if the recalls of this client are served already.
+    pub fn begin_delegations(&self) -> Result<()> {
+        if self.caller().engine().serve_recalls(false) {
+            return Ok(());
+        }
+        Err(Error::new(Status::Exists, "this client serves its recalls already"))
     }
 
     /// Waits for something that a holder of delegations must do. `None`: the client is closed.

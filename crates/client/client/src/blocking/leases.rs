@@ -64,11 +64,8 @@ impl Client {
     /// thread there is no cache.
     pub(super) fn start_read_cache(&self) {
         let Some(cache) = self.caller().engine().read_cache() else { return };
-        if cache.begin_service() {
-            let holder = Arc::downgrade(cache) as Weak<dyn LeaseHolder>;
-            if self.leases().start(holder).is_ok() {
-                cache.serves();
-            }
+        if !self.caller().engine().serves_recalls() {
+            let _ = self.leases().start(Arc::downgrade(cache) as Weak<dyn LeaseHolder>);
         }
     }
 
@@ -107,6 +104,8 @@ impl Leases {
         let started =
             thread::Builder::new().name("braid-recall".into()).spawn(move || workers.serve());
         started.map(drop).map_err(|error| {
+            // Without a thread no lease may be requested: nobody would answer its recall.
+            engine.serve_no_recalls();
             Error::new(Status::LimitExceeded, format!("cannot start a thread for recalls: {error}"))
         })
     }

@@ -38,17 +38,11 @@ impl<D: Driver> Caller<D> {
         follow: bool,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
-        let resizes = changes.bytes.is_some();
+        let change = self.engine.begin_change(changes.bytes.is_some());
         let call = SetAttributes { at: at.clone(), follow, changes };
-        let changed = self.once("set attributes of", at, call).send().await;
-        if let Some(cache) = self.engine.read_cache().filter(|_| resizes) {
-            match &changed {
-                Ok(attributes) => cache.changed(attributes.file),
-                // It is not known which file was truncated, or whether.
-                Err(_) => cache.changed_somewhere(),
-            }
-        }
-        changed
+        let changed = self.once("set attributes of", at, call).send().await?;
+        change.was_of(changed.file);
+        Ok(changed)
     }
 
     /// Changes the low 12 bits of the mode.

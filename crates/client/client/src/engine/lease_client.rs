@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
 };
@@ -29,13 +29,16 @@ use crate::{
     lease::{LeaseOf, LeaseRequest, LeaseState, LeaseTicket, Recalled, RequiredAction},
 };
 
+const NOBODY: u8 = 0;
+const UNDER_LEASES: u8 = 1;
+const WITHOUT_LEASES: u8 = 2;
+
 /// The leases of one client.
 pub(crate) struct LeaseClient<D: Driver> {
     state: Mutex<LeaseState>,
-    /// Some thread or task carries out recalls.
-    has_holder: AtomicBool,
-    /// See [`crate::lease::LeaseHolder::does_io_under_leases`].
-    io_under_leases: AtomicBool,
+    /// Whether some thread or task carries out recalls: one of `NOBODY`, `UNDER_LEASES` and
+    /// `WITHOUT_LEASES`, which differ as [`crate::lease::LeaseHolder::does_io_under_leases`] says.
+    holder: AtomicU8,
     ended: AtomicBool,
     /// Returned leases that the server does not know of yet.
     pending_returns: Mutex<Vec<ReturnedLease>>,
@@ -44,12 +47,10 @@ pub(crate) struct LeaseClient<D: Driver> {
 
 impl<D: Driver> Default for LeaseClient<D> {
     fn default() -> Self {
-        let (served, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
             state: Mutex::new(LeaseState::new()),
-            has_holder: served,
-            io_under_leases: AtomicBool::new(true),
-            ended,
+            holder: AtomicU8::new(NOBODY),
+            ended: AtomicBool::new(false),
             pending_returns: Mutex::default(),
             channel: Mutex::new(None),
         }
@@ -59,18 +60,22 @@ impl<D: Driver> Default for LeaseClient<D> {
 impl<D: Driver> LeaseClient<D> {
     /// Recalls are carried out from now on. Returns whether they were not before.
     pub(crate) fn serve(&self, io_under_leases: bool) -> bool {
-        if !self.has_holder() {
-            self.io_under_leases.store(io_under_leases, Ordering::Release);
-        }
-        !self.has_holder.swap(true, Ordering::AcqRel)
+        let holder = if io_under_leases { UNDER_LEASES } else { WITHOUT_LEASES };
+        let (set, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        self.holder.compare_exchange(NOBODY, holder, set, failed).is_ok()
+    }
+
+    /// Nobody carries out recalls after all.
+    pub(crate) fn serve_not(&self) {
+        self.holder.store(NOBODY, Ordering::Release);
     }
 
     pub(crate) fn has_holder(&self) -> bool {
-        self.has_holder.load(Ordering::Acquire)
+        self.holder.load(Ordering::Acquire) != NOBODY
     }
 
     pub(super) fn does_io_under_leases(&self) -> bool {
-        self.io_under_leases.load(Ordering::Acquire)
+        self.holder.load(Ordering::Acquire) != WITHOUT_LEASES
     }
 
     /// The session ends: no lease is valid any more.
@@ -190,6 +195,16 @@ impl<D: Driver> Engine<D> {
     /// they were not before.
     pub fn serve_recalls(&self, io_under_leases: bool) -> bool {
         self.is_ours() && self.lease_client.serve(io_under_leases)
+    }
+
+    /// The thread that was to carry out recalls could not be started.
+    pub(crate) fn serve_no_recalls(&self) {
+        self.lease_client.serve_not();
+    }
+
+    /// Whether somebody carries out recalls.
+    pub(crate) fn serves_recalls(&self) -> bool {
+        self.lease_client.has_holder()
     }
 
     /// Begins a lease request; `None` if nobody carries out recalls.

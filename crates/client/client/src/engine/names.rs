@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 pub enum NewEntry<'a> {
     /// A directory.
     Directory {
-        /// Permission bits; the caller has applied its umask.
+        /// Permission bits; the umask of the caller is applied to them.
         mode: u32,
     },
     /// A symbolic link.
@@ -33,7 +33,7 @@ pub enum NewEntry<'a> {
     Node {
         /// Its kind.
         kind: FileKind,
-        /// Permission bits; the caller has applied its umask.
+        /// Permission bits; the umask of the caller is applied to them.
         mode: u32,
         /// `major << 32 | minor` of a device; otherwise ignored.
         device: u64,

@@ -18,7 +18,7 @@ use braid_wire::{
 };
 
 use super::{
-    Caller, OpenFile, lease_client::PendingRequest, open_table::ServerEpoch, shown_path,
+    Caller, OpenFile, ReadCache, lease_client::PendingRequest, open_table::ServerEpoch, shown_path,
     size_report::SizeReportState,
 };
 use crate::{
@@ -237,12 +237,15 @@ impl<D: Driver> Caller<D> {
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<DirectoryChange>)> {
         let rights = options.check().map_err(|error| error.during("open", shown_path(at)))?;
         self.flush_pending_closes(options.deny).await;
-        match self.open_entry_once(at, create, options, rights).await {
+        let change = self.engine.begin_change(options.truncate);
+        let opened = match self.open_entry_once(at, create, options, rights).await {
             Err(error) if self.had_pending_closes(&error).await => {
                 self.open_entry_once(at, create, options, rights).await
             }
             opened => opened,
-        }
+        }?;
+        change.was_of(opened.0.file());
+        Ok(opened)
     }
 
     async fn open_entry_once(
@@ -279,12 +282,15 @@ impl<D: Driver> Caller<D> {
     pub async fn open(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", shown_path(at)))?;
         self.flush_pending_closes(options.deny).await;
-        match self.open_once(at, options, rights).await {
+        let change = self.engine.begin_change(options.truncate);
+        let opened = match self.open_once(at, options, rights).await {
             Err(error) if self.had_pending_closes(&error).await => {
                 self.open_once(at, options, rights).await
             }
             opened => opened,
-        }
+        }?;
+        change.was_of(opened.file());
+        Ok(opened)
     }
 
     async fn open_once(
@@ -322,12 +328,15 @@ impl<D: Driver> Caller<D> {
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
         let rights = options.check().map_err(|error| error.during("create", shown_path(at)))?;
         self.flush_pending_closes(options.deny).await;
-        match self.create_once(at, options, rights).await {
+        let change = self.engine.begin_change(options.truncate);
+        let created = match self.create_once(at, options, rights).await {
             Err(error) if self.had_pending_closes(&error).await => {
                 self.create_once(at, options, rights).await
             }
             created => created,
-        }
+        }?;
+        change.was_of(created.0.file());
+        Ok(created)
     }
 
     async fn create_once(
@@ -350,7 +359,7 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
     ) -> (Option<PendingRequest<'_, D>>, LeaseMode) {
-        let of_cache = || self.engine.read_cache().map(|cache| cache.wanted_lease(rights));
+        let of_cache = || self.engine.read_cache().map(|_| ReadCache::wanted_lease(rights));
         let mode = match options.lease {
             LeaseMode::None => of_cache().unwrap_or(LeaseMode::None),
             mode => mode,
@@ -371,7 +380,13 @@ impl<D: Driver> Caller<D> {
         let (of, grant) = (LeaseOf::Data(opened.0.attributes.file), opened.0.lease.clone());
         let lease =
             asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
-        OpenFile::new(self.clone(), shown_path(at), modes, opened, run, lease).map(Arc::new)
+        OpenFile::new(self.clone(), shown_path(at), modes, opened, run, lease)
+            .map(Arc::new)
+            .inspect_err(|_| {
+                if lease.is_some() {
+                    self.engine.return_lease_later(of);
+                }
+            })
     }
 
     /// Makes a file without a name, as if in the directory `at`. Closing it deletes it, unless

@@ -81,7 +81,7 @@ impl Session {
         write: bool,
     ) -> Result<bool> {
         if !std::mem::replace(&mut self.delegations().lock().begun, true) {
-            self.client().begin_delegations();
+            self.client().begin_delegations()?;
             let session = std::sync::Arc::downgrade(self);
             drop(tokio::spawn(receive(self.client().clone(), session)));
         }

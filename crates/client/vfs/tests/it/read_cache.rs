@@ -108,6 +108,29 @@ fn a_clients_own_changes_are_seen_through_its_cache() {
     assert_eq!(read(&file, 0, 4), b"");
 }
 
+/// The leases of before are lost, and the pages with them. An open file requests no other lease.
+#[test]
+fn a_restart_of_the_metadata_server_ends_caching_until_the_next_open() {
+    let mut cluster = Cluster::start(2);
+    let (client, plain) = (caching(&cluster), cluster.client());
+    make(&plain, "/f", &[1; 5000]);
+    let file = reader(&client, "/f");
+    assert_eq!(read(&file, 0, 10), [1; 10]);
+    cluster.stop_mds();
+    assert_eq!(read(&file, 0, 10), [1; 10], "it needs no server");
+    cluster.start_mds();
+    plain.open("/f", &writable()).unwrap().write_at(&[2; 10], 0).unwrap();
+    assert_eq!(read(&file, 0, 10), [2; 10]);
+    let before = answered(&cluster);
+    (0..10).for_each(|_| _ = read(&file, 0, 10));
+    assert!(answered(&cluster) > before, "without a lease each read asks a daemon");
+    let file = reader(&client, "/f");
+    assert_eq!(read(&file, 0, 10), [2; 10]);
+    let before = answered(&cluster);
+    (0..10).for_each(|_| assert_eq!(read(&file, 0, 10), [2; 10]));
+    assert_eq!(answered(&cluster), before, "a new open has a lease");
+}
+
 #[test]
 fn a_client_with_a_read_cache_serves_no_other_holder_of_leases() {
     let cluster = Cluster::start(1);

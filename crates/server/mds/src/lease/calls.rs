@@ -9,7 +9,7 @@ use braid_meta::{
 use braid_types::{Failure, FileIndex, SessionId, Status, limits::RECALL_CONTACT_MS};
 
 use super::{
-    layout, names_of,
+    delegation_of, layout, names_of,
     service::{
         DataGrant, ExpiredWaits, LeaseService, LeaseWait, LeasedItems, Leases, Need,
         SuspendOutcome, no_recalls,
@@ -273,7 +273,10 @@ impl MdsCore {
     /// that cover them, without waiting.
     pub(crate) fn recall_names(&self, inodes: &[Arc<Inode>]) {
         self.recall_from_all(
-            &inodes.iter().filter_map(|inode| names_of(inode)).collect::<Vec<_>>(),
+            &inodes
+                .iter()
+                .flat_map(|inode| names_of(inode).into_iter().chain(delegation_of(inode)))
+                .collect::<Vec<_>>(),
         );
     }
 

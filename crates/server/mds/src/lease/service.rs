@@ -58,13 +58,12 @@ pub(super) struct LeaseService {
     freed: u64,
     /// The `AwaitRecalls` of each session.
     awaiting: HashMap<SessionId, AwaitingRecalls>,
-    /// The sessions on record as holders of leases, and whether they do all I/O under leases. After
-    /// a start this is assumed until they have reclaimed: before that, nobody is granted a lease
-    /// that conflicts with what they may hold.
+    /// The sessions on record as holders of leases, and whether they do all I/O under leases, which
+    /// is assumed of none that has not said it since the start.
     lease_holders: HashMap<SessionId, bool>,
-    /// Files whose delegation was recalled, and when.
+    /// Files whose delegation was recalled, and when the last time.
     delegation_recalls: HashMap<FileIndex, Duration>,
-    /// The same, the oldest first.
+    /// All these recalls, the oldest first.
     delegation_pauses: VecDeque<(Duration, FileIndex)>,
     /// Calls to run again, and whether a thread does it (invariant 6).
     ready: VecDeque<SuspendedCall>,
@@ -183,7 +182,7 @@ impl Leases {
             waiting: BTreeMap::new(),
             freed: 0,
             awaiting: HashMap::new(),
-            lease_holders: unknown.into_iter().map(|session| (session, true)).collect(),
+            lease_holders: unknown.into_iter().map(|session| (session, false)).collect(),
             delegation_recalls: HashMap::new(),
             delegation_pauses: VecDeque::new(),
             ready: VecDeque::new(),
@@ -348,9 +347,8 @@ impl LeaseService {
             if !holders.any(|(holder, mode)| holder != session && mode.conflicts(*need)) {
                 continue;
             }
-            if self.delegation_recalls.insert(file, now).is_none() {
-                self.delegation_pauses.push_back((now, file));
-            }
+            self.delegation_recalls.insert(file, now);
+            self.delegation_pauses.push_back((now, file));
         }
         self.end_delegation_pauses(now);
     }
@@ -363,12 +361,9 @@ impl LeaseService {
                 return;
             }
             self.delegation_pauses.pop_front();
-            let latest = self.delegation_recalls.get(&file).copied().unwrap_or(noted);
-            if latest == noted || self.delegation_pauses.len() >= DELEGATION_PAUSES_MAX {
+            // If it was recalled again meanwhile, the later entry ends the pause.
+            if self.delegation_recalls.get(&file) == Some(&noted) {
                 self.delegation_recalls.remove(&file);
-            } else {
-                // It was recalled again meanwhile.
-                self.delegation_pauses.push_back((latest, file));
             }
         }
     }

@@ -2,13 +2,14 @@
 //! [`braid_meta::lease::modes`]; ADR 0009.
 //!
 //! ```text
-//!   open, deny ─> excluded? refused ─> deny read: names lease of its directory recalled
+//!   open, deny ─> excluded? delegations recalled ─> still excluded? refused ─> deny read: names lease of its directory recalled
 //!              ─> excluded by then? refused ─> recorded in one batch with the open
 //!              ─> synced to disk ─> answered
 //! ```
 //!
 //! Invariants:
-//! 1. What is excluded is refused, and never waits.
+//! 1. What is excluded is refused. It waits only for delegations of the file: their holders may
+//!    have closed it without a call (ADR 0038).
 //! 2. While reading is denied, no client has the file open without the server knowing it: its
 //!    attributes are `uncacheable`, and clients that cached them returned the lease before the
 //!    denial was recorded.

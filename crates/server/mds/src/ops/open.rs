@@ -45,14 +45,19 @@ pub(super) fn args(session: SessionId, rights: Rights, deny: Deny) -> OpenArgs {
 
 impl MdsCore {
     pub(super) fn open_file(&self, mut call: Call, r: &Open) -> CallOutcome {
-        if r.lease != LeaseMode::None {
+        let Open { rights, deny, mut lease, truncate, .. } = *r;
+        if lease != LeaseMode::None {
             call = match self.as_lease_holder(call, || MdsRequest::Open(r.clone())) {
                 Ok((call, _)) => call,
+                // A disk that is full, for example: the open goes on without the lease.
+                Err(CallOutcome::Fail(call, _)) => {
+                    lease = LeaseMode::None;
+                    call
+                }
                 Err(flow) => return flow,
             };
         }
         let found = self.file_at(&call, &r.at, true);
-        let Open { rights, deny, lease, truncate, .. } = *r;
         let how = OpenHow { rights, deny, lease, truncate, entry: false };
         self.open_found(call, found, how, MdsRequest::Open(r.clone()))
     }

@@ -84,7 +84,7 @@ impl LeaseTable {
     }
 
     /// Grants a delegation if nothing conflicts, and recalls nothing. Returns its number. A session
-    /// that has the stronger mode keeps it.
+    /// that has one gets no other mode: if that had to be taken back, the first would be lost.
     pub fn try_grant_delegation(
         &mut self,
         session: SessionId,
@@ -99,7 +99,7 @@ impl LeaseTable {
         let conflicts =
             self.holders(of).any(|(holder, held)| holder != session && held.conflicts(mode));
         if conflicts
-            || held.is_some_and(|held| held.recalled || held.mode == LeaseMode::Write)
+            || held.is_some_and(|held| held.recalled || held.mode != mode)
             || self.conflicts_with_claim(of, session, mode, None)
             || held.is_none() && !self.has_space_or_evicts(now)
         {

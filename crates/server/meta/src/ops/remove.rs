@@ -3,8 +3,9 @@
 use braid_types::{Failure, FileIndex, Status};
 
 use super::{make, name, rmdir, unlink};
-use crate::identity::{Call, Want, permit, permit_sticky};
+use crate::identity::{Call, Want, permit};
 use crate::namespace::Namespace;
+use crate::nfs4_permissions::permit_remove;
 use crate::record::{DirectoryChange, Outcome};
 use crate::tx::Op;
 
@@ -26,8 +27,7 @@ impl Namespace {
             permit(call.who, &directory, Want::EXECUTE)?;
             let entry = tx.entry(directory.file, name)?.ok_or(Status::NotFound)?;
             let target = tx.target(&entry)?;
-            permit(call.who, &directory, Want::CHANGE_ENTRIES)?;
-            permit_sticky(call.who, &directory, &target)?;
+            permit_remove(call.who, &directory, &target)?;
             match target.is_directory() {
                 true => rmdir::check_empty(&target)?,
                 false => tx.check_delete(target.file)?,

@@ -277,6 +277,14 @@ fn operations() -> Vec<(&'static str, Vec<Need>, Attempt)> {
             |ns, who, dir, _| ns.unlink(&call(who), dir, b"f"),
         ),
         (
+            "remove",
+            needs(&[
+                (SEARCH | ace_mask::DELETE_CHILD, 0, false),
+                (SEARCH, ace_mask::DELETE, false),
+            ]),
+            |ns, who, dir, _| ns.remove(&call(who), dir, b"f").map(drop),
+        ),
+        (
             "rename",
             needs(&[
                 (add_file | ace_mask::DELETE_CHILD, 0, false),

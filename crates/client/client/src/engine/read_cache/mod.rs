@@ -17,13 +17,7 @@
 
 mod pages;
 
-use std::{
-    io::IoSliceMut,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{io::IoSliceMut, sync::Mutex};
 
 use braid_layout::Request;
 use braid_net::Driver;
@@ -31,7 +25,7 @@ use braid_types::FileIndex;
 use braid_wire::Rights;
 
 use self::pages::{Found, PAGE_BYTES, PageTable};
-use super::{FileView, OpenFile, semaphore::lock};
+use super::{Engine, FileView, OpenFile, semaphore::lock};
 use crate::{
     error::Result,
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket},
@@ -44,29 +38,19 @@ pub(crate) const READ_CACHE_BYTES_MIN: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct ReadCache {
     pages: Mutex<PageTable>,
-    /// Whether somebody has begun to carry out recalls.
-    is_begun: AtomicBool,
-    /// Whether recalls are carried out, so that leases may be requested.
-    is_served: AtomicBool,
 }
 
 impl ReadCache {
     pub(super) fn new(bytes_max: u64) -> Self {
-        let pages = Mutex::new(PageTable::new(bytes_max.max(READ_CACHE_BYTES_MIN)));
-        Self { pages, is_begun: AtomicBool::new(false), is_served: AtomicBool::new(false) }
+        Self { pages: Mutex::new(PageTable::new(bytes_max.max(READ_CACHE_BYTES_MIN))) }
     }
 
-    /// Whether the caller is the first one, which must start to carry out recalls.
-    pub(crate) fn begin_service(&self) -> bool {
-        !self.is_begun.load(Ordering::Relaxed) && !self.is_begun.swap(true, Ordering::AcqRel)
+    /// The mode of the lease that an open with these rights requests.
+    pub(super) fn wanted_lease(rights: Rights) -> LeaseMode {
+        if rights == Rights::READ { LeaseMode::Read } else { LeaseMode::None }
     }
 
-    /// Recalls are carried out from now on.
-    pub(crate) fn serves(&self) {
-        self.is_served.store(true, Ordering::Release);
-    }
-
-    /// A file was opened with these rights.
+    /// A file was opened, with or without the right to write.
     pub(super) fn opened(&self, file: FileIndex, writes: bool) {
         lock(&self.pages).opened(file, writes);
     }
@@ -75,23 +59,34 @@ impl ReadCache {
     pub(super) fn closed(&self, file: FileIndex, writes: bool) -> bool {
         lock(&self.pages).closed(file, writes)
     }
+}
 
-    /// This client may have changed the bytes of a file.
-    pub(super) fn changed(&self, file: FileIndex) {
-        lock(&self.pages).changed(file);
+/// A change of bytes by a path, whose file is known only from the reply. If there is none, the file
+/// may have been changed all the same: then all pages are dropped.
+#[derive(Debug)]
+pub(super) struct ChangeByPath<'c>(Option<&'c ReadCache>);
+
+impl ChangeByPath<'_> {
+    /// The change was answered: it was a change of this file.
+    pub(super) fn was_of(mut self, file: FileIndex) {
+        if let Some(cache) = self.0.take() {
+            lock(&cache.pages).changed(file);
+        }
     }
 }
 
-impl ReadCache {
-    /// As [`ReadCache::changed`], if the file is not known.
-    pub(super) fn changed_somewhere(&self) {
-        lock(&self.pages).changed_somewhere();
+impl Drop for ChangeByPath<'_> {
+    fn drop(&mut self) {
+        if let Some(cache) = self.0.take() {
+            lock(&cache.pages).changed_somewhere();
+        }
     }
+}
 
-    /// The mode of the lease that an open requests.
-    pub(super) fn wanted_lease(&self, rights: Rights) -> LeaseMode {
-        let may_ask = rights == Rights::READ && self.is_served.load(Ordering::Acquire);
-        if may_ask { LeaseMode::Read } else { LeaseMode::None }
+impl<D: Driver> Engine<D> {
+    /// Begins a call that changes bytes if `changes` is set.
+    pub(super) fn begin_change(&self, changes: bool) -> ChangeByPath<'_> {
+        ChangeByPath(self.read_cache.as_deref().filter(|_| changes))
     }
 }
 

@@ -259,6 +259,10 @@ impl PageTable {
     /// Invariants 1 and 4.
     fn check_bytes(&self) {
         debug_assert!(self.bytes <= self.bytes_max, "1: all pages together");
+        debug_assert!(
+            self.files.values().all(|known| known.bytes <= self.bytes_max / 2),
+            "1: the pages of a file"
+        );
         debug_assert_eq!(
             self.order.len(),
             self.files.values().map(|known| known.pages.len()).sum::<usize>(),

@@ -13,7 +13,12 @@ fn ticket(file: FileIndex, since: u64) -> LeaseTicket {
 }
 
 fn content(offset: u64, bytes: usize) -> Vec<u8> {
-    (offset..offset + bytes as u64).map(|at| (at / 255 + at % 255) as u8).collect()
+    content_of(0, offset, bytes)
+}
+
+/// What a file has after a number of changes.
+fn content_of(version: u64, offset: u64, bytes: usize) -> Vec<u8> {
+    (offset..offset + bytes as u64).map(|at| (version * 31 + at / 255 + at % 255) as u8).collect()
 }
 
 /// Reads as a file does, whose length is `file_bytes`. Returns the bytes, and whether the table had
@@ -22,6 +27,17 @@ fn read(
     table: &mut PageTable,
     file: FileIndex,
     since: u64,
+    wanted: (u64, usize),
+    file_bytes: u64,
+) -> (Vec<u8>, bool) {
+    read_version(table, file, (since, 0), wanted, file_bytes)
+}
+
+/// The same of a file that was changed `version` times.
+fn read_version(
+    table: &mut PageTable,
+    file: FileIndex,
+    (since, version): (u64, u64),
     (offset, bytes): (u64, usize),
     file_bytes: u64,
 ) -> (Vec<u8>, bool) {
@@ -29,7 +45,8 @@ fn read(
     let mut second = vec![0xee; bytes - bytes / 3];
     let buffers = &mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
     let up_to = |offset: u64, bytes: usize| {
-        content(offset, (bytes as u64).min(file_bytes.saturating_sub(offset)) as usize)
+        let left = file_bytes.saturating_sub(offset);
+        content_of(version, offset, (bytes as u64).min(left) as usize)
     };
     match table.look_up(file, ticket(file, since), offset, buffers) {
         Found::Bytes(found) => {
@@ -147,19 +164,27 @@ proptest! {
         let mut table = PageTable::new(MIB);
         let files = [FileIndex(1), FileIndex(2), FileIndex(3)];
         files.iter().for_each(|file| table.opened(*file, false));
-        let mut since = [1; 3];
+        // The bytes change with each change of our own, and of others after a recall.
+        let (mut since, mut versions) = ([1; 3], [0; 3]);
         for (which, offset, bytes, step) in steps {
             let (file, file_bytes) = (files[which as usize], (which + 1) * 9 * PAGE_BYTES + which);
             match step {
-                0 => table.changed(file),
-                1 => since[which as usize] += 1,
+                0 => {
+                    versions[which as usize] += 1;
+                    table.changed(file);
+                }
+                1 => {
+                    versions[which as usize] += 1;
+                    since[which as usize] += 1;
+                }
                 2 => table.clear(),
                 _ => {
-                    let wanted = (offset, bytes);
+                    let (at, wanted) = (which as usize, (offset, bytes));
+                    let state = (since[at], versions[at]);
                     let (found, _) =
-                        read(&mut table, file, since[which as usize], wanted, file_bytes);
+                        read_version(&mut table, file, state, wanted, file_bytes);
                     let left = file_bytes.saturating_sub(offset).min(bytes as u64);
-                    prop_assert_eq!(found, content(offset, left as usize));
+                    prop_assert_eq!(found, content_of(versions[at], offset, left as usize));
                 }
             }
             prop_assert!(table.bytes() <= MIB);
