@@ -12,7 +12,8 @@ mod transport;
 pub use transport::Transport;
 
 /// Lease time by default. RFC 8881 8.3 leaves it to the server; Linux servers use 90 s. A client
-/// renews it three times in this period, and a dead client's locks are held for at most this time.
+/// renews it three times in this period. A dead client's locks are held for this time where a
+/// client of the same gateway wants them, else about [`crate::server::SILENT_LEASES_MAX`] times it.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(60);
 /// Whether clients get delegations by default. They save a client that opens a file again the calls
 /// to the server; they cost the others a recall when they change it, and up to 20 s where the

@@ -228,8 +228,9 @@ impl<S: Share> NfsServer<S> {
         }
     }
 
-    /// Ends an expired client whose state conflicts with another client's request. `false` if its
-    /// lease has not passed: the conflict stands.
+    /// Ends a client with its opens, locks and sessions, if its lease has passed. Callers are
+    /// requests that conflict with its state, and [`NfsServer::end_silent_clients`]. `false` if
+    /// its lease has not passed, or it is gone: nothing is changed.
     pub async fn end_expired_client(&self, id: ClientId) -> bool {
         let now = self.now();
         let removed = self.clients().remove_if_expired(id, now);

@@ -118,7 +118,8 @@ fn notify_holder(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
             LeaseMode::None
         }
         LeaseOf::Data(file) => holder.recall_data(file, recalled.keep),
-        // Only gateways request them (`begin_delegations`).
+        // Only clients that call `begin_delegations` request them. Those receive recalls with
+        // `next_delegation_notices` and not here.
         LeaseOf::Delegation(_) => LeaseMode::None,
     }
 }

@@ -19,7 +19,7 @@ use crate::{DelegationRecall, Result};
 #[derive(Debug)]
 pub(super) struct Delegations {
     inner: Mutex<Inner>,
-    /// `None` when the session has ended.
+    /// Recalls that the gateway has not taken yet. The channel is closed when the session ends.
     recalls: tokio::sync::Mutex<UnboundedReceiver<DelegationRecall>>,
     /// The gateway has dropped all delegations after their loss.
     dropped: Notify,
@@ -27,8 +27,9 @@ pub(super) struct Delegations {
 
 #[derive(Debug)]
 struct Inner {
-    /// Until the task that receives recalls begins, and until the session ends.
+    /// Sends to `recalls`; `None` when the session has ended.
     sender: Option<UnboundedSender<DelegationRecall>>,
+    /// Whether the task that receives recalls of the metadata server has begun.
     begun: bool,
     /// Recalls that were not answered yet.
     recalled: HashMap<FileIndex, Recalled>,

@@ -127,6 +127,7 @@ pub async fn grant<S: Share>(
     if !matches!(granted, Ok(true)) {
         if let Ok(share_file) = states.return_delegation(&delegation) {
             close(share_file).await;
+            states.forget_delegation(&delegation);
         }
         return Ok(refused(WhyNoDelegation::Contention(false)));
     }
@@ -229,16 +230,21 @@ pub async fn deleg_return<S: Share>(
     let client = state.client_state()?;
     let share_file = client.states.return_delegation(&delegation)?;
     close(share_file).await;
-    give_back(&client.share, &delegation).await;
+    give_back(client, &delegation).await;
     Ok(())
 }
 
-/// Returns the lease of a delegation that nobody uses any more.
-async fn give_back<C: ShareClient>(share: &C, delegation: &DelegationState<C::File>) {
-    if let Err(error) = share.return_delegation(delegation.file.file).await {
+/// Returns the lease of a delegation that nobody uses any more. Only then can the file be delegated
+/// again: otherwise the lease of the new delegation would be returned.
+async fn give_back<S: Share>(
+    client: &ClientState<S>,
+    delegation: &Arc<DelegationState<FileOf<S>>>,
+) {
+    if let Err(error) = client.share.return_delegation(delegation.file.file).await {
         // The metadata server repeats the recall, or has ended the session.
         tracing::debug!(%error, "a delegation could not be returned");
     }
+    client.states.forget_delegation(delegation);
 }
 
 /// Receives the recalls of a client's delegations, in one task for each client.
@@ -253,7 +259,7 @@ fn receive_recalls<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client<S>>
         while let Some(recall) = data.share.next_recall().await {
             match recall {
                 DelegationRecall::File(file) => match data.states.delegation_of(file) {
-                    Some(delegation) => {
+                    Some(delegation) if !delegation.has_ended() => {
                         delegation.set_recalled();
                         drop(tokio::spawn(carry_out(
                             Weak::clone(&server),
@@ -261,7 +267,7 @@ fn receive_recalls<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client<S>>
                             delegation,
                         )));
                     }
-                    None => drop(tokio::spawn(answer_unknown(Arc::clone(&client), file))),
+                    _ => drop(tokio::spawn(answer_unknown(Arc::clone(&client), file))),
                 },
                 DelegationRecall::All => {
                     for delegation in data.states.delegations() {
@@ -327,9 +333,8 @@ async fn carry_out<S: Share>(
 async fn revoke<S: Share>(client: &Client<S>, delegation: &Arc<DelegationState<FileOf<S>>>) {
     let Some(data) = client.data() else { return };
     let Some(share_file) = data.states.revoke_delegation(delegation) else { return };
-    client.set_status(SequenceStatus::RECALLABLE_STATE_REVOKED);
     close(share_file).await;
-    give_back(&data.share, delegation).await;
+    give_back(data, delegation).await;
 }
 
 /// Answers the recall of a delegation that the client has returned meanwhile.

@@ -65,6 +65,9 @@ pub async fn lock<S: Share>(
     held.check_ranges()?;
     let lock = Lock { owner: held.number, start, last, exclusive };
     let change = held.change.lock().await;
+    if held.open.is_closed() {
+        return Err(NfsStatus::BadStateId.into());
+    }
     lock_wait::displace(client, file, &lock, Some(&lock)).await;
     if let Err(failure) = request(state, &held, lock).await {
         if matches!(failure, LockFailure::Denied(_)) {
@@ -75,11 +78,6 @@ pub async fn lock<S: Share>(
     lock_wait::claim(client, file, &lock).await;
     let id = held.locked(start, last);
     drop(change);
-    // A CLOSE that came meanwhile has unlocked only what was noted before it.
-    if held.open.is_closed() {
-        client.share.unlock(file, lock).await.map_err(failed)?;
-        return Err(NfsStatus::BadStateId.into());
-    }
     drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })

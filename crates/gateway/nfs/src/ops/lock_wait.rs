@@ -87,10 +87,6 @@ pub async fn denied<S: Share>(
     // Without a permit the client polls.
     let Ok(permit) = Arc::clone(&server.lock_waits).try_acquire_owned() else { return Ok(()) };
     let Some(wait) = waits.begin(file, lock) else { return Ok(()) };
-    // A CLOSE that came meanwhile has ended only waits that it found.
-    if held.open.is_closed() {
-        wait.decide(Fate::Unwanted);
-    }
     let owner = StateOwner { client_id: client.id(), owner: held.owner.clone() };
     let task = Task {
         server: Arc::clone(server),

@@ -103,10 +103,6 @@ pub async fn open<S: Share>(
     };
     let file = ExportedFile { export, file: opened.attributes.file };
     let (id, is_new) = note_open(state, &args.owner, &file, opened.file, mode).await?;
-    // The upgrade of an earlier open may have changed attributes.
-    if is_new {
-        state.note_attributes(opened.attributes);
-    }
     let created = opened.created;
     let delegation = match args.claim {
         OpenClaim::Null(_) | OpenClaim::Fh => {
@@ -116,6 +112,11 @@ pub async fn open<S: Share>(
         // The client has it already.
         _ => OpenDelegation::None,
     };
+    // The upgrade of an earlier open may have changed attributes. Others may have changed them
+    // before a delegation was granted: a client that has one trusts what it gets now.
+    if is_new && matches!(delegation, OpenDelegation::None | OpenDelegation::NoneExt(_)) {
+        state.note_attributes(opened.attributes);
+    }
     state.set_current(Node::File(file));
     state.set_state_id(id);
     Ok(OpenResult {
@@ -411,6 +412,8 @@ pub async fn close<S: Share>(
             return Err(NfsStatus::BadStateId);
         }
         for lock in client_state.states.remove_open(&open) {
+            // A LOCK that runs is noted before this, and a later one finds the open closed.
+            let _change = lock.change.lock().await;
             lock_wait::end_all(client_state, &lock).await;
             let all = Lock { owner: lock.number, start: 0, last: u64::MAX, exclusive: true };
             if lock.holds() {

@@ -113,10 +113,7 @@ pub async fn free_state_id<S: Share>(
 ) -> NfsResult<()> {
     let id = state.resolve_state_id(args.state_id)?;
     let client = state.client_state()?;
-    if let Some(more) = client.states.free_revoked(&id) {
-        if !more {
-            state.client()?.clear_status(SequenceStatus::RECALLABLE_STATE_REVOKED);
-        }
+    if client.states.free_revoked(&id) {
         return Ok(());
     }
     match client.states.find(&id)? {

@@ -10,11 +10,11 @@ use super::lock_waits::LockWaits;
 use super::opens::States;
 
 /// A confirmed client's BraidFS session and protocol state. It ends with the client: the session's
-/// end closes opens and removes locks.
+/// end closes opens, removes locks, returns delegations and fences the handles of layouts.
 pub struct ClientState<S: Share> {
     /// The session at the metadata server.
     pub share: S::Client,
-    /// Opens, locks and layouts.
+    /// Opens, locks, layouts and delegations.
     pub states: States<<S::Client as ShareClient>::File>,
     /// Waits for locks that were denied.
     pub lock_waits: LockWaits,
@@ -36,7 +36,8 @@ impl<S: Share> ClientState<S> {
         }
     }
 
-    /// Ends the client: all its opens and locks.
+    /// Ends the client: its waits for locks, and with its session all its opens, locks, layouts and
+    /// delegations.
     pub async fn end(&self) {
         self.lock_waits.close();
         self.share.clone().end().await;

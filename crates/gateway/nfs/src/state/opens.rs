@@ -1,15 +1,20 @@
-//! Opens and locks of one client: what its state ids stand for. RFC 8881 8.2 and 9.
+//! Opens, locks, layouts and delegations of one client: what its state ids stand for. RFC 8881 8.2,
+//! 9, 10.4 and 12.5.
 //!
 //! ```text
 //!   (open owner, file) ──> open: one state id, one open file of the share
 //!                            └──> (lock owner, file) ──> lock state: one state id
+//!   file ──> layout: one state id, the device of the newest layout
+//!   file ──> delegation: one state id; one to write has an open file of the share
 //! ```
 //!
 //! Invariants:
-//! 1. One state id for each pair of open owner and file, and of lock owner and file.
+//! 1. One state id for each pair of open owner and file, and of lock owner and file. For each file
+//!    at most one layout, and one delegation that is not revoked.
 //! 2. The sequence number of a state id rises with each change of it, and skips 0 (RFC 8881
-//!    8.2.2).
-//! 3. A lock state is not freed while a LOCK or LOCKU uses it.
+//!    8.2.2). That of a delegation never changes.
+//! 3. FREE_STATEID frees no lock state that a LOCK, a LOCKU or a wait for a lock uses. CLOSE
+//!    removes it in any case.
 //! 4. At most [`STATES_MAX`] state ids of a client (I9).
 
 mod delegations;

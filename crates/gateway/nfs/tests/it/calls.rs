@@ -56,7 +56,7 @@ impl Counted {
         Self { gateway, mount, root }
     }
 
-    /// Runs a compound, and returns its last result and the calls that it needed.
+    /// Runs a compound, which must succeed, and returns the calls that it needed.
     async fn calls(&mut self, ops: Vec<ArgOp>) -> Vec<&'static str> {
         self.gateway.take_calls();
         let result = self.mount.run(ops).await;

@@ -29,7 +29,8 @@ use super::{
     sessions::MESSAGE_BYTES_MAX,
 };
 
-/// How long a peer may take for a whole record once it has begun, and for reading a reply.
+/// How long a peer may take for a whole record once it has begun, and for each part of a reply that
+/// it reads.
 const STALL_MAX: Duration = Duration::from_secs(60);
 /// How long a new connection may be without its first request.
 const FIRST_REQUEST_MAX: Duration = Duration::from_secs(30);

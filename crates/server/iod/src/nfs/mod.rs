@@ -39,7 +39,8 @@ use crate::{daemon::Clock, iod_core::IodCore};
 /// Connections of NFS clients (I9): each has a thread, and memory for one request of 1 MiB.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// Of these, connections from one address: a client has one for each session, or with `nconnect`
-/// 16. So no host takes all of them.
+/// 16. A host with one address cannot take all connections. A host with IPv6 can: it usually has
+/// many addresses, and this counts each of them separately.
 pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
 /// How long the listener waits after an error such as too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);

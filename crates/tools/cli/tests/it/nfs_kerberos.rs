@@ -136,7 +136,7 @@ fn scenario(directory: &Path) {
     println!("the scenario ends");
 }
 
-/// Whether a result is of this kind is a mistake of the test.
+/// Fails the test: a result of another operation.
 fn unexpected(result: &ResOp) -> ! {
     panic!("{result:?}")
 }

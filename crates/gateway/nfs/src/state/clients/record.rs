@@ -119,21 +119,6 @@ impl<D> Client<D> {
         now.since(self.renewed()) > lease
     }
 
-    /// What SEQUENCE reports about the client.
-    pub fn status(&self) -> SequenceStatus {
-        SequenceStatus(self.status.load(Ordering::Relaxed))
-    }
-
-    /// Makes SEQUENCE report `bits`.
-    pub fn set_status(&self, bits: SequenceStatus) {
-        self.status.fetch_or(bits.0, Ordering::Relaxed);
-    }
-
-    /// Ends the report of `bits`.
-    pub fn clear_status(&self, bits: SequenceStatus) {
-        self.status.fetch_and(!bits.0, Ordering::Relaxed);
-    }
-
     /// Whether the client has sent RECLAIM_COMPLETE.
     pub fn has_reclaimed(&self) -> bool {
         self.reclaim_complete.load(Ordering::Acquire)

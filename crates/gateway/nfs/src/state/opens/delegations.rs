@@ -35,8 +35,14 @@ struct DelegationInner<F> {
     /// The open of a delegation to write, by which the client writes after it has closed its own.
     share_file: Option<F>,
     recalled: bool,
-    returned: bool,
-    revoked: bool,
+    end: Option<End>,
+}
+
+/// How a delegation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Returned,
+    Revoked,
 }
 
 impl<F> DelegationState<F> {
@@ -51,7 +57,12 @@ impl<F> DelegationState<F> {
 
     /// Whether it was revoked.
     pub fn is_revoked(&self) -> bool {
-        self.inner().revoked
+        self.inner().end == Some(End::Revoked)
+    }
+
+    /// Whether it was returned or revoked.
+    pub fn has_ended(&self) -> bool {
+        self.inner().end.is_some()
     }
 
     /// Whether it is being recalled.
@@ -71,11 +82,8 @@ impl<F> DelegationState<F> {
             let mut ended = std::pin::pin!(ended);
             // Before the check, so that no notification is missed.
             ended.as_mut().enable();
-            {
-                let inner = self.inner();
-                if inner.returned || inner.revoked {
-                    return;
-                }
+            if self.has_ended() {
+                return;
             }
             ended.await;
         }
@@ -118,8 +126,7 @@ impl<F> States<F> {
             inner: Mutex::new(DelegationInner {
                 share_file,
                 recalled: false,
-                returned: false,
-                revoked: false,
+                end: None,
             }),
             file,
             ended: Notify::new(),
@@ -129,7 +136,8 @@ impl<F> States<F> {
         Ok(delegation)
     }
 
-    /// The client returns a delegation. Returns its open, to be closed.
+    /// The client returns a delegation. Returns its open, to be closed. The file gets no other
+    /// delegation before [`States::forget_delegation`].
     ///
     /// # Errors
     /// `BAD_STATEID` if it was returned before, `DELEG_REVOKED` if it was revoked.
@@ -137,34 +145,40 @@ impl<F> States<F> {
         let mut inner = self.lock();
         let share_file = {
             let mut state = delegation.inner();
-            if state.revoked {
-                return Err(NfsStatus::DelegRevoked);
-            }
-            if std::mem::replace(&mut state.returned, true) {
-                return Err(NfsStatus::BadStateId);
+            match state.end {
+                Some(End::Revoked) => return Err(NfsStatus::DelegRevoked),
+                Some(End::Returned) => return Err(NfsStatus::BadStateId),
+                None => state.end = Some(End::Returned),
             }
             state.share_file.take()
         };
         inner.by_other.remove(&delegation.other);
-        inner.delegations.remove(&delegation.file.file);
         drop(inner);
         delegation.ended.notify_waiters();
         Ok(share_file)
     }
 
+    /// The lease of a delegation that ended was returned: the file can be delegated again.
+    pub fn forget_delegation(&self, delegation: &Arc<DelegationState<F>>) {
+        let mut inner = self.lock();
+        let file = delegation.file.file;
+        if inner.delegations.get(&file).is_some_and(|known| Arc::ptr_eq(known, delegation)) {
+            inner.delegations.remove(&file);
+        }
+    }
+
     /// Revokes a delegation. Returns its open, to be closed; `None` if it was returned or revoked
-    /// before.
+    /// before. The file gets no other delegation before [`States::forget_delegation`].
     pub fn revoke_delegation(&self, delegation: &Arc<DelegationState<F>>) -> Option<Option<F>> {
         let mut inner = self.lock();
         let share_file = {
             let mut state = delegation.inner();
-            if state.returned || state.revoked {
+            if state.end.is_some() {
                 return None;
             }
-            state.revoked = true;
+            state.end = Some(End::Revoked);
             state.share_file.take()
         };
-        inner.delegations.remove(&delegation.file.file);
         inner.revoked += 1;
         drop(inner);
         delegation.ended.notify_waiters();
@@ -176,16 +190,20 @@ impl<F> States<F> {
         self.lock().delegations.values().cloned().collect()
     }
 
-    /// FREE_STATEID of a revoked delegation. `None` if the state id is none; otherwise whether
-    /// revoked ones remain. RFC 8881 18.38.3.
-    pub fn free_revoked(&self, id: &StateId) -> Option<bool> {
+    /// Whether the client has not freed some revoked delegations. RFC 8881 18.46.3.
+    pub fn has_revoked(&self) -> bool {
+        self.lock().revoked > 0
+    }
+
+    /// FREE_STATEID of a revoked delegation: whether the state id is one. RFC 8881 18.38.3.
+    pub fn free_revoked(&self, id: &StateId) -> bool {
         let mut inner = self.lock();
         match inner.by_other.get(&id.other) {
             Some(Known::Delegation(delegation)) if delegation.is_revoked() => {}
-            _ => return None,
+            _ => return false,
         }
         inner.by_other.remove(&id.other);
         inner.revoked -= 1;
-        Some(inner.revoked > 0)
+        true
     }
 }
