@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use braid_nfs_wire::nfs4::args::SequenceArgs;
 use braid_nfs_wire::nfs4::results::SequenceResult;
-use braid_nfs_wire::nfs4::{NfsStatus, SlotId};
+use braid_nfs_wire::nfs4::{NfsStatus, SequenceStatus, SlotId};
 use braid_share::Share;
 use bytes::Bytes;
 
 use crate::connection::Connection;
 use crate::rpc::Caller;
-use crate::server::{NfsServer, ServerSession};
+use crate::server::{Client, NfsServer, ServerSession};
 use crate::state::clients::Protection;
 use crate::state::sessions::{Begun, CachedReply};
 

@@ -23,8 +23,8 @@ use braid_nfs_wire::nfs4::results::{
     OpenDelegation, ReadDelegation, SpaceLimit, WhyNoDelegation, WriteDelegation,
 };
 use braid_nfs_wire::nfs4::{
-    Ace, AceFlags, AceMask, AceType, Bitmap, NfsResult, NfsStatus, SequenceStatus, ShareAccess,
-    StateId, WantedDelegation,
+    Ace, AceFlags, AceMask, AceType, Bitmap, NfsResult, NfsStatus, ShareAccess, StateId,
+    WantedDelegation,
 };
 use braid_share::{
     DelegationRecall, Deny, FILE_BYTES_MAX, OpenMode, OpenTarget, Rights, Share, ShareClient,
@@ -39,6 +39,7 @@ use crate::ops::courtesy;
 use crate::ops::filehandle::handle_of;
 use crate::ops::stateid::{FileAccess, FileOf};
 use crate::server::{Client, NfsServer};
+use crate::state::client_state::ClientState;
 use crate::state::opens::{DELEGATIONS_MAX, DelegationState, Known};
 use crate::status::nfs_status;
 

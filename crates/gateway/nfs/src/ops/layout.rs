@@ -119,7 +119,9 @@ pub async fn layout_get<S: Share>(
         .filter(|open| open.mode().rights.allow(wanted))
         .max_by_key(|open| open.mode().rights.0);
     // With a delegation, the client may have closed its opens: it goes through this server.
-    if opens.is_empty() && client.states.delegation_of(file.file).is_some() {
+    if opens.is_empty()
+        && client.states.delegation_of(file.file).is_some_and(|known| !known.has_ended())
+    {
         return Err(NfsStatus::LayoutUnavailable.into());
     }
     let Some(open) = open else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use braid_nfs_wire::nfs4::args::{FreeStateIdArgs, TestStateIdArgs};
 use braid_nfs_wire::nfs4::results::TestStateIdResult;
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, SequenceStatus, StateId};
+use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, StateId};
 use braid_share::{Deny, FileKind, OpenMode, OpenTarget, Rights, Share, ShareClient};
 
 use crate::compound::CompoundState;

@@ -42,7 +42,7 @@ struct Counted {
 
 impl Counted {
     async fn start() -> Self {
-        let gateway = GatewayOfCluster::start(true).await;
+        let gateway = GatewayOfCluster::start().await;
         let mut connection = gateway.connect().await;
         connection.minor_version = 2;
         let session = connection.session("counted").await;

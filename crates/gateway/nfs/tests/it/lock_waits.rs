@@ -252,8 +252,8 @@ async fn owner_that_has_a_part_of_the_range_is_notified_and_keeps_it() {
     let id = last!(Lock, b.run(op).await).state_id;
     let upgrade = of_b.op(lock_more(id, WAIT, 0, 10));
     assert_eq!(b.status(upgrade.clone()).await, NfsStatus::Denied);
-    assert_eq!(a.status(of_a.op(unlock(of_reader, 0, 10))).await, NfsStatus::Ok);
     assert_eq!(server.share.lock_wait_count(), 0, "it has no place in the queue");
+    assert_eq!(a.status(of_a.op(unlock(of_reader, 0, 10))).await, NfsStatus::Ok);
     pass(Duration::from_secs(1)).await;
     let callback = b.connection.callback().await;
     b.connection.answer(&callback, NfsStatus::Ok, &NOTIFIED).await;

@@ -181,11 +181,19 @@ async fn lock_that_is_granted_during_close_is_released() {
     while server.share.lock_count() == 0 {
         tokio::task::yield_now().await;
     }
-    // The lock is granted, and the gateway does not know it yet.
-    assert_eq!(a.close(&file).await, NfsStatus::Ok);
+    // The lock is granted, and the gateway does not know it yet: CLOSE waits for it.
+    let closing = with_sequence(a.session.next_on(2), file.op(close(file.id)));
+    let closing = a.connection.send(&closing).await;
+    let test = || ArgOp::TestStateId(TestStateIdArgs { state_ids: vec![file.id] });
+    while last!(TestStateId, a.run([test()]).await).statuses == [NfsStatus::Ok] {
+        tokio::task::yield_now().await;
+    }
     drop(reply);
-    let locked = a.connection.receive_compound(request).await;
-    assert_eq!(locked.status, NfsStatus::BadStateId);
+    let mut statuses = Vec::new();
+    for request in [request, closing] {
+        statuses.push(a.connection.receive_compound(request).await.status);
+    }
+    assert_eq!(statuses, [NfsStatus::Ok; 2]);
     assert_eq!(server.share.lock_count(), 0);
 }
 

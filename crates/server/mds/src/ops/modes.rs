@@ -2,7 +2,8 @@
 //! [`braid_meta::lease::modes`]; ADR 0009.
 //!
 //! ```text
-//!   open, deny ─> excluded? delegations recalled ─> still excluded? refused ─> deny read: names lease of its directory recalled
+//!   open, deny ─> excluded? delegations recalled ─> still excluded? refused
+//!              ─> deny read: names lease of its directory recalled
 //!              ─> excluded by then? refused ─> recorded in one batch with the open
 //!              ─> synced to disk ─> answered
 //! ```

@@ -1,10 +1,10 @@
 //! One client.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use braid_nfs_wire::nfs4::{Bitmap, ClientId, SequenceStatus, Verifier};
+use braid_nfs_wire::nfs4::{Bitmap, ClientId, Verifier};
 use bytes::Bytes;
 
 use crate::state::{Moment, Principal};
@@ -41,7 +41,6 @@ pub struct Client<D> {
     /// The last moment at which a request renewed the lease.
     renewed: AtomicU64,
     /// Bits of [`SequenceStatus`] that concern the client.
-    status: AtomicU32,
     reclaim_complete: AtomicBool,
     /// Set by confirmation.
     data: OnceLock<D>,
@@ -63,7 +62,6 @@ impl<D> Client<D> {
             principal,
             protection,
             renewed: AtomicU64::new(now.0),
-            status: AtomicU32::new(0),
             reclaim_complete: AtomicBool::new(false),
             data: OnceLock::new(),
         }

@@ -123,11 +123,7 @@ impl<F> States<F> {
         let delegation = Arc::new(DelegationState {
             other,
             write: share_file.is_some(),
-            inner: Mutex::new(DelegationInner {
-                share_file,
-                recalled: false,
-                end: None,
-            }),
+            inner: Mutex::new(DelegationInner { share_file, recalled: false, end: None }),
             file,
             ended: Notify::new(),
         });
