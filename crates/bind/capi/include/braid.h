@@ -184,9 +184,14 @@ struct braid_options {
    */
   int tls;
   /**
+   * Memory of the read cache in bytes: it answers small reads of files that are open for reading
+   * only; 0 for BRAID_READ_CACHE, or none.
+   */
+  uint64_t read_cache_bytes;
+  /**
    * Must be zero.
    */
-  uint64_t reserved[8];
+  uint64_t reserved[7];
 };
 
 /**
@@ -422,7 +427,7 @@ extern "C" {
  *
  * where: NULL for the settings of the braid command (BRAID_CONFIG, ./braid.toml,
  * ~/.config/braid/braid.toml, /etc/braid/braid.toml; BRAID_MDS, BRAID_KEY, BRAID_AGENT, BRAID_TLS,
- * BRAID_TIMEOUT); the path of a braid.toml; or addresses of the metadata server,
+ * BRAID_TIMEOUT, BRAID_READ_CACHE); the path of a braid.toml; or addresses of the metadata server,
  * "host:port,host:port". options: NULL for none.
  *
  * Returns a descriptor of the cluster, or -1. New files and directories get the umask that the

@@ -42,8 +42,11 @@ pub struct braid_options {
     pub timeout_ms: u32,
     /// One of BRAID_TLS_*.
     pub tls: c_int,
+    /// Memory of the read cache in bytes: it answers small reads of files that are open for reading
+    /// only; 0 for BRAID_READ_CACHE, or none.
+    pub read_cache_bytes: u64,
     /// Must be zero.
-    pub reserved: [u64; 8],
+    pub reserved: [u64; 7],
 }
 
 /// A cluster that the program is connected to.
@@ -57,7 +60,7 @@ pub(crate) struct Cluster {
 ///
 /// where: NULL for the settings of the braid command (BRAID_CONFIG, ./braid.toml,
 /// ~/.config/braid/braid.toml, /etc/braid/braid.toml; BRAID_MDS, BRAID_KEY, BRAID_AGENT, BRAID_TLS,
-/// BRAID_TIMEOUT); the path of a braid.toml; or addresses of the metadata server,
+/// BRAID_TIMEOUT, BRAID_READ_CACHE); the path of a braid.toml; or addresses of the metadata server,
 /// "host:port,host:port". options: NULL for none.
 ///
 /// Returns a descriptor of the cluster, or -1. New files and directories get the umask that the
@@ -97,7 +100,7 @@ pub extern "C" fn braid_disconnect(cluster: c_int) -> c_int {
 unsafe fn wanted(options: *const braid_options) -> Outcome<ProgramSettings> {
     // SAFETY: the caller's promise, also below.
     let options = unsafe { value(options, "options") }?;
-    if options.reserved != [0; 8] {
+    if options.reserved != [0; 7] {
         return Err(Failure::invalid(
             "options: a reserved field is not zero; try: a newer libbraid",
         ));
@@ -117,6 +120,7 @@ unsafe fn wanted(options: *const braid_options) -> Outcome<ProgramSettings> {
         timeout: (options.timeout_ms > 0).then(|| Duration::from_millis(options.timeout_ms.into())),
         tls: tls(options.tls)?,
         client_name: name.map(|name| String::from_utf8_lossy(name).into_owned()),
+        read_cache_bytes: (options.read_cache_bytes > 0).then_some(options.read_cache_bytes),
     })
 }
 

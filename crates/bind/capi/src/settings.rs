@@ -28,6 +28,7 @@ pub(crate) struct ProgramSettings {
     pub(crate) timeout: Option<Duration>,
     pub(crate) tls: Option<TlsPolicy>,
     pub(crate) client_name: Option<String>,
+    pub(crate) read_cache_bytes: Option<u64>,
 }
 
 /// The first argument of `braid_connect`.
@@ -73,6 +74,8 @@ pub(crate) fn config(wanted: ProgramSettings) -> Outcome<Config> {
         .or(timeout)
         .or(file.timeout().map_err(Failure::invalid)?)
         .unwrap_or(config.timeout);
+    let read_cache = variable("BRAID_READ_CACHE").map(|text| size(&text)).transpose()?;
+    config.read_cache_bytes = wanted.read_cache_bytes.or(read_cache).unwrap_or(0);
     if let Some(name) = wanted.client_name {
         config.client_name = name;
     }
@@ -137,6 +140,10 @@ fn read(path: &Path) -> Outcome<Document> {
 
 fn tls(text: &str) -> Outcome<TlsPolicy> {
     settings::tls(text).map_err(Failure::invalid)
+}
+
+fn size(text: &str) -> Outcome<u64> {
+    settings::size(text).map_err(|why| Failure::invalid(format!("BRAID_READ_CACHE: {why}")))
 }
 
 fn duration(text: &str) -> Outcome<Duration> {

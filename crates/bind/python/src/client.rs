@@ -48,7 +48,7 @@ impl Client {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (*, mds, key, agent, tls, timeout, name, umask))]
+    #[pyo3(signature = (*, mds, key, agent, tls, timeout, name, umask, read_cache=0))]
     #[expect(clippy::too_many_arguments, reason = "one per setting; callers pass them by keyword")]
     fn new(
         py: Python<'_>,
@@ -59,8 +59,10 @@ impl Client {
         timeout: f64,
         name: String,
         umask: u32,
+        read_cache: u64,
     ) -> PyResult<Self> {
         let config = connect::config(py, mds, key, agent, tls, timeout, name)?;
+        let config = braid_client::Config { read_cache_bytes: read_cache, ..config };
         let client = py.detach(|| braid_client::Client::connect(config)).or_raise(py)?;
         Ok(Self { held: Mutex::new(Some(DropWithoutGil::new(client.with_umask(umask)))) })
     }

@@ -33,6 +33,10 @@ pub struct Config {
     pub cluster: Option<ClusterUuid>,
     /// What a gateway keeps with the session, for its next start; `None` for everything else.
     pub gateway: Option<GatewaySession>,
+    /// Memory for bytes of files that are open for reading only, which answers small reads; 0 for
+    /// none, the default. It is used while no other client writes the file, so a read sees the same
+    /// bytes as without it. A client with a read cache cannot hold other leases.
+    pub read_cache_bytes: u64,
 }
 
 /// The session of a gateway, or of one of its clients. ADR 0040.
@@ -68,6 +72,7 @@ impl Config {
             client_name: default_name(),
             cluster: None,
             gateway: None,
+            read_cache_bytes: 0,
         }
     }
 }

@@ -39,8 +39,8 @@ pub use config::{
     SharedCredentialSource,
 };
 pub use engine::{
-    CollectiveMode, CollectiveOptions, FileView, LockCancelHandle, OpenOptions, Overlap, ReadPiece,
-    Reservation, WritePiece,
+    CollectiveMode, CollectiveOptions, FileView, LockCancelHandle, NewEntry, OpenOptions, Overlap,
+    ReadPiece, Reservation, WritePiece,
 };
 pub use error::{Error, Result};
 pub use group::{Group, TcpGroup, ThreadGroup};

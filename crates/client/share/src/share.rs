@@ -8,10 +8,10 @@ use bytes::Bytes;
 use crate::{
     Result,
     types::{
-        AdoptedClient, AdoptedOpen, AttributeChanges, Attributes, ClientRecord, DirectAccess,
-        DirectoryChange, FileKind, FileSystemId, Identity, Listing, Lock, LockCancelHandle,
-        LockConflict, OpenMode, OpenTarget, Opened, ReadResult, RenameMode, StatFsReply, Verifier,
-        WriteResult, XattrMode,
+        AdoptedClient, AdoptedOpen, AttributeChanges, Attributes, ClientRecord, DataServer,
+        DelegationRecall, DirectAccess, DirectoryChange, FileKind, FileSystemId, Identity, Listing,
+        Lock, LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, ReadResult, RenameMode,
+        StatFsReply, Verifier, WriteResult, XattrMode,
     },
 };
 
@@ -31,6 +31,10 @@ pub trait Share: Clone + Send + Sync + 'static {
 
     /// The session of the gateway itself, for what belongs to no client: paths of exports.
     fn own_client(&self) -> Self::Client;
+
+    /// The I/O daemons that serve files to clients of another protocol now, those that are drained
+    /// included.
+    fn data_servers(&self) -> impl Future<Output = Result<Vec<DataServer>>> + Send;
 
     /// Begins a session for a protocol client.
     fn begin_client(
@@ -104,6 +108,17 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
         file: FileIndex,
         wanted: u8,
     ) -> impl Future<Output = Result<u8>> + Send;
+
+    /// As [`ShareClient::access`], for a file whose attributes the caller has just read, which may
+    /// save the call.
+    fn access_of(
+        &self,
+        who: &Identity,
+        known: &Attributes,
+        wanted: u8,
+    ) -> impl Future<Output = Result<u8>> + Send {
+        self.access(who, known.file, wanted)
+    }
 
     /// The target of a symbolic link.
     fn read_link(
@@ -265,6 +280,23 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
 
     /// Unlocks a range; `lock.exclusive` has no meaning.
     fn unlock(&self, file: FileIndex, lock: Lock) -> impl Future<Output = Result<()>> + Send;
+
+    /// Requests the delegation of a file that this session has open: to read, or to write. With
+    /// one to read, nobody else changes the file before it is returned; with one to write, nobody
+    /// else opens it or looks at its attributes either. Returns whether it is granted: not if
+    /// another session's open or delegation conflicts, or if one of the file was recalled not long
+    /// ago. Someone must wait for [`ShareClient::next_recall`].
+    fn delegate(&self, file: FileIndex, write: bool) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Returns the delegation of a file. Does nothing without one.
+    fn return_delegation(&self, file: FileIndex) -> impl Future<Output = Result<()>> + Send;
+
+    /// After [`DelegationRecall::All`]: no delegation is used any more.
+    fn drop_delegations(&self) -> impl Future<Output = ()> + Send;
+
+    /// The next recall of a delegation; `None` when the session has ended. A session that does not
+    /// return a recalled delegation within 40 s is ended.
+    fn next_recall(&self) -> impl Future<Output = Option<DelegationRecall>> + Send;
 
     /// Makes the entries of a directory durable.
     fn sync_directory(&self, dir: FileIndex) -> impl Future<Output = Result<()>> + Send;

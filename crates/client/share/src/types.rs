@@ -196,6 +196,15 @@ pub struct AdoptedClient<C> {
     pub locks: Vec<(FileIndex, Lock)>,
 }
 
+/// A recall of delegations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DelegationRecall {
+    /// That of a file: [`crate::ShareClient::return_delegation`] answers it.
+    File(FileIndex),
+    /// All are lost: [`crate::ShareClient::drop_delegations`] answers it.
+    All,
+}
+
 /// A server that serves a file's stripes to clients of another protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataServer {

@@ -67,6 +67,7 @@ pub use ops::{
     read::Page,
     statfs::FreeSpace,
     write::WriteAs,
+    xattr::NFS4_LIST,
 };
 pub use users::User;
 pub use vfs::{Options, Vfs};

@@ -7,6 +7,7 @@
 mod id;
 mod id_hash;
 pub mod limits;
+pub mod nfs4_acl;
 mod offset;
 mod poison;
 mod random;

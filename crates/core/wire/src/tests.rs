@@ -75,7 +75,8 @@ fn golden_vectors_of_every_message_are_unchanged() {
 /// The content of `docs/format-messages.md`.
 fn messages_page() -> String {
     use crate::message::{
-        collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *,
+        collective::*, entry::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*,
+        types::*, *,
     };
     let mut page = String::from(
         "# Messages\n\n`BLESS=1 cargo test -p braid-wire` generates this page from the code; \
@@ -176,6 +177,10 @@ fn messages_page() -> String {
         QuotaReport,
         QuotaWalkReply,
         QuotaDifference,
+        DirectoryChange,
+        OpenEntryReply,
+        MakeEntryReply,
+        RenameEntryReply,
     );
     page += "\n## Enumerations (one byte)\n\n| name | values |\n|---|---|\n";
     macro_rules! enumerations {
@@ -187,6 +192,8 @@ fn messages_page() -> String {
     }
     use crate::handshake::NodeKind;
     enumerations!(
+        CreateMode,
+        EntryKind,
         LockSpace,
         QuotaKind,
         LockOutcome,

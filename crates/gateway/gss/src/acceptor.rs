@@ -9,15 +9,17 @@ use bytes::Bytes;
 
 use crate::context::KerberosContext;
 use crate::error::GssError;
-use crate::ffi::{ACCEPT, HOST_SERVICE};
+use crate::ffi::{ACCEPT, HOST_SERVICE, PRINCIPAL};
 use crate::library::{Kerberos, none};
 use crate::objects::{Context, Credential, Name, OwnedBuffer, input};
+use crate::refusal::RefusalLog;
 
 /// A server that accepts contexts of one service.
 #[derive(Debug)]
 pub struct Acceptor {
     library: Kerberos,
     credential: Credential,
+    refusals: RefusalLog,
 }
 
 /// A context whose client is to send another token.
@@ -31,7 +33,23 @@ impl Acceptor {
     /// # Errors
     /// [`GssError::Failed`] when the keytab cannot be read or has no key of the service.
     pub fn new(library: Kerberos, keytab: Option<&Path>, service: &str) -> Result<Self, GssError> {
-        let name = Name::import(library, service, &HOST_SERVICE)?;
+        Self::with_name(library, keytab, Name::import(library, service, &HOST_SERVICE)?)
+    }
+
+    /// A server for one principal, such as `nfs/server.example.org@EXAMPLE.ORG`; else as
+    /// [`Acceptor::new`].
+    ///
+    /// # Errors
+    /// As [`Acceptor::new`].
+    pub fn for_principal(
+        library: Kerberos,
+        keytab: Option<&Path>,
+        principal: &str,
+    ) -> Result<Self, GssError> {
+        Self::with_name(library, keytab, Name::import(library, principal, &PRINCIPAL)?)
+    }
+
+    fn with_name(library: Kerberos, keytab: Option<&Path>, name: Name) -> Result<Self, GssError> {
         let keytab = keytab.map(|path| {
             let mut text = OsString::from("FILE:");
             text.push(path);
@@ -39,7 +57,7 @@ impl Acceptor {
         });
         let store: Vec<_> = keytab.iter().map(|text| ("keytab", text.as_os_str())).collect();
         let credential = Credential::acquire(library, Some(&name), ACCEPT, &store)?;
-        Ok(Self { library, credential })
+        Ok(Self { library, credential, refusals: RefusalLog::default() })
     }
 
     /// Handles one token; see [`GssMechanism::accept`]. It reads the keytab and writes the replay
@@ -99,8 +117,7 @@ impl GssMechanism for Acceptor {
             Ok(Ok(context)) => AcceptStep::Established { context, token, lifetime },
             Ok(Err(pending)) => AcceptStep::Continue { pending, token },
             Err(error) => {
-                // Not a warning: clients without an account can cause it as often as they like.
-                tracing::debug!(%error, "a Kerberos client was refused");
+                self.refusals.refused(&error);
                 AcceptStep::Failed { failure: error.failure(), token }
             }
         }

@@ -4,6 +4,7 @@
 //!   Kerberos::load   libgssapi_krb5.so.2, by dlopen: no program links against it
 //!   Acceptor         a server with a keytab: the mechanism of nfs-wire's GssServer
 //!   Initiator        a client with a keytab or a ticket cache, for tests and the back channel
+//!   read_keytab      the principals of a keytab, for messages
 //!   KerberosContext  MICs and encryption of one established context, and the peer's name
 //! ```
 //!
@@ -21,11 +22,14 @@ mod context;
 mod error;
 mod ffi;
 mod initiator;
+mod keytab;
 mod library;
 mod objects;
+mod refusal;
 
 pub use acceptor::{Acceptor, PendingContext};
 pub use context::KerberosContext;
 pub use error::GssError;
 pub use initiator::{InitiateStep, Initiator, PendingInitiation};
+pub use keytab::{KeytabEntry, KeytabError, read_keytab};
 pub use library::Kerberos;

@@ -2,8 +2,8 @@
 
 use braid_nfs_wire::nfs4::{
     AclSupport, Attributes as NfsAttributes, Bitmap, ChangeAttrType, EncodedAttributes, FileHandle,
-    LayoutType, NfsFtype, NfsResult, NfsStatus, NfsTime, SetTime as NfsSetTime, SpecData,
-    attribute,
+    LayoutType, MdsThreshold, NfsFtype, NfsResult, NfsStatus, NfsTime, SetTime as NfsSetTime,
+    SpecData, ThresholdItem, Thresholds, attribute,
 };
 use braid_share::{
     AttributeChanges, Attributes, ByteCount, FILE_BYTES_MAX, FileKind, SetTime, Share, ShareClient,
@@ -33,7 +33,6 @@ const UNSUPPORTED: Bitmap = Bitmap::of(&[
     attribute::QUOTA_USED,
     attribute::LAYOUT_TYPES,
     attribute::LAYOUT_ALIGNMENT,
-    attribute::MDSTHRESHOLD,
 ]);
 /// Attributes of the file system's space, which cost a call of their own.
 const SPACE: Bitmap = Bitmap::of(&[
@@ -45,7 +44,8 @@ const SPACE: Bitmap = Bitmap::of(&[
     attribute::SPACE_TOTAL,
 ]);
 /// Attributes that only a layout needs.
-const LAYOUT: Bitmap = Bitmap::of(&[attribute::FS_LAYOUT_TYPES, attribute::LAYOUT_BLKSIZE]);
+const LAYOUT: Bitmap =
+    Bitmap::of(&[attribute::FS_LAYOUT_TYPES, attribute::LAYOUT_BLKSIZE, attribute::MDSTHRESHOLD]);
 
 /// The attributes that a file of an export has. `TIME_CREATE` can be read, not set.
 pub fn supported(export: Option<&Export>) -> Bitmap {
@@ -68,9 +68,7 @@ pub async fn of_node<S: Share>(
     match node {
         Node::Pseudo(node) => Ok(of_pseudo(state, *node, requested)),
         Node::File(file) => {
-            let client = state.share_client()?;
-            let known = client.attributes(state.who(), file.file).await;
-            let known = known.map_err(|error| nfs_status(error.status()))?;
+            let known = state.attributes_of(file.file).await?;
             let space = space_of(state, file, requested).await?;
             let handle = handle_of(state.server, node);
             Ok(of_file(state, file, &known, space.as_ref(), handle).to_encoded(requested))
@@ -139,10 +137,24 @@ pub fn of_file<S: Share>(
         all.space_avail = Some(space.available.0);
     }
     if export.config().pnfs {
-        all.fs_layout_types = Some(vec![LayoutType::FILES]);
+        let gives = state.gives_layouts(export);
+        all.fs_layout_types = Some(if gives { vec![LayoutType::FILES] } else { Vec::new() });
         all.layout_blksize = Some(LAYOUT_BLOCK_BYTES);
+        all.mdsthreshold = threshold(export, known.kind);
     }
     all
+}
+
+/// RFC 8881 5.12.4: which files a client accesses through this server although it has a layout.
+/// Linux asks for it in OPEN, and compares with the size that it knows.
+fn threshold(export: &Export, kind: FileKind) -> Option<MdsThreshold> {
+    let bytes = export.config().pnfs_threshold;
+    (kind == FileKind::File && bytes > 0).then(|| {
+        // No thresholds for requests: with both, Linux uses this server while both are below.
+        let all =
+            Thresholds { read_size: Some(bytes), write_size: Some(bytes), ..Thresholds::default() };
+        MdsThreshold { hints: vec![ThresholdItem::new(LayoutType::FILES, &all)] }
+    })
 }
 
 /// The requested attributes of a directory of the pseudo file system.

@@ -31,6 +31,7 @@
 //!
 //! [`SlotTable::finish`]: crate::state::sessions::SlotTable::finish
 
+mod known;
 mod reply_limit;
 mod run;
 mod security;
@@ -39,17 +40,20 @@ mod sequence;
 use std::sync::Arc;
 
 use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber, StateId};
-use braid_share::{Identity, Share};
+use braid_share::{Attributes, FileIndex, Identity, Share, ShareClient};
 
+use known::KnownAttributes;
 pub use reply_limit::ReplyMemory;
+pub(crate) use run::refuse;
 pub use run::{BadArguments, Request, Results, run};
 pub use sequence::SlotGuard;
 
 use crate::connection::Connection;
-use crate::export::{ExportedFile, Node};
+use crate::export::{Export, ExportedFile, Node};
 use crate::rpc::Caller;
 use crate::server::{Client, NfsServer};
 use crate::state::client_state::ClientState;
+use crate::status::nfs_status;
 
 /// What the operations of a compound share.
 #[derive(Debug)]
@@ -72,12 +76,15 @@ pub struct CompoundState<'a, S: Share> {
     pub next_op: Option<OpNumber>,
     /// Bytes that the result of the operation may have, its number and status included.
     pub reply_space: usize,
+    /// The status of an operation whose result needs more.
+    pub too_big: NfsStatus,
     current: Option<Node>,
     saved: Option<Node>,
     state_id: Option<StateId>,
     saved_state_id: Option<StateId>,
     /// The caller's identity in the export of the current file, if squash changes it.
     squashed: Option<Identity>,
+    known: KnownAttributes,
 }
 
 impl<'a, S: Share> CompoundState<'a, S> {
@@ -98,11 +105,13 @@ impl<'a, S: Share> CompoundState<'a, S> {
             op_count,
             next_op: None,
             reply_space: 0,
+            too_big: NfsStatus::RepTooBig,
             current: None,
             saved: None,
             state_id: None,
             saved_state_id: None,
             squashed: None,
+            known: KnownAttributes::default(),
         }
     }
 
@@ -149,6 +158,32 @@ impl<'a, S: Share> CompoundState<'a, S> {
     /// The identity that calls act for, after the squash of the current file's export.
     pub fn who(&self) -> &Identity {
         self.squashed.as_ref().unwrap_or(&self.caller.identity)
+    }
+
+    /// Attributes that the operation has received of a file in their state after it, for the
+    /// operations that follow it in the compound.
+    pub fn note_attributes(&self, attributes: Attributes) {
+        self.known.set(attributes);
+    }
+
+    /// The attributes of a file: those that an earlier operation of the compound has received, or
+    /// else by a call.
+    ///
+    /// # Errors
+    /// Those of the share, and of [`CompoundState::client`].
+    pub async fn attributes_of(&self, file: FileIndex) -> NfsResult<Attributes> {
+        if let Some(known) = self.known.of(file) {
+            return Ok(known);
+        }
+        let found = self.share_client()?.attributes(self.who(), file).await;
+        let found = found.map_err(|error| nfs_status(error.status()))?;
+        self.note_attributes(found.clone());
+        Ok(found)
+    }
+
+    /// Whether the caller gets layouts of files of an export.
+    pub fn gives_layouts(&self, export: &Export) -> bool {
+        export.gives_layouts(self.caller.security, self.connection.transport())
     }
 
     /// What the current file handle names.

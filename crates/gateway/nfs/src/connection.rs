@@ -33,6 +33,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 pub use serve::serve;
 use writer::Writer;
 
+use crate::config::Transport;
 use crate::rpc::RpcReply;
 
 /// Most requests of a connection that run at the same time: the slots of one session, and some for
@@ -61,6 +62,7 @@ pub const SESSIONS_MAX: usize = 64;
 pub struct Connection {
     number: u64,
     peer: SocketAddr,
+    transport: Transport,
     writer: Writer,
     /// Sessions whose fore channel has this connection. RFC 8881 2.10.3.1.
     sessions: Mutex<Vec<SessionId>>,
@@ -75,7 +77,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that writes to `stream`. `number` is unique in the server.
+    /// A connection that writes to `stream`, without TLS. `number` is unique in the server.
     pub fn new(
         number: u64,
         peer: SocketAddr,
@@ -84,6 +86,7 @@ impl Connection {
         Self {
             number,
             peer,
+            transport: Transport::Plain,
             writer: Writer::new(Box::new(stream)),
             sessions: Mutex::default(),
             callbacks: Mutex::default(),
@@ -95,6 +98,12 @@ impl Connection {
         }
     }
 
+    /// The connection, whose stream is protected by `transport`.
+    #[must_use]
+    pub fn with_transport(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
     /// Unique in the server.
     pub fn number(&self) -> u64 {
         self.number
@@ -103,6 +112,11 @@ impl Connection {
     /// The client's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// How its bytes are protected.
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Bytes of results that may wait to be sent.

@@ -5,7 +5,8 @@ use braid_share::Share;
 
 use crate::compound::CompoundState;
 use crate::ops::{
-    attrs, filehandle, io, layout, lock, names, open, readdir, security, session, stateid, xattr,
+    attrs, delegation, filehandle, io, layout, lock, names, open, readdir, security, session,
+    stateid, xattr,
 };
 
 /// Executes one operation.
@@ -69,11 +70,12 @@ pub(crate) async fn dispatch<S: Share>(state: &mut CompoundState<'_, S>, op: Arg
         ArgOp::Open(args) => ResOp::Open(open::open(state, args).await),
         ArgOp::OpenDowngrade(args) => ResOp::OpenDowngrade(open::open_downgrade(state, args).await),
         ArgOp::Close(args) => ResOp::Close(open::close(state, args).await),
+        ArgOp::DelegReturn(args) => ResOp::DelegReturn(delegation::deleg_return(state, args).await),
         ArgOp::Lock(args) => ResOp::Lock(lock::lock(state, args).await),
         ArgOp::LockTest(args) => ResOp::LockTest(lock::lock_test(state, args).await),
         ArgOp::LockUnlock(args) => ResOp::LockUnlock(lock::lock_unlock(state, args).await),
         ArgOp::TestStateId(args) => ResOp::TestStateId(stateid::test_state_id(state, &args)),
-        ArgOp::FreeStateId(args) => ResOp::FreeStateId(stateid::free_state_id(state, &args)),
+        ArgOp::FreeStateId(args) => ResOp::FreeStateId(stateid::free_state_id(state, &args).await),
 
         // Data.
         ArgOp::Read(args) => ResOp::Read(io::read(state, args).await),

@@ -27,7 +27,7 @@ use braid_share::{FileIndex, FileSystemId, Identity, Share, ShareClient, Status}
 
 pub use pseudo::{PseudoDirectory, PseudoEntry, PseudoNode};
 
-use crate::config::{ConfigError, ExportConfig, NfsConfig, Security};
+use crate::config::{ConfigError, ExportConfig, NfsConfig, Security, Transport};
 use crate::handle::{long_hash, short_hash};
 
 /// The user that resolves paths of exports: root, whatever an export's callers may do.
@@ -75,6 +75,20 @@ impl Export {
     /// Whether callers may use this security flavour; `None` is AUTH_NONE.
     pub fn allows_security(&self, security: Option<Security>) -> bool {
         security.is_some_and(|security| self.config.security.contains(&security))
+    }
+
+    /// Whether it may be used over a connection that is protected like this.
+    pub fn allows_transport(&self, transport: Transport) -> bool {
+        let modes = &self.config.transports;
+        modes.is_empty() || transport.is_allowed_by(modes)
+    }
+
+    /// Whether a caller with this flavour gets layouts over such a connection. Data servers speak
+    /// AUTH_SYS without TLS and accept every holder of a handle, so a layout would take the
+    /// protection from a client that uses another flavour or TLS (ADR 0042).
+    pub fn gives_layouts(&self, security: Option<Security>, transport: Transport) -> bool {
+        let plain = security == Some(Security::Sys) && transport == Transport::Plain;
+        self.config.pnfs && (plain || self.config.pnfs_plain)
     }
 
     /// The identity with which a caller acts; `None`: its own.

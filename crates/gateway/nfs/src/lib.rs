@@ -30,7 +30,8 @@ pub mod rpc;
 pub mod server;
 pub mod state;
 mod status;
+pub mod tls;
 
 pub use config::NfsConfig;
 pub use server::listener::Listener;
-pub use server::{NfsServer, StartError};
+pub use server::{NfsServer, Protection, StartError};

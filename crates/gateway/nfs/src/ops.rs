@@ -2,10 +2,13 @@
 
 pub mod attrs;
 pub mod courtesy;
+pub mod delegation;
 pub mod filehandle;
 pub mod io;
 pub mod layout;
+pub mod layout_recall;
 pub mod lock;
+pub mod lock_wait;
 pub mod names;
 pub mod open;
 pub mod readdir;

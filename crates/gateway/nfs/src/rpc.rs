@@ -5,7 +5,9 @@ pub mod kerberos;
 
 use std::sync::Arc;
 
-use braid_nfs_wire::nfs4::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
+use braid_nfs_wire::nfs4::{
+    NFS_PROGRAM, NFS_VERSION, NfsStatus, PROCEDURE_COMPOUND, PROCEDURE_NULL,
+};
 use braid_nfs_wire::rpc::auth::{AUTH_TLS, OpaqueAuth, RPCSEC_GSS, check_starttls};
 use braid_nfs_wire::rpc::gss::HANDLE_BYTES;
 use braid_nfs_wire::rpc::message::{AcceptStatus, CallHeader, CallMessage, ReplyHeader};
@@ -23,6 +25,9 @@ use crate::server::NfsServer;
 /// Bytes that RPCSEC_GSS adds to a reply: the header with a MIC, and the MIC or the padding of the
 /// results. Kerberos' tokens have 28 to 60 bytes.
 const GSS_REPLY_BYTES: usize = 24 + 64 + 80;
+
+/// Clients of NFSv3 ask this program for the first file handle. RFC 1813, appendix I.
+const MOUNT_PROGRAM: u32 = 100_005;
 
 /// A message to send.
 #[derive(Debug)]
@@ -84,7 +89,16 @@ pub async fn execute<S: Share>(
             }
             AcceptStatus::ProgramMismatch { low: NFS_VERSION, high: NFS_VERSION }
         }
-        _ => AcceptStatus::ProgramUnavailable,
+        (program, ..) => {
+            if program == MOUNT_PROGRAM && connection.is_first_mistake() {
+                tracing::info!(
+                    peer = %connection.peer(),
+                    "a client asked for the MOUNT protocol of NFS version 3; this server has 4.1 \
+                     and 4.2 only (mount option vers=4.2)"
+                );
+            }
+            AcceptStatus::ProgramUnavailable
+        }
     };
     RpcReply::without_results(&header.accepted(OpaqueAuth::none(), status))
 }
@@ -160,7 +174,9 @@ async fn protected<S: Share>(
             return Answer::Close;
         }
         // The creation of a context reads the keytab and the replay cache.
-        let created = move || authenticator.receive(&call, now, handle);
+        // The span names the peer in messages of the mechanism.
+        let span = tracing::info_span!("kerberos", peer = %connection.peer());
+        let created = move || span.in_scope(|| authenticator.receive(&call, now, handle));
         match tokio::task::spawn_blocking(created).await {
             Ok(outcome) => outcome,
             Err(_) => return Answer::Close,
@@ -179,15 +195,25 @@ async fn protected<S: Share>(
         call.reply(Encoder::new())
     } else {
         let address = connection.peer().ip();
-        let identity = kerberos.identity(call.principal()).await;
-        let caller = Caller::with_kerberos(&*call, identity, address);
-        let request = Request {
-            caller: &caller,
-            bytes,
-            reply_header_bytes: GSS_REPLY_BYTES,
-            arguments: Decoder::new(call.arguments().clone()),
+        let arguments = Decoder::new(call.arguments().clone());
+        let results = match kerberos.identity(call.principal()).await {
+            Ok(identity) => {
+                let caller = Caller::with_kerberos(&*call, identity, address);
+                let reply_header_bytes = GSS_REPLY_BYTES;
+                let request = Request { caller: &caller, bytes, reply_header_bytes, arguments };
+                compound::run(server, connection, request).await
+            }
+            Err(error) => {
+                let principal = call.principal();
+                if connection.is_first_mistake() {
+                    tracing::warn!(
+                        "user of {principal} not looked up: {error}; its calls are delayed"
+                    );
+                }
+                compound::refuse(arguments, NfsStatus::Delay).map(Results::from)
+            }
         };
-        match compound::run(server, connection, request).await {
+        match results {
             Ok(results) => {
                 memory = results.memory;
                 call.reply(encoder_of(results.segments))

@@ -19,19 +19,25 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::backchannel::{BackChannel, CallbackError};
-use crate::config::{ConfigError, NfsConfig, Security};
+use crate::config::{ConfigError, ExportConfig, NfsConfig, Security, Transport};
 use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
-use crate::export::{Export, Exports};
+use crate::export::Exports;
 use crate::handle::HandleKey;
 use crate::ops::layout::Devices;
+use crate::ops::lock_wait::WAITS_SERVER_MAX;
 use crate::recovery::Recovery;
 use crate::rpc::kerberos::Kerberos;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
 use crate::state::sessions::{Session, SessionTable};
 use crate::state::{Moment, clients};
+use crate::tls::Tls;
 
 pub mod listener;
+
+/// Lease times after which a silent client is ended also without a conflict. Until then it keeps
+/// its opens and locks through a failure of the network (RFC 8881 8.4.2.4, courtesy locks).
+pub const SILENT_LEASES_MAX: u32 = 2;
 
 /// A client of the server.
 pub type Client<S> = clients::Client<ClientState<S>>;
@@ -79,11 +85,14 @@ pub struct NfsServer<S: Share> {
     /// `eir_server_scope`: the file system, whose gateways all understand each other's handles.
     pub scope: Bytes,
     kerberos: Option<Kerberos>,
+    tls: Option<Tls>,
     /// Hashes requests, to recognise retries.
     pub(crate) hasher: RandomState,
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
     recovery: AwaitedClients<S>,
+    /// Waits for locks that all clients may have.
+    pub(crate) lock_waits: Arc<Semaphore>,
     /// Bytes of requests that may run at the same time, on all connections.
     request_bytes: Arc<Semaphore>,
     /// Bytes of results that may wait to be sent, on all connections.
@@ -91,32 +100,61 @@ pub struct NfsServer<S: Share> {
     start: Instant,
 }
 
+/// What a server can offer its clients besides AUTH_SYS over plain connections.
+#[derive(Debug, Default)]
+pub struct Protection {
+    /// RPCSEC_GSS.
+    pub kerberos: Option<Kerberos>,
+    /// RPC-over-TLS.
+    pub tls: Option<Tls>,
+}
+
+impl Protection {
+    /// Whether an export can be used: clients must not be offered what is then refused.
+    fn check(&self, export: &ExportConfig) -> Result<(), ConfigError> {
+        let path = || export.path.clone();
+        let sys = |security: &Security| *security == Security::Sys;
+        if self.kerberos.is_none() && !export.security.iter().all(sys) {
+            return Err(ConfigError::NoKerberos(path()));
+        }
+        let modes = &export.transports;
+        let tls = self.tls.as_ref();
+        if tls.is_none() && modes.iter().any(|mode| *mode != Transport::Plain) {
+            return Err(ConfigError::NoTls(path()));
+        }
+        let knows_clients = tls.is_some_and(Tls::has_client_authorities);
+        if !knows_clients && modes.contains(&Transport::MutualTls) {
+            return Err(ConfigError::NoClientAuthority(path()));
+        }
+        Ok(())
+    }
+}
+
 impl<S: Share> NfsServer<S> {
-    /// A server that does not listen yet, without Kerberos.
+    /// A server that does not listen yet, without Kerberos and TLS.
     ///
     /// # Errors
     /// [`StartError::Config`].
     pub fn new(share: S, config: NfsConfig) -> Result<Arc<Self>, StartError> {
-        Self::with_kerberos(share, config, None)
+        Self::with_security(share, config, Protection::default())
     }
 
-    /// A server that does not listen yet. Exports with Kerberos flavours need `kerberos`.
+    /// A server that does not listen yet. Exports with Kerberos flavours and those that require
+    /// TLS need `protection`.
     ///
     /// # Errors
     /// [`StartError::Config`].
-    pub fn with_kerberos(
+    pub fn with_security(
         share: S,
         config: NfsConfig,
-        kerberos: Option<Kerberos>,
+        protection: Protection,
     ) -> Result<Arc<Self>, StartError> {
         let file_system = share.file_system();
         let exports = Exports::new(&config, file_system)?;
-        // Clients would be offered a flavour that is then refused.
-        let needs = |export: &&Arc<Export>| *export.config().security != [Security::Sys];
-        let unusable = exports.all().iter().find(needs).filter(|_| kerberos.is_none());
-        if let Some(export) = unusable {
-            return Err(ConfigError::NoKerberos(export.config().path.clone()).into());
+        for export in exports.all() {
+            protection.check(export.config())?;
         }
+        let Protection { kerberos, tls } = protection;
         let handles = HandleKey::new(&config.handle_key, file_system);
         // A gateway's number is unique among all that run or ran, so its lower half separates the
         // client ids and state ids of different gateways and starts.
@@ -132,10 +170,12 @@ impl<S: Share> NfsServer<S> {
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
             recovery: Recovery::default(),
+            lock_waits: Arc::new(Semaphore::new(WAITS_SERVER_MAX)),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
             kerberos,
+            tls,
             share,
             config,
         }))
@@ -149,6 +189,11 @@ impl<S: Share> NfsServer<S> {
     /// Authenticates with Kerberos, if the server has it.
     pub(crate) fn kerberos(&self) -> Option<&Kerberos> {
         self.kerberos.as_ref()
+    }
+
+    /// RPC-over-TLS, if the server has it.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// Bytes of requests that may run at the same time, on all connections.
@@ -193,8 +238,9 @@ impl<S: Share> NfsServer<S> {
         }
     }
 
-    /// Ends an expired client whose state conflicts with another client's request. `false` if its
-    /// lease has not passed: the conflict stands.
+    /// Ends a client with its opens, locks and sessions, if its lease has passed. Callers are
+    /// requests that conflict with its state, and [`NfsServer::end_silent_clients`]. `false` if
+    /// its lease has not passed, or it is gone: nothing is changed.
     pub async fn end_expired_client(&self, id: ClientId) -> bool {
         let now = self.now();
         let removed = self.clients().remove_if_expired(id, now);
@@ -204,6 +250,33 @@ impl<S: Share> NfsServer<S> {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Ends the clients that were silent for [`SILENT_LEASES_MAX`] lease times. Conflicts of their
+    /// opens and locks with mounts and with clients of other gateways are not seen here, so without
+    /// this they would last without a time limit.
+    pub async fn end_silent_clients(&self) {
+        let (now, silence) = (self.now(), self.config.lease * SILENT_LEASES_MAX);
+        let silent: Vec<_> = {
+            let clients = self.clients();
+            let silent = clients.all_confirmed().filter(|client| client.is_expired(now, silence));
+            silent.map(|client| client.id()).collect()
+        };
+        for id in silent {
+            let sessions = self.clients().sessions_of(id).to_vec();
+            let mut sessions = sessions.iter().filter_map(|id| self.session(id));
+            // A call that waits for the metadata server is no silence.
+            if sessions.any(|session| session.with_slots(|slots| slots.is_busy(None))) {
+                continue;
+            }
+            // A client that has called meanwhile is not expired.
+            if self.end_expired_client(id).await {
+                tracing::info!(
+                    client = id.0,
+                    "a client was silent for {silence:?}: its opens and locks have ended"
+                );
+            }
         }
     }
 
@@ -223,6 +296,12 @@ impl<S: Share> NfsServer<S> {
         let best = sessions.iter().find(|session| session.back().is_up());
         let session = best.or(sessions.first()).ok_or(CallbackError::SessionEnded)?;
         session.back().call(op).await
+    }
+
+    /// Whether a session of the client has a connection for callbacks.
+    pub fn can_call_client(&self, id: ClientId) -> bool {
+        let ids = self.clients().sessions_of(id).to_vec();
+        ids.iter().filter_map(|id| self.session(id)).any(|session| session.back().is_up())
     }
 
     /// Removes a session; requests that run on it end as they began.

@@ -8,6 +8,7 @@
 
 pub mod client_state;
 pub mod clients;
+pub mod lock_waits;
 pub mod opens;
 pub mod reclaims;
 pub mod sessions;

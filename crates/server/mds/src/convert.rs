@@ -1,8 +1,9 @@
 //! Conversions between the types of the wire and the records of the namespace.
 
 use braid_meta::{
-    Access, Deny as StoredDeny, DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode,
-    NewMode, OpenMode, Placement as StoredPlacement,
+    Access, Deny as StoredDeny, DirectoryChange as StoredChange, DirectoryDefault,
+    DistributionKind, FileKind as StoredKind, Inode, NewMode, OpenMode,
+    Placement as StoredPlacement,
     lease::{LeaseMode as StoredMode, LeaseOf, PendingRecall},
 };
 use braid_types::{ByteCount, Failure, FileIndex, Status};
@@ -10,6 +11,7 @@ use braid_wire::{
     Deny, Rights,
     message::{
         FileKind,
+        entry::DirectoryChange,
         lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
         types::{Attributes, DistributionHint, Identity, LayoutHint, Placement},
     },
@@ -45,6 +47,7 @@ pub(crate) fn lease_of(kind: LeaseKind, file: FileIndex) -> Result<LeaseOf, Fail
         LeaseKind::Names => Ok(LeaseOf::Names(file)),
         LeaseKind::Data => Ok(LeaseOf::Data(file)),
         LeaseKind::Layout => Ok(LeaseOf::Layout(file)),
+        LeaseKind::Delegation => Ok(LeaseOf::Delegation(file)),
         _ => Err(Status::Unsupported.into()),
     }
 }
@@ -54,6 +57,7 @@ pub(crate) fn recall(number: u64, recall: &PendingRecall) -> Recall {
         LeaseOf::Names(file) => (LeaseKind::Names, file),
         LeaseOf::Data(file) => (LeaseKind::Data, file),
         LeaseOf::Layout(file) => (LeaseKind::Layout, file),
+        LeaseOf::Delegation(file) => (LeaseKind::Delegation, file),
     };
     Recall { number, kind, file, keep: wire_lease_mode(recall.keep) }
 }
@@ -102,6 +106,11 @@ pub(crate) fn kind(kind: StoredKind) -> FileKind {
         StoredKind::CharDevice => FileKind::CharDevice,
         StoredKind::BlockDevice => FileKind::BlockDevice,
     }
+}
+
+/// The change of a directory.
+pub(crate) fn directory_change(change: StoredChange) -> DirectoryChange {
+    DirectoryChange { before: change.before, after: change.after }
 }
 
 /// Kinds that `MakeNode` makes. The others have calls of their own.

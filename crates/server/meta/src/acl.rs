@@ -1,4 +1,7 @@
-//! POSIX access control lists: IEEE 1003.1e draft 17 (withdrawn), as in Linux's acl(5).
+//! Access control lists. An inode has POSIX lists (IEEE 1003.1e draft 17, withdrawn, as in Linux's
+//! acl(5)) or one NFSv4 list ([`braid_types::nfs4_acl`]), never both.
+//!
+//! POSIX lists:
 //!
 //! ```text
 //!   user::rwx   user:7:rw-   group::r--   group:9:r--   mask::rw-   other::---
@@ -16,7 +19,13 @@
 //!    `check_kind` refuses it elsewhere.
 //! 4. Ids in a list ascend, each once. `non_empty` asserts it before the write; the decoder of the
 //!    record checks it after the read.
+//! 5. The nine permission bits of an inode with an NFSv4 list are those of the list's POSIX view,
+//!    for the inode's owner and group. A change of the list, the owner or the group sets them:
+//!    `put_nfs4`.
 
+use std::sync::Arc;
+
+use braid_types::nfs4_acl::{AclError, AclFormatError, Nfs4Acl, PosixView, ace_flag};
 use braid_types::{Failure, Status};
 
 use crate::identity::{Identity, Want};
@@ -29,6 +38,18 @@ pub const ACL_ENTRIES_MAX: usize = 1024;
 pub(crate) const ACCESS_NAME: &[u8] = b"system.posix_acl_access";
 /// The extended attribute that shows the default list.
 pub(crate) const DEFAULT_NAME: &[u8] = b"system.posix_acl_default";
+
+/// The extended attribute that shows the NFSv4 list, as Linux's NFS client has it.
+pub(crate) const NFS4_NAME: &[u8] = b"system.nfs4_acl";
+
+/// The lists of an inode: one kind of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InodeAcl {
+    /// POSIX lists.
+    Posix(Acl),
+    /// An NFSv4 list.
+    Nfs4(Nfs4Acl),
+}
 
 /// The rights of a named user or group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +88,7 @@ pub struct AclList {
     pub groups: Vec<NamedEntry>,
 }
 
-/// The lists of an inode.
+/// The POSIX lists of an inode.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Acl {
     /// The access list.
@@ -94,9 +115,10 @@ impl From<u16> for NewMode {
 
 impl Acl {
     /// As an inode stores it: nothing instead of an empty one.
-    pub(crate) fn non_empty(self) -> Option<std::sync::Arc<Self>> {
+    pub(crate) fn non_empty(self) -> Option<Arc<InodeAcl>> {
         debug_assert!(self.is_sorted(), "4: ids ascend, each once");
-        (self.access.is_some() || self.default.is_some()).then(|| std::sync::Arc::new(self))
+        let has_any = self.access.is_some() || self.default.is_some();
+        has_any.then(|| Arc::new(InodeAcl::Posix(self)))
     }
 
     fn is_sorted(&self) -> bool {
@@ -183,19 +205,41 @@ impl AclKind {
     }
 }
 
-/// One of an inode's lists, complete.
+/// One of an inode's POSIX lists, complete. An NFSv4 list is shown as the POSIX access list that
+/// allows no more than it does.
 pub(crate) fn list_of(inode: &Inode, which: AclKind) -> Option<AclList> {
-    let acl = inode.acl.as_ref()?;
-    match which {
-        AclKind::Access => acl.access.as_ref().map(|access| access.whole(inode.mode)),
-        AclKind::Default => acl.default.clone(),
+    match (inode.acl.as_deref()?, which) {
+        (InodeAcl::Posix(acl), AclKind::Access) => {
+            acl.access.as_ref().map(|access| access.whole(inode.mode))
+        }
+        (InodeAcl::Posix(acl), AclKind::Default) => acl.default.clone(),
+        (InodeAcl::Nfs4(list), AclKind::Access) => {
+            let view = view_of(inode, list);
+            view.names_anybody().then(|| list_of_view(view))
+        }
+        (InodeAcl::Nfs4(_), AclKind::Default) => None,
     }
 }
 
-/// Sets or removes a list. The mode follows the access list. If the list is removed, the mode keeps
-/// its group bits as the mask left them, as on Linux.
+/// Sets or removes a POSIX list. The mode follows the access list. If the list is removed, the mode
+/// keeps its group bits as the mask left them, as on Linux. An NFSv4 list is replaced by the POSIX
+/// access list that shows it; to remove a default list changes nothing then.
 pub(crate) fn set(inode: &mut Inode, which: AclKind, list: Option<AclList>) {
-    let mut acl = inode.acl.as_deref().cloned().unwrap_or_default();
+    let mut acl = match inode.acl.as_deref() {
+        Some(InodeAcl::Nfs4(_)) if which == AclKind::Default && list.is_none() => return,
+        Some(InodeAcl::Nfs4(list)) => {
+            let view = view_of(inode, list);
+            if which == AclKind::Access {
+                remove_nfs4(inode, &view);
+                Acl::default()
+            } else {
+                let access = list_of_view(view.clone()).split().1;
+                Acl { access: access.filter(|_| view.names_anybody()), default: None }
+            }
+        }
+        Some(InodeAcl::Posix(acl)) => acl.clone(),
+        None => Acl::default(),
+    };
     match which {
         AclKind::Default => acl.default = list,
         AclKind::Access => {
@@ -208,6 +252,138 @@ pub(crate) fn set(inode: &mut Inode, which: AclKind, list: Option<AclList>) {
         }
     }
     inode.acl = acl.non_empty();
+}
+
+impl Inode {
+    /// Its POSIX lists, if it has any.
+    pub fn posix_acl(&self) -> Option<&Acl> {
+        match self.acl.as_deref() {
+            Some(InodeAcl::Posix(acl)) => Some(acl),
+            _ => None,
+        }
+    }
+
+    /// Its NFSv4 list, if it has one.
+    pub fn nfs4_acl(&self) -> Option<&Nfs4Acl> {
+        match self.acl.as_deref() {
+            Some(InodeAcl::Nfs4(list)) => Some(list),
+            _ => None,
+        }
+    }
+}
+
+fn view_of(inode: &Inode, list: &Nfs4Acl) -> PosixView {
+    list.posix_view(inode.owner.id, inode.group.id, inode.is_directory())
+}
+
+fn list_of_view(view: PosixView) -> AclList {
+    let named = |all: Vec<(u64, u8)>| {
+        all.into_iter().map(|(id, bits)| NamedEntry { id, bits }).collect::<Vec<_>>()
+    };
+    AclList {
+        user: view.owner,
+        group: view.group,
+        other: view.other,
+        mask: Some(view.mask),
+        users: named(view.users),
+        groups: named(view.groups),
+    }
+}
+
+/// Gives an inode an NFSv4 list, with the mode that it means. A list that equals the mode leaves no
+/// list. Its owner, group and kind must be set.
+pub(crate) fn put_nfs4(inode: &mut Inode, list: Nfs4Acl) {
+    let mode = view_of(inode, &list).mode();
+    inode.mode = inode.mode & 0o7000 | mode;
+    let plain = Nfs4Acl::from_posix(&PosixView::of_mode(mode), inode.is_directory(), 0);
+    inode.acl = (list.aces() != plain).then(|| Arc::new(InodeAcl::Nfs4(list)));
+}
+
+/// Sets the mode after a change of the owner or group.
+pub(crate) fn follow_owner(inode: &mut Inode) {
+    if let Some(list) = inode.nfs4_acl().cloned() {
+        let mode = view_of(inode, &list).mode();
+        inode.mode = inode.mode & 0o7000 | mode;
+    }
+}
+
+/// Changes an NFSv4 list with the mode of its inode; nothing without one.
+pub(crate) fn follow_mode(inode: &mut Inode) -> Result<(), Failure> {
+    if let Some(list) = inode.nfs4_acl() {
+        let changed = list.with_mode(inode.mode & 0o777, inode.is_directory());
+        put_nfs4(inode, changed.map_err(refused)?);
+    }
+    Ok(())
+}
+
+/// Removes an NFSv4 list. The file's group keeps its own bits, not those of the mask.
+fn remove_nfs4(inode: &mut Inode, view: &PosixView) {
+    inode.mode = inode.mode & !0o070 | u16::from(view.group) << 3;
+    inode.acl = None;
+}
+
+/// As `remove_nfs4`.
+///
+/// # Errors
+/// [`Status::NoAttribute`] without a list.
+pub(crate) fn take_nfs4(inode: &mut Inode) -> Result<(), Failure> {
+    let view = view_of(inode, inode.nfs4_acl().ok_or(Status::NoAttribute)?);
+    remove_nfs4(inode, &view);
+    Ok(())
+}
+
+/// The NFSv4 list of an inode: its own, or what its POSIX lists or its mode mean. A default list is
+/// shown as entries that apply to new files only.
+pub(crate) fn nfs4_of(inode: &Inode) -> Result<Nfs4Acl, Failure> {
+    if let Some(list) = inode.nfs4_acl() {
+        return Ok(list.clone());
+    }
+    let is_directory = inode.is_directory();
+    let access = list_of(inode, AclKind::Access);
+    let access = access.map_or(PosixView::of_mode(inode.mode), view_of_list);
+    let mut aces = Nfs4Acl::from_posix(&access, is_directory, 0);
+    if let Some(default) = list_of(inode, AclKind::Default) {
+        let flags = ace_flag::INHERITS | ace_flag::INHERIT_ONLY;
+        aces.extend(Nfs4Acl::from_posix(&view_of_list(default), is_directory, flags));
+    }
+    Nfs4Acl::new(aces, is_directory).map_err(refused)
+}
+
+fn view_of_list(list: AclList) -> PosixView {
+    let named = |all: Vec<NamedEntry>| all.into_iter().map(|it| (it.id, it.bits)).collect();
+    PosixView {
+        owner: list.user,
+        group: list.group,
+        other: list.other,
+        mask: list.mask.unwrap_or(list.group),
+        users: named(list.users),
+        groups: named(list.groups),
+    }
+}
+
+/// The list in the value of the extended attribute.
+pub(crate) fn parse_nfs4(value: &[u8], is_directory: bool) -> Result<Nfs4Acl, Failure> {
+    Nfs4Acl::from_xdr(value, is_directory).map_err(|error| match error {
+        AclFormatError::Acl(error) => refused(error),
+        AclFormatError::UnsupportedKind => {
+            Failure::new(Status::Unsupported, "entries that audit are not supported")
+        }
+        AclFormatError::UnknownWho => {
+            Failure::new(Status::Invalid, "an entry names an unknown user or group; try: its id")
+        }
+        _ => Failure::new(Status::Invalid, "not an access control list"),
+    })
+}
+
+/// The failure for a list that cannot be stored.
+pub(crate) fn refused(error: AclError) -> Failure {
+    match error {
+        AclError::TooLong => Failure::new(
+            Status::NoSpace,
+            format!("an access control list has at most {ACL_ENTRIES_MAX} entries"),
+        ),
+        _ => Failure::new(Status::Invalid, "a flag or permission of an entry is unknown"),
+    }
 }
 
 /// Whether a kind of file may have a list.

@@ -1,5 +1,6 @@
 //! Entry points for `fuzz/` into the parsers of this crate. Not a public interface.
 
+use braid_types::nfs4_acl::Nfs4Acl;
 use braid_types::{FileIndex, IodId, KeyId, SessionId};
 
 use crate::acl_xattr;
@@ -35,6 +36,11 @@ pub fn read_records(bytes: &[u8]) {
     let _ = (ReplayRecord::decode(bytes), decode_entry(bytes), decode_cookie(1, bytes));
     if let Ok(modes) = decode_modes(bytes) {
         assert_eq!(decode_modes(&encode_modes(&modes)), Ok(modes));
+    }
+    for is_directory in [false, true] {
+        if let Ok(list) = Nfs4Acl::from_xdr(bytes, is_directory) {
+            assert_eq!(Nfs4Acl::from_xdr(&list.to_xdr(), is_directory), Ok(list));
+        }
     }
     if let Ok(Some(list)) = acl_xattr::decode(bytes) {
         assert_eq!(acl_xattr::decode(&acl_xattr::encode(&list)), Ok(Some(list)));

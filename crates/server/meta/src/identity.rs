@@ -2,6 +2,7 @@
 
 use braid_types::{Failure, Status, Timestamp};
 
+use crate::nfs4_permissions;
 use crate::record::{Inode, Principal};
 
 /// A user with its groups.
@@ -94,9 +95,14 @@ impl Want {
 }
 
 /// Checks the permission bits and the access list: the first class that matches decides, as in
-/// POSIX.
+/// POSIX. The entries of an NFSv4 list are evaluated in their order instead.
 pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> {
-    if let Some(access) = inode.acl.as_ref().and_then(|acl| acl.access.as_ref())
+    if let Some(list) = inode.nfs4_acl()
+        && !who.bypasses_permissions()
+    {
+        return nfs4_permissions::permit(who, inode, list, want);
+    }
+    if let Some(access) = inode.posix_acl().and_then(|acl| acl.access.as_ref())
         && !who.bypasses_permissions()
         && !who.owns(inode)
     {

@@ -39,6 +39,7 @@ mod key;
 mod layout_table;
 pub mod lease;
 mod namespace;
+mod nfs4_permissions;
 mod opens;
 mod ops;
 mod quota;
@@ -49,21 +50,21 @@ mod store;
 mod tests;
 mod tx;
 
-pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, AclList, NamedEntry, NewMode};
+pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, AclList, InodeAcl, NamedEntry, NewMode};
 pub use identity::{Call, Identity, Replay, Want, permit};
 pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    AttributeChanges, CAPABILITY_XATTR, CreateArgs, Created, DirectoryPage, ListedEntry, NameSlot,
-    NodeArgs, ObjectSummary, OpenArgs, QuotaState, QuotaWalkPage, RenameMode, SetTime,
+    AttributeChanges, CAPABILITY_XATTR, CreateArgs, Created, DirectoryPage, ListedEntry, Made,
+    NameSlot, NodeArgs, ObjectSummary, OpenArgs, QuotaState, QuotaWalkPage, RenameMode, SetTime,
     UsageDifference, XattrMode,
 };
 pub use quota::{GROWTH_GRANT_FIRST, GROWTH_GRANT_MAX};
 pub use record::{
-    ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry, FileKind,
-    Inode, Intent, IntentKind, IodRecord, IodState, KeyRights, Parts, Placement, Principal,
-    PrincipalKind, Quota, QuotaLimit, QuotaOwner, RecordError, SessionRecord, Usage,
+    ClientKey, ClusterIdentity, Deletion, DirectoryChange, DirectoryDefault, DistributionKind,
+    Entry, FileKind, Inode, Intent, IntentKind, IodRecord, IodState, KeyRights, Parts, Placement,
+    Principal, PrincipalKind, Quota, QuotaLimit, QuotaOwner, RecordError, SessionRecord, Usage,
 };
 pub use store::{
     Batch, Change, DumpSummary, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore,

@@ -23,8 +23,8 @@ use crate::layout_table::LayoutTable;
 use crate::opens::{OpenFile, OpenTable};
 use crate::quota::{self, Recount, UsageTable};
 use crate::record::{
-    ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, RecordError, ReplayRecord,
-    decode_modes,
+    ClusterIdentity, DirectoryChange, FileKind, Inode, Outcome, Parts, Principal, RecordError,
+    ReplayRecord, decode_modes,
 };
 use crate::store::{Batch, Fence, MetaStore, Sequence, Snapshot, StoreError};
 use crate::tx::{Op, Tx, encode_counter};
@@ -271,19 +271,42 @@ impl Namespace {
         home: FileIndex,
         body: impl FnOnce(&mut Tx<'_>) -> Result<Outcome, Failure>,
     ) -> Result<Outcome, Failure> {
+        self.change_directories(call, op, (home, &[]), body).map(|(outcome, _)| outcome)
+    }
+
+    /// As [`Namespace::change`]. Returns also the change counter of each of these directories
+    /// before and after the operation, which its record has, too: a retry returns the same. None
+    /// are returned from a record of an earlier version.
+    pub(crate) fn change_directories(
+        &self,
+        call: &Call<'_>,
+        op: Op,
+        (home, directories): (FileIndex, &[FileIndex]),
+        body: impl FnOnce(&mut Tx<'_>) -> Result<Outcome, Failure>,
+    ) -> Result<(Outcome, Vec<DirectoryChange>), Failure> {
         let mut writer = self.writer();
         if let Some(replay) = call.replay
-            && let Some(outcome) = self.recorded(&writer, replay, op, home.shard())?
+            && let Some(recorded) = self.recorded(&writer, replay, op, home.shard())?
         {
-            return Ok(outcome);
+            return Ok((recorded.outcome, recorded.directories));
         }
         let mut tx = Tx::new(self, &mut writer, call.now);
         tx.batch.allow_reserve(op.reserve_use());
+        let mut changes = Vec::with_capacity(directories.len());
+        for directory in directories {
+            let before = tx.change_counter(*directory)?;
+            changes.push(DirectoryChange { before, after: before });
+        }
         let outcome = body(&mut tx)?;
+        for (change, directory) in changes.iter_mut().zip(directories) {
+            change.after = tx.change_counter(*directory)?;
+            // Invariant 1 of `change_counter.rs`.
+            debug_assert!(change.after >= change.before, "1: a change counter never falls");
+        }
         // chown(2) by root moves usage even above a limit, as on XFS.
         let bounded = op.is_bounded() && !(op == Op::SetAttributes && call.who.is_root());
-        tx.commit(call.replay, op, home.shard(), &outcome, bounded)?;
-        Ok(outcome)
+        tx.commit(call.replay, op, home.shard(), (&outcome, &changes), bounded)?;
+        Ok((outcome, changes))
     }
 
     fn recorded(
@@ -292,7 +315,7 @@ impl Namespace {
         replay: Replay,
         op: Op,
         home: ShardId,
-    ) -> Result<Option<Outcome>, Failure> {
+    ) -> Result<Option<ReplayRecord>, Failure> {
         let known = writer.replays.get(&(replay.session, replay.slot));
         if known.is_some_and(|known| replay.sequence > *known) {
             return Ok(None);
@@ -304,7 +327,7 @@ impl Namespace {
         let is_it = recorded.op == op as u8
             && recorded.request.is_none_or(|request| request == replay.request);
         match recorded.sequence {
-            same if same == replay.sequence && is_it => Ok(Some(recorded.outcome)),
+            same if same == replay.sequence && is_it => Ok(Some(recorded)),
             older if older < replay.sequence && known.is_none() => Ok(None),
             _ => Err(reused(replay)),
         }

@@ -6,6 +6,7 @@ mod crash;
 mod engine;
 mod modes;
 mod names;
+mod nfs4_acl;
 mod opens;
 mod permissions;
 mod property;

@@ -25,8 +25,8 @@ use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
 use crate::opens::OpenFile;
 use crate::quota::{GrantChange, UsageDelta, add_usage_deltas};
 use crate::record::{
-    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, ReplayRecord, Usage,
-    decode_entry, write_cookie, write_entry,
+    self, ClusterIdentity, Deletion, DirectoryChange, Entry, Inode, Outcome, Quota, QuotaOwner,
+    ReplayRecord, Usage, decode_entry, write_cookie, write_entry,
 };
 use crate::store::{Batch, ReserveUse};
 
@@ -59,6 +59,7 @@ pub(crate) enum Op {
     CreateUnnamed = 23,
     SetQuota = 24,
     AssignQuotaDirectory = 25,
+    Remove = 26,
 }
 
 impl Op {
@@ -72,11 +73,11 @@ impl Op {
     /// How much of the log's reserve it may use when the disk of the metadata is full.
     pub(crate) fn reserve_use(self) -> ReserveUse {
         use Op::{
-            BeginIntent, Close, Cluster, FinishIntent, Mend, Reap, RecordSize, RemoveXattr, Rmdir,
-            Sessions, Unlink,
+            BeginIntent, Close, Cluster, FinishIntent, Mend, Reap, RecordSize, Remove, RemoveXattr,
+            Rmdir, Sessions, Unlink,
         };
         match self {
-            Unlink | Rmdir | Close | FinishIntent | RecordSize | Cluster | Reap | Mend
+            Unlink | Rmdir | Remove | Close | FinishIntent | RecordSize | Cluster | Reap | Mend
             | RemoveXattr => ReserveUse::All,
             // A client that removes files needs a session, and one that truncates an intent.
             BeginIntent | Sessions => ReserveUse::Half,
@@ -336,6 +337,11 @@ impl<'a> Tx<'a> {
         Ok(inode.size_generation.0 != 0 && self.get(&key::intent(inode.file))?.is_some())
     }
 
+    /// The change counter of a directory, with this transaction's changes; 0 if it does not exist.
+    pub(crate) fn change_counter(&self, directory: FileIndex) -> Result<u64, Failure> {
+        Ok(self.find_inode(directory)?.map_or(0, |inode| inode.change))
+    }
+
     /// Removes an inode that has neither names nor opens, and queues its objects for deletion.
     pub(crate) fn delete_inode(&mut self, inode: &Inode) -> Result<(), Failure> {
         let file = inode.file;
@@ -373,7 +379,7 @@ impl<'a> Tx<'a> {
         replay: Option<Replay>,
         op: Op,
         home: ShardId,
-        outcome: &Outcome,
+        (outcome, directories): (&Outcome, &[DirectoryChange]),
         bounded: bool,
     ) -> Result<(), Failure> {
         let changed = self.account(bounded)?;
@@ -397,6 +403,7 @@ impl<'a> Tx<'a> {
                     op: op as u8,
                     request: Some(request),
                     outcome: outcome.clone(),
+                    directories: directories.to_vec(),
                 };
                 self.batch
                     .put_with(key::replay(home, session, slot), |out| recorded.write(out, encoded));

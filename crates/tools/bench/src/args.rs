@@ -25,6 +25,9 @@ pub enum Command {
     /// Tasks that share a file: views, lists and mismatched stripes, compared with one call for
     /// each block
     Parallel(CoreArgs),
+    /// The NFSv4.1 gateway and the pNFS data servers, compared with nfs-ganesha, the native
+    /// protocol and the lines of a lab (root)
+    Nfs(CoreArgs),
     /// The papers' figures on a cluster of hosts whose links have the papers' rates (root)
     Papers(PapersArgs),
     /// Growth with daemons, clients, files, directories, stripes and requests: CPU, memory and
@@ -49,7 +52,7 @@ pub enum Command {
     Hard(HardArgs),
 }
 
-/// `cargo xtask bench core` and `parallel`.
+/// `cargo xtask bench core`, `parallel` and `nfs`.
 #[derive(ClapArgs, Debug, Clone, Default)]
 pub struct CoreArgs {
     /// Rows to measure [default: all]

@@ -6,6 +6,7 @@
 //!     ├──── papers/       the papers' figures, on hosts and links of a lab
 //!     ├──── growth/       curves of growth, and the exponents of their cost
 //!     ├──── parallel/     tasks that share a file
+//!     ├──── nfs/          NFSv4.1 and pNFS, beside nfs-ganesha and the native protocol
 //!     ├──── page/         docs/results and docs/plots, from stored results
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file
 //!                   ├── daemons/      one metadata server and four I/O daemons, processes
@@ -33,6 +34,7 @@ mod growth;
 mod machine;
 mod measure;
 mod mount;
+mod nfs;
 mod page;
 mod papers;
 mod parallel;
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Core(args) => run("core", rows::ROWS, &args),
         Command::Parallel(args) => run("parallel", parallel::ROWS, &args),
+        Command::Nfs(args) => run("nfs", nfs::ROWS, &args),
         Command::Mount(args) => mount::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Growth(args) => growth::run(&args),
@@ -83,25 +86,35 @@ fn run(name: &str, rows: &'static [Row], args: &CoreArgs) -> Result<ExitCode> {
     let chosen = rows::chosen(rows, &args.rows)?;
     let bench = Bench::new(args)?;
     let machine = machine::describe(&bench.scratch);
-    let mut measures = Vec::new();
+    let (mut measures, mut failed) = (Vec::new(), Vec::new());
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
-        let load = machine::load();
+        let (load, notes) = (machine::load(), bench.notes().len());
         let command = args.command_of(name, row.name);
-        let own: Vec<Measure> =
-            (row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)).collect();
+        let own: Vec<Measure> = match (row.run)(&bench) {
+            Ok(own) => own.into_iter().map(|measure| measure.made_by(&command)).collect(),
+            Err(error) => {
+                // The other rows are measured nevertheless.
+                eprintln!("bench: {} failed: {error:#}", row.name);
+                failed.push(row.name);
+                continue;
+            }
+        };
         if let Some(file) = &args.keep {
-            papers::store::store_row(
-                file,
-                row.name,
-                &machine::when(&machine, load, &bench.steal),
-                args.quick,
-                &own,
-            )?;
+            let when = machine::when(&machine, load, &bench.steal);
+            let new_notes = bench.notes().split_off(notes);
+            let when = [vec![when], new_notes].concat().join("; ");
+            papers::store::store_row(file, row.name, &when, args.quick, &own)?;
         }
         measures.extend(own);
     }
     print(args, &bench, &measures);
+    anyhow::ensure!(
+        failed.is_empty(),
+        "these rows failed: {}; try: cargo xtask bench {name} {}",
+        failed.join(", "),
+        failed.join(" ")
+    );
     Ok(report::verdict(args.check, &measures))
 }
 

@@ -65,11 +65,14 @@ const MOUNT_EXAMPLES: &str = "Examples:
 const NFS_EXAMPLES: &str = "Examples:
   braid nfs --listen 10.0.0.5:2049 --export '/=10.0.0.0/24,sec=sys'
   braid nfs --export '/home=*,sec=sys,ro' --export '/lab=fd00::/8,sec=sys,squash=none'
+  braid nfs --keytab /etc/braid/nfs.keytab --export '/lab=*,sec=krb5p:krb5i'
+  braid nfs --tls-cert gw.pem --tls-key gw.key --export '/=*,sec=sys,xprtsec=tls'
   mount -t nfs4 -o vers=4.2 10.0.0.5:/ /mnt       on a client
 
-An export is PATH=ADDRESSES[:ADDRESSES...][,OPTION...] with the options sec=FLAVOUR[:FLAVOUR...],
-ro, squash=root|all|none, anonuid=N, anongid=N, nopnfs. Without --export, those of [[nfs.export]]
-in braid.toml are used; without any, nothing is exported.";
+An export is PATH=ADDRESSES[:ADDRESSES...][,OPTION...] with the options sec=FLAVOUR[:FLAVOUR...]
+(sys, krb5, krb5i, krb5p), xprtsec=MODE[:MODE...] (none, tls, mtls), ro, squash=root|all|none,
+anonuid=N, anongid=N, pnfs, nopnfs, pnfsmin=BYTES. Without --export, those of [[nfs.export]] in
+braid.toml are used; without any, nothing is exported.";
 const FSCK_EXAMPLES: &str = "Examples:
   braid fsck                        check only, change nothing
   braid fsck --mend
@@ -627,6 +630,27 @@ pub struct NfsArgs {
     /// A directory to export, instead of those in braid.toml (can be repeated)
     #[arg(long, value_name = "EXPORT")]
     pub export: Vec<String>,
+    /// Keytab with the key of nfs/HOST, for sec=krb5, krb5i and krb5p [default: /etc/krb5.keytab]
+    #[arg(long, value_name = "FILE")]
+    pub keytab: Option<PathBuf>,
+    /// The only principal of the keytab to use, nfs/HOST@REALM [default: all of nfs/]
+    #[arg(long, value_name = "PRINCIPAL")]
+    pub principal: Option<String>,
+    /// Certificate for RPC-over-TLS, in PEM, with those between it and its CA
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Certificates of the CAs whose clients are known, for xprtsec=mtls, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Give delegations to clients
+    #[arg(long, overrides_with = "no_delegations")]
+    pub delegations: bool,
+    /// Give no delegations to clients
+    #[arg(long, overrides_with = "delegations")]
+    pub no_delegations: bool,
 }
 
 /// `braid agent`.

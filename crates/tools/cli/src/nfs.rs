@@ -1,5 +1,8 @@
 //! `braid nfs`: an NFS gateway. It runs until SIGINT or SIGTERM.
 
+mod private_file;
+mod protection;
+
 use std::{
     io::ErrorKind,
     net::{SocketAddr, ToSocketAddrs},
@@ -12,8 +15,8 @@ use braid_client::{
     settings::{self, NfsExport, NfsSection},
 };
 use braid_nfs::{
-    Listener, NfsConfig, NfsServer, StartError,
-    config::{AddressRange, ExportConfig, Security, Squash},
+    Listener, NfsConfig, NfsServer, Protection, StartError,
+    config::{AddressRange, ConfigError, ExportConfig, Security, Squash, Transport},
 };
 use braid_share::cluster::ClusterShare;
 use braid_types::Status;
@@ -40,6 +43,22 @@ pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     if !args.export.is_empty() {
         section.exports = parse_exports(&args.export)?;
     }
+    for (given, setting) in [
+        (&args.keytab, &mut section.keytab),
+        (&args.tls_cert, &mut section.tls_cert),
+        (&args.tls_key, &mut section.tls_key),
+        (&args.tls_client_ca, &mut section.tls_client_ca),
+    ] {
+        if given.is_some() {
+            setting.clone_from(given);
+        }
+    }
+    if args.principal.is_some() {
+        section.principal.clone_from(&args.principal);
+    }
+    if args.delegations || args.no_delegations {
+        section.delegations = Some(args.delegations);
+    }
     let gateway = Gateway::start(settings, &section)?;
     for address in &gateway.addresses {
         out.line(format!("NFS gateway listens on {address}"));
@@ -56,6 +75,12 @@ pub struct Gateway {
     exports: Vec<String>,
     /// Exports that clients cannot mount now.
     missing: Vec<String>,
+    /// The host name that clients must use, if a keytab has only one.
+    host: Option<String>,
+    /// Mount options that the first export needs.
+    options: String,
+    /// Facts about keytab and certificate for the operator.
+    notes: Vec<String>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -64,6 +89,8 @@ impl Gateway {
     /// Connects to the cluster and listens.
     pub fn start(settings: &Settings, section: &NfsSection) -> Result<Self, Fault> {
         let doing = || "starting the NFS gateway".to_owned();
+        let configs = section.exports.iter().map(export).collect::<Result<Vec<_>, _>>()?;
+        let protected = protection::start(section, &configs)?;
         let mut config = connect::client_config(settings)?;
         config.client_name = format!("{} (NFS gateway)", connect::host());
         let client = connect::client(settings)?;
@@ -77,7 +104,11 @@ impl Gateway {
             nfs.lease = settings::duration(lease)
                 .map_err(|why| Fault::usage("reading nfs.lease", why).hint("60s"))?;
         }
-        nfs.exports = section.exports.iter().map(export).collect::<Result<_, _>>()?;
+        let options = configs.first().map(mount_options).unwrap_or_default();
+        nfs.exports = configs;
+        if let Some(delegations) = section.delegations {
+            nfs.delegations = delegations;
+        }
         nfs.check().map_err(|why| Fault::usage("reading the NFS exports", why.to_string()))?;
         let exports: Vec<_> = section.exports.iter().map(|export| export.path.clone()).collect();
         let missing = exports.iter().filter(|path| is_missing(&client, path)).cloned().collect();
@@ -91,7 +122,7 @@ impl Gateway {
         let (ready, started) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("nfs-gateway".into()).spawn(move || {
             runtime.block_on(async {
-                match begin(config, nfs, &listen).await {
+                match begin(config, nfs, protected.protection, &listen).await {
                     Ok((server, listeners)) => {
                         let _ = ready.send(Ok(listeners.iter().map(Listener::address).collect()));
                         serve(server, listeners, stopped).await;
@@ -104,12 +135,17 @@ impl Gateway {
         });
         let thread = thread.map_err(|why| Fault::failed(doing(), why))?;
         let addresses = started.recv().map_err(|why| Fault::failed(doing(), why))??;
-        Ok(Self { addresses, exports, missing, stop, thread: Some(thread) })
+        let (host, notes) = (protected.host, protected.notes);
+        let thread = Some(thread);
+        Ok(Self { addresses, exports, missing, host, options, notes, stop, thread })
     }
 
     /// Prints how a client mounts the exports.
     pub fn print_next(&self, out: Printer) {
         let Some(address) = self.addresses.first() else { return };
+        for note in &self.notes {
+            out.hint(note);
+        }
         if self.exports.is_empty() {
             out.hint("nothing is exported; try: braid nfs --export '/=10.0.0.0/24,sec=sys'");
             return;
@@ -118,6 +154,7 @@ impl Gateway {
             out.hint(format!("export {path}: no such directory; try: braid mkdir -p {path}"));
         }
         let host = match address.ip() {
+            _ if self.host.is_some() => self.host.clone().unwrap_or_default(),
             ip if ip.is_unspecified() => connect::host(),
             ip => ip.to_string(),
         };
@@ -127,7 +164,8 @@ impl Gateway {
             port => format!(",port={port}"),
         };
         out.next(format!(
-            "mount -t nfs4 -o vers=4.2{port} {host}:{path} /mnt    (as root of a client)"
+            "mount -t nfs4 -o vers=4.2{port}{} {host}:{path} /mnt    (as root of a client)",
+            self.options
         ));
     }
 }
@@ -146,6 +184,7 @@ type Server = Arc<NfsServer<ClusterShare>>;
 async fn begin(
     config: braid_client::Config,
     nfs: NfsConfig,
+    protection: Protection,
     listen: &[SocketAddr],
 ) -> Result<(Server, Vec<Listener>), Fault> {
     // Without a fixed port no client comes back after a restart.
@@ -159,8 +198,18 @@ async fn begin(
     for address in listen {
         listeners.push(Listener::bind(*address).await.map_err(|why| not_started(&why))?);
     }
-    let server = NfsServer::new(share, nfs);
-    let server = server.map_err(|why| Fault::usage("starting the NFS gateway", why.to_string()))?;
+    let server = NfsServer::with_security(share, nfs, protection).map_err(|why| {
+        let fault = Fault::usage("starting the NFS gateway", why.to_string());
+        match why {
+            StartError::Config(ConfigError::NoTls(_)) => {
+                fault.hint("--tls-cert FILE --tls-key FILE")
+            }
+            StartError::Config(ConfigError::NoClientAuthority(_)) => {
+                fault.hint("--tls-client-ca FILE")
+            }
+            _ => fault,
+        }
+    })?;
     // Clients may connect already; they are served after this.
     if let Err(error) = server.recover().await {
         tracing::warn!(%error, "the clients of the earlier start cannot reclaim");
@@ -185,6 +234,19 @@ fn not_started(why: &StartError) -> Fault {
         ErrorKind::PermissionDenied => "--listen with a port above 1023, or as root",
         _ => "another port with --listen, or stop the process on this port",
     })
+}
+
+/// Options with which a client mounts an export, beside those that every mount has.
+fn mount_options(export: &ExportConfig) -> String {
+    let mut options = String::new();
+    if let Some(flavour) = export.security.first().filter(|flavour| **flavour != Security::Sys) {
+        options.push_str(&format!(",sec={}", flavour.keyword()));
+    }
+    let modes = &export.transports;
+    if let Some(mode) = modes.iter().min().filter(|mode| **mode != Transport::Plain) {
+        options.push_str(&format!(",xprtsec={}", mode.keyword()));
+    }
+    options
 }
 
 /// Whether an exported directory does not exist. The gateway runs all the same, since it can be
@@ -246,7 +308,6 @@ pub fn own_host_export() -> NfsExport {
         path: "/".into(),
         clients: vec!["127.0.0.0/8".into(), "::1".into()],
         security: vec!["sys".into()],
-        pnfs: true,
         ..NfsExport::default()
     }
 }
@@ -275,7 +336,15 @@ fn export(from: &NfsExport) -> Result<ExportConfig, Fault> {
     export.read_only = from.read_only;
     export.anonymous_uid = from.anonymous_uid.unwrap_or(export.anonymous_uid);
     export.anonymous_gid = from.anonymous_gid.unwrap_or(export.anonymous_gid);
-    export.pnfs = from.pnfs;
+    export.transports = from
+        .xprtsec
+        .iter()
+        .map(|mode| mode.parse::<Transport>())
+        .collect::<Result<_, _>>()
+        .map_err(wrong)?;
+    export.pnfs = from.pnfs.unwrap_or(true);
+    export.pnfs_plain = from.pnfs == Some(true);
+    export.pnfs_threshold = from.pnfs_threshold.unwrap_or(export.pnfs_threshold);
     Ok(export)
 }
 
@@ -294,7 +363,7 @@ fn parse_export(text: &str) -> Result<NfsExport, Fault> {
         text.split_once('=').ok_or_else(|| wrong("it names no addresses".to_owned()))?;
     let mut options = rest.split(',');
     let clients = options.next().unwrap_or_default();
-    let mut export = NfsExport { path: path.to_owned(), pnfs: true, ..NfsExport::default() };
+    let mut export = NfsExport { path: path.to_owned(), ..NfsExport::default() };
     // A colon separates addresses, except within an IPv6 address.
     export.clients = match clients.parse::<AddressRange>() {
         Ok(_) => vec![clients.to_owned()],
@@ -309,7 +378,14 @@ fn parse_export(text: &str) -> Result<NfsExport, Fault> {
                 export.security = flavours.split(':').map(str::to_owned).collect();
             }
             ("ro", "") => export.read_only = true,
-            ("nopnfs", "") => export.pnfs = false,
+            ("xprtsec", modes) => export.xprtsec = modes.split(':').map(str::to_owned).collect(),
+            ("pnfs", "") => export.pnfs = Some(true),
+            ("nopnfs", "") => export.pnfs = Some(false),
+            ("pnfsmin", bytes) => {
+                let bytes = bytes.parse::<u64>();
+                let bytes = bytes.map_err(|_| wrong("pnfsmin is a number of bytes".to_owned()))?;
+                export.pnfs_threshold = Some(bytes);
+            }
             ("squash", which) => export.squash = Some(which.to_owned()),
             ("anonuid", value) => export.anonymous_uid = Some(number(value)?),
             ("anongid", value) => export.anonymous_gid = Some(number(value)?),
@@ -333,6 +409,14 @@ mod tests {
         assert_eq!(read.anonymous_uid, 7);
         let six = export(&parse_export("/=fd00::/8,sec=sys,nopnfs").unwrap()).unwrap();
         assert!(six.clients.len() == 1 && !six.pnfs);
+        let all = export(&parse_export("/=*,sec=sys,pnfsmin=0").unwrap()).unwrap();
+        assert_eq!((read.pnfs_threshold, all.pnfs_threshold), (65_536, 0));
+        assert!(parse_export("/=*,sec=sys,pnfsmin=1M").is_err());
+        let tls = export(&parse_export("/=*,sec=sys,xprtsec=mtls:tls,pnfs").unwrap()).unwrap();
+        assert_eq!(tls.transports, [Transport::MutualTls, Transport::Tls]);
+        assert!(tls.pnfs_plain && !read.pnfs_plain, "plain data only where it is written");
+        assert_eq!(mount_options(&tls), ",xprtsec=tls");
+        assert_eq!(mount_options(&read), ",sec=krb5p");
     }
 
     #[test]
@@ -355,6 +439,7 @@ mod tests {
             ("/a=10.0.0.0/99,sec=sys", "no address range"),
             ("/a=*,sec=none", "unknown security flavour"),
             ("/a=*,sec=sys,squash=some", "unknown squash mode"),
+            ("/a=*,sec=sys,xprtsec=always", "unknown xprtsec mode"),
         ] {
             let fault = parse_export(text).and_then(|read| export(&read).map(drop)).unwrap_err();
             assert!(fault.to_string().contains(why), "{text}: {fault}");

@@ -168,7 +168,9 @@ impl World {
         let mut written = true;
         if recalled.held {
             match recalled.of {
-                LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].cached = None,
+                LeaseOf::Names(_) | LeaseOf::Layout(_) | LeaseOf::Delegation(_) => {
+                    self.clients[who].cached = None;
+                }
                 LeaseOf::Data(_) => {
                     written = self.flush(who);
                     if recalled.keep != LeaseMode::Read || !written {
@@ -194,7 +196,9 @@ impl World {
     /// Returns a lease that nobody has recalled.
     pub fn give_back(&mut self, who: usize, of: LeaseOf) {
         match of {
-            LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].cached = None,
+            LeaseOf::Names(_) | LeaseOf::Layout(_) | LeaseOf::Delegation(_) => {
+                self.clients[who].cached = None;
+            }
             LeaseOf::Data(_) => {
                 self.flush(who);
                 self.clients[who].page = None;

@@ -157,6 +157,7 @@ impl World {
             Held::Names(dir) => LeaseOf::Names(dir),
             Held::Data(file) => LeaseOf::Data(file),
             Held::Layout(file) => LeaseOf::Layout(file),
+            Held::Delegation(file) => LeaseOf::Delegation(file),
         }
     }
 
@@ -337,6 +338,7 @@ fn wire(number: u64, recall: &PendingRecall) -> Recall {
         LeaseOf::Names(file) => (LeaseKind::Names, file),
         LeaseOf::Data(file) => (LeaseKind::Data, file),
         LeaseOf::Layout(file) => (LeaseKind::Layout, file),
+        LeaseOf::Delegation(file) => (LeaseKind::Delegation, file),
     };
     Recall { number, kind, file, keep: to_wire(recall.keep) }
 }

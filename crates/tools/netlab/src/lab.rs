@@ -21,6 +21,8 @@ use crate::{counters::Counters, host::Host, relay::Relay, spec::Spec, switch::Ne
 const READY_MAX: Duration = Duration::from_secs(120);
 /// Port of each daemon: it is alone on its host.
 const PORT: u16 = 7700;
+/// Port of NFS data servers and of the gateway. RFC 8881 2.9.1.
+const NFS_PORT: u16 = 2049;
 /// Port of an I/O daemon behind a relay.
 const PORT_BEHIND_RELAY: u16 = 7701;
 
@@ -179,6 +181,19 @@ impl Lab {
         Ok(())
     }
 
+    /// Starts an NFS gateway on the host of the metadata server, that exports the whole file system
+    /// to every address, and waits until it listens. Its address, and the daemon, which ends when
+    /// it is dropped.
+    pub fn start_nfs_gateway(&self) -> Result<(String, Daemon)> {
+        let address = format!("{}:{NFS_PORT}", self.network.host("mds")?.address());
+        let key = self.contact.key.display().to_string();
+        let arguments = ["nfs", "--listen", &address, "--export", "/=*,sec=sys,squash=none"];
+        let cluster = ["--mds", &self.contact.mds, "--key", &key, "--tls", self.contact.tls_word];
+        let arguments = arguments.into_iter().chain(cluster);
+        let daemon = self.on("mds")?.daemon(arguments, READY, &self.log("gateway"))?;
+        Ok((address, daemon))
+    }
+
     /// Fails if a daemon has ended that was not killed; the error has the end of its log.
     pub fn check_alive(&mut self) -> Result<()> {
         let named =
@@ -249,6 +264,9 @@ impl Lab {
             all.extend(words(&["--listen", &format!("{address}:{port}")]));
             if delayed {
                 all.extend(words(&["--advertise", &format!("{address}:{PORT}")]));
+            }
+            if self.spec.nfs {
+                all.extend(words(&["--nfs-listen", &format!("{address}:{NFS_PORT}")]));
             }
         }
         Ok(all)

@@ -118,6 +118,7 @@ fn run(args: Args) -> Result<ExitCode> {
         loss: args.loss,
         congestion: args.congestion,
         tls: args.tls,
+        nfs: false,
         dir: args.dir,
     };
     spec.check()?;

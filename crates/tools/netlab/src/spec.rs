@@ -41,6 +41,8 @@ pub struct Spec {
     pub congestion: Option<String>,
     /// Encrypt connections.
     pub tls: bool,
+    /// I/O daemons are NFS data servers, too.
+    pub nfs: bool,
     /// Directory for the daemons' data, removed at the end.
     pub dir: Option<PathBuf>,
 }
@@ -59,6 +61,7 @@ impl Default for Spec {
             loss: 0.0,
             congestion: None,
             tls: false,
+            nfs: false,
             dir: None,
         }
     }

@@ -137,7 +137,7 @@ impl InProcessCluster {
 
     /// The configuration of a client that proves its identity by `credential`.
     pub fn config(&self, credential: Credential) -> Config {
-        Config::new(self.addresses.clone(), credential)
+        Config { cluster: Some(UUID), ..Config::new(self.addresses.clone(), credential) }
     }
 
     /// Stops the metadata server, until [`Self::start_mds`].

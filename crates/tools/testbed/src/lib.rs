@@ -9,6 +9,7 @@
 //!   cluster      cluster, registration      servers as processes, killed and restarted one by one
 //!                scratch                    a directory in memory
 //!   in-process   in_process                 servers in the calling process
+//!   nfs          nfs                        a client of NFS gateways and data servers
 //! ```
 //!
 //! Functions return errors with their reason; a test unwraps them.
@@ -24,6 +25,8 @@ pub mod fork;
 #[cfg(feature = "in-process")]
 pub mod in_process;
 pub mod mounts;
+#[cfg(feature = "nfs")]
+pub mod nfs;
 pub mod ports;
 pub mod process;
 pub mod programs;

@@ -165,7 +165,7 @@ fn structs_are_as_the_header_has_them() {
         };
     }
     let (calls, expected) = layouts! {
-        braid_options { key_file, agent, client_name, timeout_ms, tls, reserved }
+        braid_options { key_file, agent, client_name, timeout_ms, tls, read_cache_bytes, reserved }
         braid_layout {
             distribution, iod_count, first_iod, placement, stripe_bytes, group_width, group_depth,
             strips, strip_count, labels, label_count

@@ -205,6 +205,7 @@ class Client:
         timeout: float,
         name: str,
         umask: int,
+        read_cache: int = 0,
     ) -> Self: ...
     def open_handle(
         self, path: _Path, flags: str, mode: int, layout: dict[str, Any] | None = None

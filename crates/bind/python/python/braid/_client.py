@@ -40,6 +40,7 @@ def connect(
     timeout: float | None = None,
     config: str | os.PathLike[str] | None = None,
     umask: int | None = None,
+    read_cache: int | None = None,
 ) -> Client:
     """Connects to a cluster, with the same settings as the ``braid`` command: see
     :mod:`braid._settings`.
@@ -47,7 +48,8 @@ def connect(
     ``mds``: addresses HOST:PORT. ``key``: a key file, or ``agent``: the agent's socket. ``tls``:
     one of ``unless-loopback``, ``always``, ``never``. ``timeout``: maximum wait for a server in one
     call, in seconds. ``umask``: mode bits that new files and directories do not get (default: the
-    umask of the process).
+    umask of the process). ``read_cache``: bytes of memory that answer small reads of files that are
+    open for reading only (default: ``BRAID_READ_CACHE``, or 0 for none).
 
     Raises ``OSError`` when the server is not reachable or refuses, ``ValueError`` when settings are
     missing or wrong.
@@ -66,6 +68,7 @@ def connect(
         timeout=settings.timeout,
         name=_settings.name(),
         umask=_settings.umask() if umask is None else umask,
+        read_cache=_settings.read_cache() if read_cache is None else read_cache,
     )
 
 

@@ -1,8 +1,8 @@
 """Finds the cluster and the identity of the program, in the same sources as the ``braid`` command.
 
 In order of precedence: arguments, the environment (``BRAID_CONFIG``, ``BRAID_MDS``, ``BRAID_KEY``,
-``BRAID_AGENT``, ``BRAID_TLS``, ``BRAID_TIMEOUT``), one ``braid.toml`` (in the current directory,
-``~/.config/braid``, ``/etc/braid``), defaults.
+``BRAID_AGENT``, ``BRAID_TLS``, ``BRAID_TIMEOUT``, ``BRAID_READ_CACHE``), one ``braid.toml`` (in
+the current directory, ``~/.config/braid``, ``/etc/braid``), defaults.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from . import _braid
 AGENT_SOCKET_DEFAULT = Path("/run/braid/agent.sock")
 MDS_DEFAULT = "127.0.0.1:7700"
 TIMEOUT_SECONDS_DEFAULT = 30.0
+_SIZES = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
 
 
@@ -74,6 +75,15 @@ def seconds(text: str | float) -> float:
     if found is None:
         raise ValueError(f"'{text}' is not a time such as 500ms, 30s or 2m")
     return float(found[1]) * _UNITS[found[2]]
+
+
+def read_cache() -> int:
+    """``BRAID_READ_CACHE``, such as ``64M``, in bytes; 0 if it is not set."""
+    text = os.environ.get("BRAID_READ_CACHE") or "0"
+    found = re.fullmatch(r"(\d+)([KMGT]?)(?:iB|B)?", text, re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"BRAID_READ_CACHE: '{text}' is not a size such as 65536, 64K, 1M or 4GiB")
+    return int(found[1]) << _SIZES[found[2].upper()]
 
 
 def _credential(

@@ -23,6 +23,7 @@ async def connect(
     timeout: float | None = None,
     config: str | PathLike[str] | None = None,
     umask: int | None = None,
+    read_cache: int | None = None,
 ) -> Client: ...
 
 class _Awaited:

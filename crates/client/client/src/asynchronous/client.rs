@@ -1,6 +1,9 @@
 //! A client of a cluster, for async programs.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
 
 use braid_net::{Driver, Tokio};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, SessionId, ShardId};
@@ -25,6 +28,7 @@ use crate::{
     config::Config,
     engine::{Caller, Engine, LockCancelHandle, OpenOptions, TICK},
     error::Result,
+    lease::LeaseHolder,
 };
 
 /// A client of a cluster. Cheap to clone; clones share connections.
@@ -66,6 +70,10 @@ impl Client<Tokio> {
         let client = Self::over(Tokio::new(), config);
         client.whoami().await?;
         drop(tokio::spawn(client.serve()));
+        if let Some(cache) = client.caller.engine().read_cache() {
+            let holder = Arc::downgrade(cache) as Weak<dyn LeaseHolder>;
+            drop(tokio::spawn(client.serve_leases(holder)));
+        }
         Ok(client)
     }
 }

@@ -13,7 +13,7 @@ use super::Client;
 use crate::{
     engine::{Engine, RecallNotice, semaphore::lock},
     error::Result,
-    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
+    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled, does_io_under_leases},
 };
 
 impl<D: Driver> Client<D> {
@@ -70,15 +70,16 @@ impl<D: Driver> Client<D> {
 
 impl<D: Driver> Client<D> {
     /// As `serve_leases`, for a holder that never blocks: it is called within the task. For drivers
-    /// without threads.
+    /// without threads. Ends immediately if another holder serves the recalls of this client.
     pub fn serve_leases_here(
         &self,
         holder: Weak<dyn LeaseHolder>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
-        self.caller().engine().serve_recalls();
+        let under_leases = does_io_under_leases(&holder);
+        let is_first = self.caller().engine().serve_recalls(under_leases);
         async move {
-            while let Some(engine) = weak.upgrade() {
+            while let Some(engine) = weak.upgrade().filter(|_| is_first) {
                 match engine.next_notice().await {
                     RecallNotice::AllLost(lost) => {
                         if let Some(holder) = holder.upgrade() {
@@ -117,21 +118,26 @@ fn notify_holder(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
             LeaseMode::None
         }
         LeaseOf::Data(file) => holder.recall_data(file, recalled.keep),
+        // Only clients that call `begin_delegations` request them. Those receive recalls with
+        // `next_delegation_notices` and not here.
+        LeaseOf::Delegation(_) => LeaseMode::None,
     }
 }
 
 impl Client<Tokio> {
     /// Carries out recalls as long as the client exists. Before this runs, no lease is granted. Run
-    /// this in a task; the holder is called on threads that may block.
+    /// this in a task; the holder is called on threads that may block. Ends immediately if another
+    /// holder serves the recalls of this client, such as its read cache.
     pub fn serve_leases(
         &self,
         holder: Weak<dyn LeaseHolder>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
-        self.caller().engine().serve_recalls();
+        let under_leases = does_io_under_leases(&holder);
+        let is_first = self.caller().engine().serve_recalls(under_leases);
         let queues = Arc::new(RecallQueues::default());
         async move {
-            while let Some(engine) = weak.upgrade() {
+            while let Some(engine) = weak.upgrade().filter(|_| is_first) {
                 match engine.next_notice().await {
                     RecallNotice::AllLost(lost) => {
                         blocking(&holder, |holder| holder.lost_all()).await;

@@ -134,6 +134,7 @@ impl Client {
     /// # Errors
     /// With the path, and the server that refused.
     pub fn open(&self, at: impl ToPathRef, options: &OpenOptions) -> Result<File> {
+        self.start_read_cache();
         let file = block_on(self.caller.open(&at.to_path_ref(), options))?;
         File::new(file, Arc::clone(&self.session))
     }

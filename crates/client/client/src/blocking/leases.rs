@@ -16,7 +16,7 @@ use super::{Client, block_on};
 use crate::{
     engine::{Caller, Engine, RecallNotice, semaphore::lock},
     error::{Error, Result},
-    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
+    lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled, does_io_under_leases},
 };
 
 /// Threads that carry out recalls of data and layout leases at the same time; they start and end on
@@ -60,6 +60,15 @@ pub struct Leases {
 }
 
 impl Client {
+    /// Starts the thread of the read cache, if there is one and it has not been started. Without a
+    /// thread there is no cache.
+    pub(super) fn start_read_cache(&self) {
+        let Some(cache) = self.caller().engine().read_cache() else { return };
+        if !self.caller().engine().serves_recalls() {
+            let _ = self.leases().start(Arc::downgrade(cache) as Weak<dyn LeaseHolder>);
+        }
+    }
+
     /// The leases that this client holds. It holds none before [`Leases::serve`].
     pub fn leases(&self) -> Leases {
         Leases { caller: self.caller().clone() }
@@ -75,7 +84,18 @@ impl Leases {
     /// threads.
     pub fn serve(&self, holder: Weak<dyn LeaseHolder>) -> Result<()> {
         let engine = self.caller.engine();
-        if !engine.serve_recalls() {
+        if engine.read_cache().is_some() {
+            let why = "the read cache of this client holds its leases";
+            return Err(Error::new(Status::Exists, why).with_hint("Config::read_cache_bytes = 0"));
+        }
+        self.start(holder)
+    }
+
+    /// As [`Leases::serve`].
+    fn start(&self, holder: Weak<dyn LeaseHolder>) -> Result<()> {
+        let engine = self.caller.engine();
+        let under_leases = does_io_under_leases(&holder);
+        if !engine.serve_recalls(under_leases) {
             return Err(Error::new(Status::Exists, "this client serves its recalls already"));
         }
         let (state, names, data) = (Mutex::default(), Condvar::new(), Condvar::new());
@@ -84,6 +104,8 @@ impl Leases {
         let started =
             thread::Builder::new().name("braid-recall".into()).spawn(move || workers.serve());
         started.map(drop).map_err(|error| {
+            // Without a thread no lease may be requested: nobody would answer its recall.
+            engine.serve_no_recalls();
             Error::new(Status::LimitExceeded, format!("cannot start a thread for recalls: {error}"))
         })
     }
@@ -361,7 +383,8 @@ impl RecallWorkers {
                 LeaseMode::None
             }
             (Some(holder), LeaseOf::Data(file)) => holder.recall_data(file, recalled.keep),
-            (None, _) => LeaseMode::None,
+            // Only gateways request delegations.
+            (Some(_), LeaseOf::Delegation(_)) | (None, _) => LeaseMode::None,
         };
         // If the server does not receive this, it ends the session, and the next notice reports
         // that.

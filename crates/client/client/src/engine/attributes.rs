@@ -38,9 +38,11 @@ impl<D: Driver> Caller<D> {
         follow: bool,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
-        self.once("set attributes of", at, SetAttributes { at: at.clone(), follow, changes })
-            .send()
-            .await
+        let change = self.engine.begin_change(changes.bytes.is_some());
+        let call = SetAttributes { at: at.clone(), follow, changes };
+        let changed = self.once("set attributes of", at, call).send().await?;
+        change.was_of(changed.file);
+        Ok(changed)
     }
 
     /// Changes the low 12 bits of the mode.

@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
 };
@@ -17,7 +17,9 @@ use braid_net::Driver;
 use braid_types::{FileIndex, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
-    mds::{LayoutGrant, LeaseData, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases},
+    mds::{
+        LayoutGrant, LeaseData, LeaseDelegation, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases,
+    },
     types::{Attributes, PathRef},
 };
 
@@ -27,11 +29,16 @@ use crate::{
     lease::{LeaseOf, LeaseRequest, LeaseState, LeaseTicket, Recalled, RequiredAction},
 };
 
+const NOBODY: u8 = 0;
+const UNDER_LEASES: u8 = 1;
+const WITHOUT_LEASES: u8 = 2;
+
 /// The leases of one client.
 pub(crate) struct LeaseClient<D: Driver> {
     state: Mutex<LeaseState>,
-    /// Some thread or task carries out recalls.
-    has_holder: AtomicBool,
+    /// Whether some thread or task carries out recalls: one of `NOBODY`, `UNDER_LEASES` and
+    /// `WITHOUT_LEASES`, which differ as [`crate::lease::LeaseHolder::does_io_under_leases`] says.
+    holder: AtomicU8,
     ended: AtomicBool,
     /// Returned leases that the server does not know of yet.
     pending_returns: Mutex<Vec<ReturnedLease>>,
@@ -40,11 +47,10 @@ pub(crate) struct LeaseClient<D: Driver> {
 
 impl<D: Driver> Default for LeaseClient<D> {
     fn default() -> Self {
-        let (served, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
             state: Mutex::new(LeaseState::new()),
-            has_holder: served,
-            ended,
+            holder: AtomicU8::new(NOBODY),
+            ended: AtomicBool::new(false),
             pending_returns: Mutex::default(),
             channel: Mutex::new(None),
         }
@@ -53,12 +59,23 @@ impl<D: Driver> Default for LeaseClient<D> {
 
 impl<D: Driver> LeaseClient<D> {
     /// Recalls are carried out from now on. Returns whether they were not before.
-    pub(crate) fn serve(&self) -> bool {
-        !self.has_holder.swap(true, Ordering::AcqRel)
+    pub(crate) fn serve(&self, io_under_leases: bool) -> bool {
+        let holder = if io_under_leases { UNDER_LEASES } else { WITHOUT_LEASES };
+        let (set, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        self.holder.compare_exchange(NOBODY, holder, set, failed).is_ok()
+    }
+
+    /// Nobody carries out recalls after all.
+    pub(crate) fn serve_not(&self) {
+        self.holder.store(NOBODY, Ordering::Release);
     }
 
     pub(crate) fn has_holder(&self) -> bool {
-        self.has_holder.load(Ordering::Acquire)
+        self.holder.load(Ordering::Acquire) != NOBODY
+    }
+
+    pub(super) fn does_io_under_leases(&self) -> bool {
+        self.holder.load(Ordering::Acquire) != WITHOUT_LEASES
     }
 
     /// The session ends: no lease is valid any more.
@@ -176,8 +193,18 @@ impl<D: Driver> Engine<D> {
 
     /// Recalls are carried out from now on; before this, no lease is requested. Returns whether
     /// they were not before.
-    pub fn serve_recalls(&self) -> bool {
-        self.is_ours() && self.lease_client.serve()
+    pub fn serve_recalls(&self, io_under_leases: bool) -> bool {
+        self.is_ours() && self.lease_client.serve(io_under_leases)
+    }
+
+    /// The thread that was to carry out recalls could not be started.
+    pub(crate) fn serve_no_recalls(&self) {
+        self.lease_client.serve_not();
+    }
+
+    /// Whether somebody carries out recalls.
+    pub(crate) fn serves_recalls(&self) -> bool {
+        self.lease_client.has_holder()
     }
 
     /// Begins a lease request; `None` if nobody carries out recalls.
@@ -286,6 +313,26 @@ impl<D: Driver> Caller<D> {
             .send_with_epoch()
             .await?;
         Ok(asking.answered(run, LeaseOf::Data(file), grant, self.engine.driver.now()))
+    }
+
+    /// Requests the delegation of a file that the session has open. `None`: something conflicts,
+    /// or it was recalled before the reply came; the call does not wait.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn ask_delegation(
+        &self,
+        file: FileIndex,
+        mode: LeaseMode,
+    ) -> Result<Option<LeaseTicket>> {
+        let Some(asking) = self.engine.begin_request() else { return Ok(None) };
+        let (at, call) = (PathRef::file(file), LeaseDelegation { file, mode });
+        let (granted, run) =
+            self.repeatable("ask for the delegation of", &at, call).send_with_epoch().await?;
+        let Some(number) = granted else { return Ok(None) };
+        let grant = LeaseGrant { mode, number, ..LeaseGrant::NONE };
+        let of = LeaseOf::Delegation(file);
+        Ok(asking.answered(run, of, grant, self.engine.driver.now()))
     }
 
     /// Returns a lease that is not needed any more. It is lost immediately; nothing cached under it

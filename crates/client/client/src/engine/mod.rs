@@ -59,6 +59,7 @@ mod open_table;
 mod pool;
 mod quota;
 mod read;
+mod read_cache;
 mod read_strip;
 mod recall_channel;
 mod reclaim;
@@ -96,6 +97,7 @@ pub(crate) use collective::{announce_part, announce_refusal, first_refusal, part
 pub use directory::Listing;
 pub use list::{ReadPiece, WritePiece};
 pub use lock::LockCancelHandle;
+pub use names::NewEntry;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
 pub use open_table::ServerEpoch;
@@ -116,6 +118,7 @@ use lock_table::LockTable;
 use mds_connection::MdsConnection;
 use open_table::OpenTable;
 use pool::Pool;
+pub(crate) use read_cache::ReadCache;
 use semaphore::{Semaphore, lock};
 use session::Session;
 use unflushed_writes::UnflushedFiles;
@@ -144,6 +147,8 @@ pub struct Engine<D: Driver> {
     /// The number of lock waits now.
     lock_waits: AtomicU64,
     lease_client: LeaseClient<D>,
+    /// [`Config::read_cache_bytes`].
+    read_cache: Option<Arc<ReadCache>>,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
     down_daemons: DownDaemons,
@@ -182,6 +187,8 @@ impl<D: Driver> std::fmt::Debug for Caller<D> {
 impl<D: Driver> Engine<D> {
     /// An engine without a connection; the first call connects.
     pub fn new(driver: D, config: Config) -> Arc<Self> {
+        let read_cache = (config.read_cache_bytes > 0)
+            .then(|| Arc::new(ReadCache::new(config.read_cache_bytes)));
         Arc::new(Self {
             driver,
             config,
@@ -198,6 +205,7 @@ impl<D: Driver> Engine<D> {
             next_ticket: AtomicU64::new(1),
             lock_waits: AtomicU64::new(0),
             lease_client: LeaseClient::default(),
+            read_cache,
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
             down_daemons: DownDaemons::default(),
@@ -213,6 +221,11 @@ impl<D: Driver> Engine<D> {
     /// The driver.
     pub fn driver(&self) -> &D {
         &self.driver
+    }
+
+    /// The read cache, if the configuration has one.
+    pub(crate) fn read_cache(&self) -> Option<&Arc<ReadCache>> {
+        self.read_cache.as_ref()
     }
 
     /// The longest time of a call when a server is gone (I8).

@@ -59,6 +59,9 @@ impl<D: Driver> OpenFile<D> {
             .await
             .map_err(|refused| engine.queue_error(refused))?;
         let previous = self.rights();
+        if rights.allow(Rights::WRITE) {
+            self.end_caching();
+        }
         // No new operation uses a right that is being removed. A reclaim names the old modes until
         // they are changed.
         self.restrict_rights(Rights(previous.0 & rights.0));

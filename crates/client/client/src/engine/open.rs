@@ -10,14 +10,15 @@ use braid_types::{
 use braid_wire::{
     Deny, Rights,
     message::{
+        entry::{CreateMode, DirectoryChange, OpenEntryReply},
         lease::LeaseMode,
-        mds::{Create, CreateReply, CreateUnnamed, Open, OpenReply},
+        mds::{Create, CreateReply, CreateUnnamed, Open, OpenEntry, OpenReply},
         types::{Attributes, DistributionHint, LayoutHint, PathRef, Placement},
     },
 };
 
 use super::{
-    Caller, OpenFile, lease_client::PendingRequest, open_table::ServerEpoch, shown_path,
+    Caller, OpenFile, ReadCache, lease_client::PendingRequest, open_table::ServerEpoch, shown_path,
     size_report::SizeReportState,
 };
 use crate::{
@@ -224,16 +225,72 @@ fn size_report_of(created: bool, rights: Rights) -> SizeReportState {
 }
 
 impl<D: Driver> Caller<D> {
+    /// Opens the entry of a directory that `at` names by the directory and one name, or creates it.
+    /// A symbolic link is not followed. `create` decides whether the file may be created, not the
+    /// options, and no lease is requested. Returns also whether this call created the file, and the
+    /// change of the directory, which is `None` for [`CreateMode::Never`].
+    pub async fn open_entry(
+        &self,
+        at: &PathRef,
+        create: CreateMode,
+        options: &OpenOptions,
+    ) -> Result<(Arc<OpenFile<D>>, bool, Option<DirectoryChange>)> {
+        let rights = options.check().map_err(|error| error.during("open", shown_path(at)))?;
+        self.flush_pending_closes(options.deny).await;
+        let change = self.engine.begin_change(options.truncate);
+        let opened = match self.open_entry_once(at, create, options, rights).await {
+            Err(error) if self.had_pending_closes(&error).await => {
+                self.open_entry_once(at, create, options, rights).await
+            }
+            opened => opened,
+        }?;
+        change.was_of(opened.0.file());
+        Ok(opened)
+    }
+
+    async fn open_entry_once(
+        &self,
+        at: &PathRef,
+        create: CreateMode,
+        options: &OpenOptions,
+        rights: Rights,
+    ) -> Result<(Arc<OpenFile<D>>, bool, Option<DirectoryChange>)> {
+        let call = OpenEntry {
+            dir: at.dir,
+            name: at.path.clone(),
+            create,
+            truncate: options.truncate,
+            mode: options.mode,
+            umask: self.umask,
+            rights,
+            deny: options.deny,
+        };
+        // As in `open_existing`.
+        let once = create != CreateMode::Never || options.write || !options.deny.is_none();
+        let call = match once {
+            true => self.once("open", at, call),
+            false => self.repeatable("open", at, call),
+        };
+        let (reply, run) = call.send_with_epoch().await?;
+        let OpenEntryReply { opened, created, change } = reply;
+        let opened = (opened, size_report_of(created, rights));
+        let file = self.opened(at, (rights, options.deny), opened, run, None)?;
+        Ok((file, created, change))
+    }
+
     /// Opens a file; makes it if the options say so.
     pub async fn open(&self, at: &PathRef, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", shown_path(at)))?;
         self.flush_pending_closes(options.deny).await;
-        match self.open_once(at, options, rights).await {
+        let change = self.engine.begin_change(options.truncate);
+        let opened = match self.open_once(at, options, rights).await {
             Err(error) if self.had_pending_closes(&error).await => {
                 self.open_once(at, options, rights).await
             }
             opened => opened,
-        }
+        }?;
+        change.was_of(opened.file());
+        Ok(opened)
     }
 
     async fn open_once(
@@ -242,8 +299,7 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<Arc<OpenFile<D>>> {
-        let asking = self.begin_lease_request(options);
-        let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
+        let (asking, lease) = self.begin_lease_request(options, rights);
         let (opened, run) = if options.create || options.exclusive {
             let (opened, created, _, run) = self.open_creating(at, options, rights, lease).await?;
             ((opened, size_report_of(created, rights)), run)
@@ -272,12 +328,15 @@ impl<D: Driver> Caller<D> {
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
         let rights = options.check().map_err(|error| error.during("create", shown_path(at)))?;
         self.flush_pending_closes(options.deny).await;
-        match self.create_once(at, options, rights).await {
+        let change = self.engine.begin_change(options.truncate);
+        let created = match self.create_once(at, options, rights).await {
             Err(error) if self.had_pending_closes(&error).await => {
                 self.create_once(at, options, rights).await
             }
             created => created,
-        }
+        }?;
+        change.was_of(created.0.file());
+        Ok(created)
     }
 
     async fn create_once(
@@ -286,16 +345,28 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
-        let asking = self.begin_lease_request(options);
-        let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
+        let (asking, lease) = self.begin_lease_request(options, rights);
         let (opened, created, directory, run) =
             self.open_creating(at, options, rights, lease).await?;
         let opened = (opened, size_report_of(created, rights));
         Ok((self.opened(at, (rights, options.deny), opened, run, asking)?, created, directory))
     }
 
-    fn begin_lease_request(&self, options: &OpenOptions) -> Option<PendingRequest<'_, D>> {
-        if options.lease == LeaseMode::None { None } else { self.engine.begin_request() }
+    /// Begins a request for the lease that the options or the read cache ask for. Returns also its
+    /// mode.
+    fn begin_lease_request(
+        &self,
+        options: &OpenOptions,
+        rights: Rights,
+    ) -> (Option<PendingRequest<'_, D>>, LeaseMode) {
+        let of_cache = || self.engine.read_cache().map(|_| ReadCache::wanted_lease(rights));
+        let mode = match options.lease {
+            LeaseMode::None => of_cache().unwrap_or(LeaseMode::None),
+            mode => mode,
+        };
+        let asking = if mode == LeaseMode::None { None } else { self.engine.begin_request() };
+        let mode = if asking.is_some() { mode } else { LeaseMode::None };
+        (asking, mode)
     }
 
     fn opened(
@@ -309,7 +380,13 @@ impl<D: Driver> Caller<D> {
         let (of, grant) = (LeaseOf::Data(opened.0.attributes.file), opened.0.lease.clone());
         let lease =
             asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
-        OpenFile::new(self.clone(), shown_path(at), modes, opened, run, lease).map(Arc::new)
+        OpenFile::new(self.clone(), shown_path(at), modes, opened, run, lease)
+            .map(Arc::new)
+            .inspect_err(|_| {
+                if lease.is_some() {
+                    self.engine.return_lease_later(of);
+                }
+            })
     }
 
     /// Makes a file without a name, as if in the directory `at`. Closing it deletes it, unless

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    lease::LeaseTicket,
+    lease::{LeaseOf, LeaseTicket},
     plan::FileMap,
 };
 
@@ -54,6 +54,8 @@ pub struct OpenFile<D: Driver> {
     /// A daemon has reported the fence (I4). Never reset.
     fenced: AtomicBool,
     lease: Option<LeaseTicket>,
+    /// Whether the read cache counts this file among those that may be written.
+    writes_counted: AtomicBool,
 }
 
 /// What the metadata server last returned about the file, prepared for use.
@@ -105,6 +107,10 @@ impl<D: Driver> OpenFile<D> {
             }
         };
         let unsynced = caller.engine.unflushed_files.open();
+        let may_write = rights.allow(Rights::WRITE);
+        if let Some(cache) = &caller.engine.read_cache {
+            cache.opened(handle.file, may_write);
+        }
         Ok(Self {
             caller,
             path: shown.into(),
@@ -117,6 +123,7 @@ impl<D: Driver> OpenFile<D> {
             unflushed: unsynced,
             fenced: AtomicBool::new(false),
             lease,
+            writes_counted: AtomicBool::new(may_write),
         })
     }
 
@@ -234,6 +241,16 @@ impl<D: Driver> OpenFile<D> {
         self.usable.store(rights.0, Ordering::Release);
     }
 
+    /// Called before the file gets the right to write: from now on nothing of it is cached.
+    pub(super) fn end_caching(&self) {
+        if let Some(cache) = &self.engine().read_cache
+            && !self.writes_counted.swap(true, Ordering::AcqRel)
+        {
+            cache.opened(self.file(), true);
+            cache.closed(self.file(), false);
+        }
+    }
+
     pub(crate) fn mark_fenced(&self) {
         self.fenced.store(true, Ordering::Relaxed);
     }
@@ -244,6 +261,11 @@ impl<D: Driver> Drop for OpenFile<D> {
         // A child after `fork` has a copy of the handle, but the file belongs to its parent.
         if !self.engine().is_ours() {
             return;
+        }
+        if let Some(cache) = &self.engine().read_cache
+            && cache.closed(self.file(), self.writes_counted.load(Ordering::Acquire))
+        {
+            self.engine().return_lease_later(LeaseOf::Data(self.file()));
         }
         self.engine()
             .unflushed_files

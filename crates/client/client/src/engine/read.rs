@@ -86,6 +86,25 @@ impl<D: Driver> OpenFile<D> {
         buffers: &mut [IoSliceMut<'_>],
         pipe: Option<&mut Pipe>,
     ) -> Result<usize> {
+        let buffer_bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let request = view.request(start, buffer_bytes);
+        if pipe.is_none() && request.bytes > 0 && request.bytes == buffer_bytes {
+            self.check_rights(Rights::READ)?;
+            if let Some(bytes) = self.read_cached(view, &request, buffers).await? {
+                return Ok(bytes);
+            }
+        }
+        self.read_uncached(view, start, buffers, pipe).await
+    }
+
+    /// Reads from the daemons.
+    pub(super) async fn read_uncached(
+        &self,
+        view: &FileView,
+        start: u64,
+        buffers: &mut [IoSliceMut<'_>],
+        pipe: Option<&mut Pipe>,
+    ) -> Result<usize> {
         self.check_rights(Rights::READ)?;
         self.mark_stale_if_parts_unknown();
         let buffer_bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();

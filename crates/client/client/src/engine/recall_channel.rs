@@ -82,7 +82,8 @@ impl<D: Driver> Engine<D> {
             // confirmation that everything cached before is dropped.
             return Ok(Vec::new());
         }
-        let call = AwaitRecalls { seen };
+        let io_under_leases = self.lease_client.does_io_under_leases();
+        let call = AwaitRecalls { seen, io_under_leases };
         let recalls = self.exchange(&channel.shared, Some(&Envelope::PLAIN), &call, deadline).await;
         let recalls = recalls.map_err(|failure| failure.into_error(&channel.server))?;
         let now = self.driver.now();

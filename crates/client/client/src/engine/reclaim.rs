@@ -74,6 +74,7 @@ impl<D: Driver> Engine<D> {
             opens: some.iter().map(|(_, named)| named.clone()).collect(),
             complete,
             leases,
+            io_under_leases: self.lease_client.does_io_under_leases(),
         };
         let envelope = Envelope { identity, ..Envelope::PLAIN };
         let refused = self.exchange(&link.shared, Some(&envelope), &call, deadline).await;

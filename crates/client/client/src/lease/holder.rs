@@ -1,5 +1,7 @@
 //! The interface of a cache under leases.
 
+use std::sync::Weak;
+
 use braid_types::FileIndex;
 
 use super::LeaseMode;
@@ -35,4 +37,16 @@ pub trait LeaseHolder: Send + Sync {
     /// restarted. When this returns, nothing cached may be used any more; then new leases are
     /// requested.
     fn lost_all(&self);
+
+    /// Whether the client reads and writes a file only while it holds the file's data lease, as a
+    /// mount does. If not, its opens make others return what they buffer of the file, and cache
+    /// nothing of it that this client may change, as the opens of a client without leases. Asked
+    /// once.
+    fn does_io_under_leases(&self) -> bool {
+        true
+    }
+}
+
+pub(crate) fn does_io_under_leases(holder: &Weak<dyn LeaseHolder>) -> bool {
+    holder.upgrade().is_none_or(|holder| holder.does_io_under_leases())
 }

@@ -30,6 +30,7 @@ use braid_wire::message::lease::LeaseKind;
 pub use braid_wire::message::lease::LeaseMode;
 #[doc(inline)]
 pub use holder::LeaseHolder;
+pub(crate) use holder::does_io_under_leases;
 pub use lease_state::{LeaseRequest, LeaseState, RequiredAction};
 
 pub use crate::engine::ServerEpoch;
@@ -44,6 +45,8 @@ pub enum LeaseOf {
     Data(FileIndex),
     /// The layout of a file.
     Layout(FileIndex),
+    /// A file as a whole, delegated to a client of another protocol.
+    Delegation(FileIndex),
 }
 
 impl LeaseOf {
@@ -52,6 +55,7 @@ impl LeaseOf {
             Self::Names(_) => LeaseKind::Names,
             Self::Data(_) => LeaseKind::Data,
             Self::Layout(_) => LeaseKind::Layout,
+            Self::Delegation(_) => LeaseKind::Delegation,
         }
     }
 
@@ -60,13 +64,15 @@ impl LeaseOf {
             LeaseKind::Names => Some(Self::Names(file)),
             LeaseKind::Data => Some(Self::Data(file)),
             LeaseKind::Layout => Some(Self::Layout(file)),
+            LeaseKind::Delegation => Some(Self::Delegation(file)),
             _ => None,
         }
     }
 
     /// The directory or file.
     pub fn file(self) -> FileIndex {
-        let (Self::Names(file) | Self::Data(file) | Self::Layout(file)) = self;
+        let (Self::Names(file) | Self::Data(file) | Self::Layout(file) | Self::Delegation(file)) =
+            self;
         file
     }
 }
@@ -81,6 +87,12 @@ pub struct LeaseTicket {
 }
 
 impl LeaseTicket {
+    /// A ticket that no server granted.
+    #[cfg(test)]
+    pub(crate) fn for_tests(of: LeaseOf, since: u64) -> Self {
+        Self { of, mode: LeaseMode::Read, set_ids: false, since }
+    }
+
     /// The object of the lease.
     pub fn of(&self) -> LeaseOf {
         self.of

@@ -121,7 +121,7 @@ pub struct IodSection {
 }
 
 /// `[nfs]`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct NfsSection {
     /// The addresses at which it listens.
@@ -133,6 +133,25 @@ pub struct NfsSection {
     /// How long a client may be silent before others can take its locks, such as `60s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
+    /// The keytab with the key of `nfs/HOST`, for exports with Kerberos; if unset,
+    /// `/etc/krb5.keytab`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keytab: Option<PathBuf>,
+    /// The only principal of the keytab that clients may use; if unset, all of `nfs/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The server's certificate for RPC-over-TLS and those between it and its CA, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+    /// The certificates of the CAs whose clients are known (`mtls`), in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Whether clients get delegations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegations: Option<bool>,
     /// The exported directories: nothing else is exported.
     #[serde(rename = "export", skip_serializing_if = "Vec::is_empty")]
     pub exports: Vec<NfsExport>,
@@ -141,13 +160,12 @@ pub struct NfsSection {
 impl NfsSection {
     /// Whether nothing is set.
     fn is_empty(&self) -> bool {
-        let Self { listen, name, lease, exports } = self;
-        listen.is_empty() && name.is_none() && lease.is_none() && exports.is_empty()
+        *self == Self::default()
     }
 }
 
 /// `[[nfs.export]]`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NfsExport {
     /// The directory.
@@ -168,13 +186,16 @@ pub struct NfsExport {
     /// The group id of the anonymous user; 65534 if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous_gid: Option<u32>,
-    /// Whether clients get layouts, and reach the I/O daemons directly.
-    #[serde(default = "yes")]
-    pub pnfs: bool,
-}
-
-fn yes() -> bool {
-    true
+    /// Transport layer security that clients may use: `none`, `tls`, `mtls`; all if it is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xprtsec: Vec<String>,
+    /// Whether clients get layouts, and reach the I/O daemons directly, where nothing is encrypted.
+    /// If unset, only clients that use neither Kerberos nor TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pnfs: Option<bool>,
+    /// Files of fewer bytes are read and written through the gateway; 65536 if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pnfs_threshold: Option<u64>,
 }
 
 /// Why a configuration file could not be used.
@@ -225,7 +246,7 @@ impl Document {
     pub fn parse(text: &str, base: &Path) -> Result<Self, String> {
         let mut document: Self = toml::from_str(text).map_err(|error| at_line(text, &error))?;
         document.timeout()?;
-        let Self { client, mds, iod, .. } = &mut document;
+        let Self { client, mds, iod, nfs, .. } = &mut document;
         let paths = [
             &mut client.key,
             &mut client.agent,
@@ -233,6 +254,10 @@ impl Document {
             &mut mds.server_key,
             &mut iod.dir,
             &mut iod.server_key,
+            &mut nfs.keytab,
+            &mut nfs.tls_cert,
+            &mut nfs.tls_key,
+            &mut nfs.tls_client_ca,
         ];
         for path in paths.into_iter().flatten() {
             *path = base.join(&*path);
@@ -289,12 +314,16 @@ mod tests {
     fn every_section_is_read_and_its_paths_are_relative_to_the_file() {
         let text = "[cluster]\nuuid = 'x'\nmds = ['a:1', 'b:2']\ntls = 'always'\n\
                     [client]\nkey = 'keys/client.key'\n\
-                    timeout = '5s'\n[mds]\ndir = 'mds'\n[iod]\nserver-key = '/abs.key'\n";
+                    timeout = '5s'\n[mds]\ndir = 'mds'\n[iod]\nserver-key = '/abs.key'\n\
+                    [nfs]\nkeytab = 'nfs.keytab'\ntls-key = 'tls.key'\n";
         let read = Document::parse(text, Path::new("/etc/braid")).unwrap();
         assert_eq!((read.cluster.mds.len(), read.cluster.tls), (2, Some(Tls::Always)));
         assert_eq!(read.client.key.as_deref(), Some(Path::new("/etc/braid/keys/client.key")));
         assert_eq!(read.mds.dir.as_deref(), Some(Path::new("/etc/braid/mds")));
         assert_eq!(read.iod.server_key.as_deref(), Some(Path::new("/abs.key")));
+        let [keytab, key] = [&read.nfs.keytab, &read.nfs.tls_key].map(|path| path.as_deref());
+        assert_eq!(keytab, Some(Path::new("/etc/braid/nfs.keytab")));
+        assert_eq!(key, Some(Path::new("/etc/braid/tls.key")));
         assert_eq!(read.timeout(), Ok(Some(Duration::from_secs(5))));
         let again = Document::parse(&read.to_text().unwrap(), Path::new("/elsewhere")).unwrap();
         assert_eq!(again.client.key, read.client.key);

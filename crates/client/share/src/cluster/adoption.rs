@@ -66,7 +66,12 @@ async fn adopt(share: ClusterShare, found: GatewaySession, holder: SessionId) ->
 
 type Listed = (Vec<AdoptedOpen>, Vec<(braid_types::FileIndex, Lock)>);
 
-async fn list(session: &Session) -> Option<Listed> {
+async fn list(session: &Arc<Session>) -> Option<Listed> {
+    // The earlier start may have had delegations. They are revoked when something conflicts.
+    if let Err(error) = session.receive_recalls() {
+        tracing::warn!(%error, "recalls of a session cannot be received; it ends");
+        return None;
+    }
     let opens = session.client().adopt_opens().await;
     let locks = session.client().adopt_locks().await;
     let (opens, locks) = match opens.and_then(|opens| Ok((opens, locks?))) {

@@ -3,7 +3,7 @@
 use braid_types::{FileIndex, Status};
 
 use super::session::{Client, Session};
-use crate::{AttributeChanges, Attributes, Error, Identity, Listing, Result, SetTime};
+use crate::{AttributeChanges, Attributes, Error, FileKind, Identity, Listing, Result, SetTime};
 
 /// The permission bits that a call can ask for: read, write, execute or search.
 const ACCESS_BITS: [u8; 3] = [4, 2, 1];
@@ -64,6 +64,22 @@ impl Session {
         .await
     }
 
+    /// As [`Session::access`], for a file whose attributes were just read. Without an access
+    /// control list the mode decides, and no call is made: a mount's kernel decides in the same
+    /// way.
+    pub(super) async fn access_of(
+        &self,
+        who: &Identity,
+        known: &Attributes,
+        wanted: u8,
+    ) -> Result<u8> {
+        // An access control list is one of the extended attributes.
+        if known.has_xattrs {
+            return self.access(who, known.file, wanted).await;
+        }
+        Ok(wanted & permitted(who, known))
+    }
+
     pub(super) async fn list(
         &self,
         who: &Identity,
@@ -103,6 +119,22 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The permissions that the mode gives to a user: read (4), write (2), execute or search (1). The
+/// first class that matches decides (POSIX 4.7), as in `permit` of the metadata server.
+fn permitted(who: &Identity, known: &Attributes) -> u8 {
+    if who.uid == 0 || who.checked {
+        // Root executes what anybody may execute, and searches every directory.
+        let executes = known.kind == FileKind::Directory || known.mode & 0o111 != 0;
+        return 6 | u8::from(executes);
+    }
+    let shift = match () {
+        () if who.uid == known.uid => 6,
+        () if who.gid == known.gid || who.groups.contains(&known.gid) => 3,
+        () => 0,
+    };
+    (known.mode >> shift & 7) as u8
 }
 
 /// Whether a user has all of these permissions.

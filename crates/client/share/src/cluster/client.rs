@@ -6,15 +6,15 @@ use braid_client::message::mds::ReclaimedOpen;
 use braid_types::{FileIndex, SessionId};
 
 use super::{
-    ClusterFile,
+    ClusterFile, direct_access,
     names::check,
     open,
     session::{Client, Session},
 };
 use crate::{
-    AdoptedOpen, AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
-    LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, RenameMode, Result, ShareClient,
-    StatFsReply, XattrMode,
+    AdoptedOpen, AttributeChanges, Attributes, DataServer, DelegationRecall, DirectoryChange,
+    FileKind, Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode, OpenTarget,
+    Opened, RenameMode, Result, ShareClient, StatFsReply, XattrMode,
 };
 
 /// The session of a protocol client. It ends with the last clone, if [`ShareClient::end`] did not
@@ -30,6 +30,11 @@ impl ClusterClient {
     /// The client of the library, with the gateway's own identity.
     pub(super) fn library(&self) -> &Client {
         self.0.client()
+    }
+
+    /// As [`crate::Share::data_servers`].
+    pub(super) async fn data_servers(&self) -> Result<Vec<DataServer>> {
+        self.0.run(direct_access::data_servers(self.0.client())).await
     }
 }
 
@@ -68,6 +73,10 @@ impl ShareClient for ClusterClient {
 
     async fn access(&self, who: &Identity, file: FileIndex, wanted: u8) -> Result<u8> {
         self.0.access(who, file, wanted).await
+    }
+
+    async fn access_of(&self, who: &Identity, known: &Attributes, wanted: u8) -> Result<u8> {
+        self.0.run(self.0.access_of(who, known, wanted)).await
     }
 
     async fn read_link(&self, who: &Identity, file: FileIndex) -> Result<Vec<u8>> {
@@ -215,6 +224,22 @@ impl ShareClient for ClusterClient {
 
     async fn unlock(&self, file: FileIndex, lock: Lock) -> Result<()> {
         self.0.unlock(file, lock).await
+    }
+
+    async fn delegate(&self, file: FileIndex, write: bool) -> Result<bool> {
+        self.0.delegate(file, write).await
+    }
+
+    async fn return_delegation(&self, file: FileIndex) -> Result<()> {
+        self.0.return_delegation(file).await
+    }
+
+    async fn drop_delegations(&self) {
+        self.0.drop_delegations();
+    }
+
+    async fn next_recall(&self) -> Option<DelegationRecall> {
+        self.0.next_recall().await
     }
 
     async fn sync_directory(&self, dir: FileIndex) -> Result<()> {

@@ -7,7 +7,7 @@ use braid_wire::{
     NFS_ADDRESS_LABEL, NFS_STRIPE_UNIT, Rights,
     message::{
         mds::DataServerHandlesReply,
-        types::{ClusterMap, IodState},
+        types::{ClusterMap, IodInfo, IodState},
     },
     nfs_layout,
 };
@@ -53,20 +53,26 @@ fn described(reply: DataServerHandlesReply, map: &ClusterMap) -> Option<DirectAc
     let mut servers = Vec::with_capacity(handles.len());
     for (_, placement) in layout.placements() {
         let iod = *placement.iods.first()?;
-        let known = map.iods.iter().find(|known| known.id == iod)?;
-        let is_up = matches!(known.state, IodState::Up | IodState::Draining);
-        let addresses: Vec<String> = known
-            .labels
-            .iter()
-            .filter_map(|label| label.strip_prefix(NFS_ADDRESS_LABEL)?.strip_prefix('='))
-            .map(str::to_owned)
-            .collect();
-        if !is_up || addresses.is_empty() {
-            return None;
-        }
-        servers.push(DataServer { iod, addresses });
+        servers.push(data_server(map.iods.iter().find(|known| known.id == iod)?)?);
     }
     // The unit of a file in one part has no meaning but must be one.
     let stripe_bytes = ByteCount(u64::from(units.max(1)) * NFS_STRIPE_UNIT);
     Some(DirectAccess { stripe_bytes, servers, first_part: first_part.into(), handles })
+}
+
+/// All daemons that serve NFS now.
+pub(super) async fn data_servers(client: &Client) -> Result<Vec<DataServer>> {
+    Ok(client.cluster_map().await?.iods.iter().filter_map(data_server).collect())
+}
+
+/// A daemon that serves NFS now.
+fn data_server(known: &IodInfo) -> Option<DataServer> {
+    let is_up = matches!(known.state, IodState::Up | IodState::Draining);
+    let addresses: Vec<String> = known
+        .labels
+        .iter()
+        .filter_map(|label| label.strip_prefix(NFS_ADDRESS_LABEL)?.strip_prefix('='))
+        .map(str::to_owned)
+        .collect();
+    (is_up && !addresses.is_empty()).then_some(DataServer { iod: known.id, addresses })
 }

@@ -8,20 +8,20 @@
 //! Invariants:
 //! 1. Each protocol client has its own client of the library, and so its own session, connection
 //!    and fence. Calls act as the user that the gateway names, with all groups.
-//! 2. No lease is requested. Opens, locks and changes are coherent with mounts, which return their
-//!    leases before the metadata server answers (ADR 0009).
+//! 2. No lease is requested but delegations (ADR 0038). Opens, locks and changes are coherent with
+//!    mounts, which return their leases before the metadata server answers (ADR 0009).
 //! 3. When the metadata server has ended a session, the library would begin another one, without
 //!    the opens and locks. A [`ClusterClient`] then fails all calls with `NoSession` instead, and
 //!    ends the other session.
 //!
-//! Differences from what the traits allow, until the native protocol has calls for them:
-//! - The counters of a [`crate::DirectoryChange`] are never atomic: `names.rs`.
+//! Difference from what the traits allow, until the native protocol has calls for it:
 //! - The record of a client is not stored. After a restart a gateway cannot adopt the sessions of
 //!   its clients; the metadata server ends them when they were silent for too long.
 
 mod adoption;
 mod attributes;
 mod client;
+mod delegations;
 mod direct_access;
 mod file;
 mod locks;

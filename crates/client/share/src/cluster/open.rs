@@ -1,33 +1,17 @@
-//! Opens. A symbolic link is not followed, which the native protocol would do at the end of a path:
-//! so a name is looked up first, and its file is opened by index.
-//!
-//! What would be needed for one round trip: a flag of `Open` and `Create` that a symbolic link at
-//! the end of the path is refused, and the directory's counters in the reply (`names.rs`).
+//! Opens: one call of the metadata server each, by `OpenEntry` for a name, which follows no
+//! symbolic link (ADR 0041), and by `Open` for a file.
 
 use std::sync::Arc;
 
-use braid_client::OpenOptions;
+use braid_client::{OpenOptions, message::entry::CreateMode};
 use braid_types::{FileIndex, Status};
 
 use super::{
     ClusterFile,
-    names::{NAME_CHANGES_MAX, changes_too_often, check},
+    names::{NAME_CHANGES_MAX, atomic, changes_too_often, check},
     session::{Client, Session},
 };
-use crate::{
-    Attributes, DirectoryChange, Error, FileKind, Identity, OpenMode, OpenTarget, Opened, Result,
-    Rights,
-};
-
-/// A name to create.
-#[derive(Clone, Copy)]
-struct NewName<'a> {
-    dir: FileIndex,
-    name: &'a [u8],
-    exclusive: bool,
-    truncate: bool,
-    mode: u32,
-}
+use crate::{Attributes, Error, FileKind, Identity, OpenMode, OpenTarget, Opened, Result, Rights};
 
 pub(super) async fn open(
     session: &Arc<Session>,
@@ -41,16 +25,16 @@ pub(super) async fn open(
             OpenTarget::File(file) => open_index(session, &user, *file, &options).await,
             OpenTarget::Name { dir, name } => {
                 check(name)?;
-                open_name(session, &user, (*dir, name), &options).await
+                open_entry(session, &user, (*dir, name), CreateMode::Never, &options).await
             }
             OpenTarget::Create { dir, name, exclusive, truncate, mode: bits } => {
                 check(name)?;
                 if *truncate && !mode.rights.allow(Rights::WRITE) {
                     return Err(Error::new(Status::Invalid, "truncating needs the right to write"));
                 }
-                let (exclusive, truncate, mode) = (*exclusive, *truncate, *bits);
-                let new = NewName { dir: *dir, name, exclusive, truncate, mode };
-                create(session, &user, new, &options).await
+                let how = if *exclusive { CreateMode::Exclusive } else { CreateMode::IfMissing };
+                let options = options.truncate(*truncate).mode(*bits);
+                open_entry(session, &user, (*dir, name), how, &options).await
             }
         })
         .await
@@ -86,57 +70,36 @@ async fn open_index(
     }
 }
 
-/// Opens the file that has a name.
-async fn open_name(
+/// Opens or creates a file by its name, in one call unless the name changes meanwhile.
+async fn open_entry(
     session: &Arc<Session>,
     user: &Client,
     at: (FileIndex, &[u8]),
+    create: CreateMode,
     options: &OpenOptions,
 ) -> Result<Opened<ClusterFile>> {
     for _ in 0..NAME_CHANGES_MAX {
-        let found = user.lstat(at).await?;
-        check_kind(&found)?;
-        match open_index(session, user, found.file, options).await {
-            // The file was removed in the meantime; another one may have the name.
-            Err(error) if error.status() == Status::StaleHandle => {}
-            opened => return opened,
+        match user.open_entry(at, create, options).await {
+            Ok((file, created, change)) => {
+                let (attributes, file) =
+                    (file.opened_attributes(), ClusterFile::new(session, file));
+                return Ok(Opened { file, attributes, created, directory: change.map(atomic) });
+            }
+            // The file was removed while it was opened, or the directory is no more.
+            Err(error) if may_be_replaced(error.status(), create) => {
+                if session.client().lstat(at.0).await?.links == 0 {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
         }
     }
     Err(changes_too_often())
 }
 
-/// Makes and opens a file, or opens the one that has the name.
-async fn create(
-    session: &Arc<Session>,
-    user: &Client,
-    new: NewName<'_>,
-    options: &OpenOptions,
-) -> Result<Opened<ClusterFile>> {
-    let NewName { dir, name, exclusive, truncate, mode } = new;
-    let make = options.clone().create_new(true).mode(mode);
-    let reopen = options.clone().truncate(truncate);
-    let before = session.counter(dir).await?;
-    for _ in 0..NAME_CHANGES_MAX {
-        match user.create((dir, name), &make).await {
-            Ok((file, created)) => {
-                let (attributes, file) =
-                    (file.opened_attributes(), ClusterFile::new(session, file));
-                let directory = Some(session.change_since(dir, before).await);
-                return Ok(Opened { file, attributes, created, directory });
-            }
-            Err(error) if error.status() == Status::Exists && !exclusive => {}
-            Err(error) => return Err(error),
-        }
-        match open_name(session, user, (dir, name), &reopen).await {
-            // The file was removed in the meantime.
-            Err(error) if error.status() == Status::NotFound => {}
-            opened => {
-                let unchanged = DirectoryChange { atomic: false, before, after: before };
-                return Ok(Opened { directory: Some(unchanged), ..opened? });
-            }
-        }
-    }
-    Err(changes_too_often())
+/// Whether an open may fail so because its name was removed or replaced meanwhile.
+fn may_be_replaced(status: Status, create: CreateMode) -> bool {
+    status == Status::StaleHandle || create == CreateMode::IfMissing && status == Status::NotFound
 }
 
 /// Refuses everything but regular files.

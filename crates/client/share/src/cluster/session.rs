@@ -12,7 +12,7 @@ use braid_client::{Config, asynchronous};
 use braid_net::Tokio;
 use braid_types::{FileIndex, SessionId, Status};
 
-use super::{file::OpenedFile, loss::LossCounter};
+use super::{delegations::Delegations, file::OpenedFile, loss::LossCounter};
 use crate::{Error, Identity, Result};
 
 /// The client of the library.
@@ -27,6 +27,7 @@ pub(super) struct Session {
     pub(super) losses: Arc<LossCounter>,
     /// The open files, by index: a commit covers all opens of a file.
     files: Mutex<HashMap<FileIndex, Vec<Weak<OpenedFile>>>>,
+    delegations: Delegations,
 }
 
 impl Session {
@@ -36,7 +37,8 @@ impl Session {
         let missing = || Error::new(Status::NoSession, "the metadata server gave no session");
         let id = client.session_id().ok_or_else(missing)?;
         let (ended, files) = (AtomicBool::new(false), Mutex::default());
-        Ok(Arc::new(Self { client, id, ended, losses, files }))
+        let delegations = Delegations::new();
+        Ok(Arc::new(Self { client, id, ended, losses, files, delegations }))
     }
 
     pub(super) fn id(&self) -> SessionId {
@@ -49,6 +51,7 @@ impl Session {
         if self.ended.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.delegations.end();
         for open in self.all_opens() {
             open.close_with_session().await;
         }
@@ -80,6 +83,10 @@ impl Session {
     /// The client with the gateway's own identity, which may do everything.
     pub(super) fn client(&self) -> &Client {
         &self.client
+    }
+
+    pub(super) fn delegations(&self) -> &Delegations {
+        &self.delegations
     }
 
     /// Adds an open file.
@@ -116,6 +123,7 @@ impl Session {
             return Ok(());
         }
         if !self.ended.swap(true, Ordering::AcqRel) {
+            self.delegations.end();
             // The library has begun another session, which has none of the opens and locks.
             drop(tokio::spawn(self.client.clone().close()));
         }

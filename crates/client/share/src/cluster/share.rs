@@ -10,8 +10,8 @@ use braid_types::Status;
 
 use super::{ClusterClient, adoption, loss::LossCounter, session::Session};
 use crate::{
-    AdoptedClient, CLIENT_RECORD_BYTES_MAX, ClientRecord, Error, FileSystemId, Result, Share,
-    ShareClient,
+    AdoptedClient, CLIENT_RECORD_BYTES_MAX, ClientRecord, DataServer, Error, FileSystemId, Result,
+    Share, ShareClient,
 };
 
 /// How long a gateway waits for another one of its name to end. The metadata server takes one that
@@ -125,6 +125,10 @@ impl Share for ClusterShare {
 
     fn own_client(&self) -> ClusterClient {
         self.own.clone()
+    }
+
+    async fn data_servers(&self) -> Result<Vec<DataServer>> {
+        self.own.data_servers().await
     }
 
     async fn begin_client(&self, record: ClientRecord) -> Result<ClusterClient> {

@@ -5,13 +5,14 @@ use braid_types::{ByteCount, FileIndex, SessionId, Status};
 use super::{
     CallKind as Call, MemoryFile,
     bytes::DISK_BYTES,
+    delegations::Need,
     lock_table::Wanted,
     share::{SharedState, failed},
 };
 use crate::{
-    AdoptedOpen, AttributeChanges, Attributes, DirectoryChange, FileKind, Identity, Listing, Lock,
-    LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened, RenameMode, Result, ShareClient,
-    StatFsReply, XattrMode,
+    AdoptedOpen, AttributeChanges, Attributes, DelegationRecall, DirectoryChange, FileKind,
+    Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened,
+    RenameMode, Result, ShareClient, StatFsReply, XattrMode,
 };
 
 /// The session of a protocol client. It lives until it ends, whether clones of this exist or not.
@@ -24,6 +25,11 @@ pub struct MemoryClient {
 impl MemoryClient {
     pub(super) fn new(state: SharedState, session: SessionId) -> Self {
         Self { state, session }
+    }
+
+    /// Waits until no other session has a delegation of a file that conflicts.
+    async fn recall(&self, call: Call, file: FileIndex, need: Need) -> Result<()> {
+        self.state.recall(self.session, call, |_| vec![(file, need)]).await
     }
 
     fn wanted(&self, file: FileIndex, lock: Lock) -> Wanted {
@@ -55,6 +61,11 @@ impl ShareClient for MemoryClient {
     }
 
     async fn look_up(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<Attributes> {
+        self.state
+            .recall(self.session, Call::LookUp, |state| {
+                state.named(dir, name).map(|file| (file, Need::Look)).into_iter().collect()
+            })
+            .await?;
         self.state.call(self.session, Call::LookUp, |state| state.look_up(who, dir, name))
     }
 
@@ -63,6 +74,7 @@ impl ShareClient for MemoryClient {
     }
 
     async fn attributes(&self, _: &Identity, file: FileIndex) -> Result<Attributes> {
+        self.recall(Call::Attributes, file, Need::Look).await?;
         self.state.call(self.session, Call::Attributes, |state| Ok(state.inode(file)?.attributes()))
     }
 
@@ -72,6 +84,7 @@ impl ShareClient for MemoryClient {
         file: FileIndex,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
+        self.recall(Call::SetAttributes, file, Need::Change).await?;
         self.state.call(self.session, Call::SetAttributes, |state| {
             state.set_attributes(who, self.session, file, &changes)
         })
@@ -143,10 +156,16 @@ impl ShareClient for MemoryClient {
         dir: FileIndex,
         name: &[u8],
     ) -> Result<(Attributes, DirectoryChange)> {
+        self.recall(Call::Link, file, Need::Change).await?;
         self.state.call(self.session, Call::Link, |state| state.link(who, file, dir, name))
     }
 
     async fn remove(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<DirectoryChange> {
+        self.state
+            .recall(self.session, Call::Remove, |state| {
+                state.named(dir, name).map(|file| (file, Need::Change)).into_iter().collect()
+            })
+            .await?;
         self.state.call(self.session, Call::Remove, |state| state.remove(who, dir, name))
     }
 
@@ -157,6 +176,12 @@ impl ShareClient for MemoryClient {
         to: (FileIndex, &[u8]),
         mode: RenameMode,
     ) -> Result<(DirectoryChange, DirectoryChange)> {
+        self.state
+            .recall(self.session, Call::Rename, |state| {
+                let ends = [from, to].map(|(dir, name)| state.named(dir, name));
+                ends.into_iter().flatten().map(|file| (file, Need::Change)).collect()
+            })
+            .await?;
         self.state.call(self.session, Call::Rename, |state| state.rename(who, from, to, mode))
     }
 
@@ -166,6 +191,7 @@ impl ShareClient for MemoryClient {
         target: OpenTarget,
         mode: OpenMode,
     ) -> Result<Opened<MemoryFile>> {
+        self.state.recall_for_open(self.session, &target, mode).await?;
         let opened = self
             .state
             .call(self.session, Call::Open, |state| state.open(who, self.session, &target, mode))?;
@@ -202,6 +228,7 @@ impl ShareClient for MemoryClient {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
+        self.recall(Call::SetXattr, file, Need::Change).await?;
         self.state.call(self.session, Call::SetXattr, |state| {
             state.set_xattr(who, file, name, value, mode)
         })
@@ -212,6 +239,7 @@ impl ShareClient for MemoryClient {
     }
 
     async fn remove_xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<()> {
+        self.recall(Call::RemoveXattr, file, Need::Change).await?;
         self.state
             .call(self.session, Call::RemoveXattr, |state| state.remove_xattr(who, file, name))
     }
@@ -233,10 +261,16 @@ impl ShareClient for MemoryClient {
     }
 
     async fn lock(&self, file: FileIndex, lock: Lock) -> Result<Option<LockConflict>> {
-        self.state.call(self.session, Call::Lock, |state| {
+        let result = self.state.call(self.session, Call::Lock, |state| {
             state.inode(file)?;
             state.locks.request(self.wanted(file, lock))
-        })
+        });
+        let slow = self.state.lock().slow_lock.take();
+        if let Some(slow) = slow {
+            // An error: the sender was dropped.
+            let _ = slow.await;
+        }
+        result
     }
 
     async fn lock_wait(
@@ -286,6 +320,26 @@ impl ShareClient for MemoryClient {
     async fn unlock(&self, file: FileIndex, lock: Lock) -> Result<()> {
         self.state
             .call(self.session, Call::Unlock, |state| state.locks.unlock(&self.wanted(file, lock)))
+    }
+
+    async fn delegate(&self, file: FileIndex, write: bool) -> Result<bool> {
+        self.state
+            .call(self.session, Call::Delegate, |state| state.delegate(self.session, file, write))
+    }
+
+    async fn return_delegation(&self, file: FileIndex) -> Result<()> {
+        self.state.call(self.session, Call::ReturnDelegation, |state| {
+            state.delegations.return_one(self.session, file);
+            Ok(())
+        })
+    }
+
+    async fn drop_delegations(&self) {
+        self.state.lock().delegations.return_all(self.session);
+    }
+
+    async fn next_recall(&self) -> Option<DelegationRecall> {
+        self.state.next_recall(self.session).await
     }
 
     async fn sync_directory(&self, dir: FileIndex) -> Result<()> {

@@ -31,6 +31,8 @@ pub enum CallKind {
     TestLock,
     Unlock,
     SyncDirectory,
+    Delegate,
+    ReturnDelegation,
     Read,
     Write,
     Commit,

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::{CallKind as Call, share::SharedState, state::Outcome, state::State};
 use crate::{
-    Attributes, DirectAccess, OpenMode, ReadResult, Result, ShareFile, Verifier, WriteResult,
+    Attributes, DirectAccess, OpenMode, OpenTarget, ReadResult, Result, ShareFile, Verifier,
+    WriteResult,
 };
 
 /// An open file of a protocol client. After the close of one clone the others are stale.
@@ -66,6 +67,8 @@ impl ShareFile for MemoryFile {
     }
 
     async fn set_mode(&self, mode: OpenMode) -> Result<()> {
+        let OpenGuard { state, session, file, .. } = &*self.0;
+        state.recall_for_open(*session, &OpenTarget::File(*file), mode).await?;
         self.call(Call::SetMode, |state, id| state.set_mode(id, mode))
     }
 

@@ -12,14 +12,16 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A call runs as a whole under the mutex, so that every change is atomic. Only a lock wait
-//!    releases the mutex, and it waits for a notification.
+//! 1. A call runs as a whole under the mutex, so that every change is atomic. Before it, it waits
+//!    until delegations are returned. Only a lock wait releases the mutex, and it waits for a
+//!    notification.
 //! 2. Each change takes the next number of one change counter.
 
 mod attributes;
 mod bytes;
 mod client;
 mod data;
+mod delegations;
 mod fault;
 mod file;
 mod inode;

@@ -80,6 +80,22 @@ impl OpenTable {
             .any(|(_, open)| open.session == session && open.mode.rights.allow(Rights::WRITE))
     }
 
+    /// Whether a session has a file open.
+    pub(super) fn has_open(&self, session: SessionId, file: FileIndex) -> bool {
+        self.of_file(file).any(|(_, open)| open.session == session)
+    }
+
+    /// Whether another session has a file open.
+    pub(super) fn open_besides(&self, session: SessionId, file: FileIndex) -> bool {
+        self.of_file(file).any(|(_, open)| open.session != session)
+    }
+
+    /// Whether another session has a file open for writing.
+    pub(super) fn written_besides(&self, session: SessionId, file: FileIndex) -> bool {
+        self.of_file(file)
+            .any(|(_, open)| open.session != session && open.mode.rights.allow(Rights::WRITE))
+    }
+
     /// What the opens of a file deny together.
     pub(super) fn denied(&self, file: FileIndex) -> Deny {
         self.of_file(file).fold(Deny::NONE, |all, (_, open)| all | open.mode.deny)

@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{FileIndex, SessionId, Status, Timestamp};
+use tokio::sync::oneshot;
 
 use super::{
     CallKind, MemoryClient,
     state::{Outcome, State},
 };
 use crate::{
-    AdoptedClient, CLIENT_RECORD_BYTES_MAX, ClientRecord, DirectAccess, Error, FileSystemId,
-    Result, Share,
+    AdoptedClient, CLIENT_RECORD_BYTES_MAX, ClientRecord, DataServer, DirectAccess, Error,
+    FileSystemId, Result, Share,
 };
 
 const FILE_SYSTEM: FileSystemId = FileSystemId(*b"braid-memory-fs\0");
@@ -88,6 +89,14 @@ impl MemoryShare {
         self.state.lock().faults.push((call, status));
     }
 
+    /// Lets the reply of the next [`crate::ShareClient::lock`], of any session, come only when the
+    /// result is used or dropped. The lock is granted or denied before.
+    pub fn delay_next_lock(&self) -> oneshot::Sender<()> {
+        let (send, receive) = oneshot::channel();
+        self.state.lock().slow_lock = Some(receive);
+        send
+    }
+
     /// Loses all bytes that were not committed, as a loss of power does: the verifier changes.
     pub fn lose_unflushed(&self) {
         self.state.lock().lose_unflushed();
@@ -101,6 +110,11 @@ impl MemoryShare {
     /// What [`crate::ShareFile::direct_access`] returns for a file.
     pub fn set_direct_access(&self, file: FileIndex, access: DirectAccess) {
         self.state.lock().direct.insert(file, access);
+    }
+
+    /// What [`Share::data_servers`] returns.
+    pub fn set_data_servers(&self, servers: Vec<DataServer>) {
+        self.state.lock().data_servers = servers;
     }
 
     /// Ends a session, as the metadata server does with a client that was silent for too long.
@@ -117,6 +131,16 @@ impl MemoryShare {
     /// The number of opens of all sessions.
     pub fn open_count(&self) -> usize {
         self.state.lock().opens.count()
+    }
+
+    /// The number of delegations of all sessions.
+    pub fn delegation_count(&self) -> usize {
+        self.state.lock().delegations.count()
+    }
+
+    /// Loses the delegations of a session, as one that does not reach the metadata server.
+    pub fn lose_delegations(&self, session: SessionId) {
+        self.state.lock().delegations.lose(session);
     }
 
     /// The number of locked ranges of all sessions.
@@ -143,6 +167,10 @@ impl Share for MemoryShare {
 
     fn own_client(&self) -> MemoryClient {
         MemoryClient::new(self.state.clone(), self.own)
+    }
+
+    async fn data_servers(&self) -> Result<Vec<DataServer>> {
+        Ok(self.state.lock().data_servers.clone())
     }
 
     async fn begin_client(&self, record: ClientRecord) -> Result<MemoryClient> {

@@ -3,14 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use braid_types::{FileIndex, SessionId, Status, Timestamp};
+use tokio::sync::oneshot;
 
 use super::{
     CallKind,
+    delegations::DelegationTable,
     inode::{Content, Directory, Inode},
     lock_table::LockTable,
     open_table::OpenTable,
 };
-use crate::{ClientRecord, DirectAccess, DirectoryChange, FileKind, Identity, Verifier};
+use crate::{
+    ClientRecord, DataServer, DirectAccess, DirectoryChange, FileKind, Identity, Verifier,
+};
 
 /// The result of a step; the caller adds what failed.
 pub(super) type Outcome<T> = Result<T, Status>;
@@ -30,11 +34,15 @@ pub(super) struct State {
     begun_by: BTreeMap<SessionId, u64>,
     pub(super) opens: OpenTable,
     pub(super) locks: LockTable,
+    pub(super) delegations: DelegationTable,
     /// Calls that will fail, in the order in which the test has named them.
     pub(super) faults: Vec<(CallKind, Status)>,
+    /// Delays the reply of the next request for a lock.
+    pub(super) slow_lock: Option<oneshot::Receiver<()>>,
     /// Rises when unflushed bytes are lost.
     pub(super) losses: u64,
     pub(super) direct: HashMap<FileIndex, DirectAccess>,
+    pub(super) data_servers: Vec<DataServer>,
 }
 
 impl State {
@@ -49,7 +57,10 @@ impl State {
             begun_by: BTreeMap::new(),
             opens: OpenTable::default(),
             locks: LockTable::default(),
+            delegations: DelegationTable::default(),
             faults: Vec::new(),
+            slow_lock: None,
+            data_servers: Vec::new(),
             losses: 0,
             direct: HashMap::new(),
         };
@@ -88,6 +99,7 @@ impl State {
         self.begun_by.remove(&session);
         if self.sessions.remove(&session).is_some() {
             self.locks.end_session(session);
+            self.delegations.end_session(session);
             for file in self.opens.end_session(session) {
                 self.drop_if_unused(file);
             }

@@ -15,7 +15,11 @@ const BOTH: OpenMode = OpenMode { rights: Rights::READ_WRITE, deny: Deny::NONE }
 const LOCK: Lock = Lock { owner: 1, start: 0, last: 9, exclusive: true };
 
 fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(test)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime")
+        .block_on(test)
 }
 
 async fn client(share: &MemoryShare) -> MemoryClient {

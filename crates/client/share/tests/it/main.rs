@@ -4,6 +4,7 @@
 mod adoption;
 mod attributes;
 mod data;
+mod delegations;
 mod gateways;
 mod locks;
 mod names;

@@ -21,6 +21,7 @@ on_both! {
     a_listing_under_changes_shows_every_lasting_name_once,
     listed_attributes_are_those_of_the_files,
     every_change_of_a_directory_raises_its_counter,
+    changes_of_a_directory_by_many_clients_form_one_chain,
     a_file_cannot_be_used_as_a_directory,
 }
 
@@ -288,4 +289,49 @@ async fn a_file_cannot_be_used_as_a_directory<S: Share>(share: S, top: FileIndex
     ];
     assert_eq!(statuses, [Status::NotDirectory; 5]);
     client.sync_directory(top).await.expect("a directory");
+}
+
+/// If the two counters of a change were not read in the transaction of the change, changes by other
+/// clients would be between them, and two changes would overlap.
+async fn changes_of_a_directory_by_many_clients_form_one_chain<S: Share>(share: S, top: FileIndex) {
+    const CLIENTS: usize = 4;
+    const FILES: usize = 25;
+    let own = client(&share).await;
+    let dir = mkdir(&own, top, "d", 0o777).await;
+    let started = change_of(&own, dir).await;
+    let mut tasks = Vec::new();
+    for number in 0..CLIENTS {
+        let client = client(&share).await;
+        tasks.push(tokio::spawn(async move {
+            let mut changes = Vec::new();
+            for file in 0..FILES {
+                let name = format!("{number}-{file}");
+                let opened = client.open(&root(), create_target(dir, &name), BOTH).await;
+                let opened = opened.expect("a new file");
+                changes.push(opened.directory.expect("a change"));
+                opened.file.close().await.expect("a close");
+                let moved = format!("{name}-moved");
+                let ends = ((dir, name.as_bytes()), (dir, moved.as_bytes()));
+                let mode = braid_share::RenameMode::Replace;
+                let renamed = client.rename(&root(), ends.0, ends.1, mode).await;
+                changes.push(renamed.expect("a rename").0);
+                changes.push(client.remove(&root(), dir, moved.as_bytes()).await.expect("removal"));
+            }
+            changes
+        }));
+    }
+    let mut changes = Vec::new();
+    for task in tasks {
+        changes.extend(task.await.expect("a client"));
+    }
+    changes.sort_by_key(|change| change.after);
+    assert_eq!(changes.len(), CLIENTS * FILES * 3);
+    let mut last = started;
+    for change in changes {
+        assert!(change.atomic);
+        assert_eq!(change.before, last, "a change between the two counters, or overlapping ones");
+        assert!(change.after > change.before);
+        last = change.after;
+    }
+    assert_eq!(last, change_of(&own, dir).await);
 }

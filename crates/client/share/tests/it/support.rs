@@ -6,30 +6,19 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
 };
 
-use braid_client::{Client, Config, Credential};
-use braid_iod::{Iod, IodConfig};
-use braid_mds::{Mds, MdsConfig};
+use braid_client::{Client, Config};
 use braid_share::{
     Attributes, ClientRecord, Deny, FileIndex, Identity, OpenMode, OpenTarget, Result, Rights,
     Share, ShareClient, ShareFile, Status, cluster::ClusterShare, memory::MemoryShare,
 };
-use braid_store::LocalStore;
-use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
-use braid_wire::{
-    Secret,
-    message::{mds::KeyRights, types::IodState},
-};
+use braid_testbed::in_process::InProcessCluster;
+use braid_wire::message::mds::KeyRights;
 use bytes::Bytes;
 
 pub const ROOT: FileIndex = FileIndex::ROOT;
 pub const BOTH: OpenMode = OpenMode { rights: Rights::READ_WRITE, deny: Deny::NONE };
-const UUID: ClusterUuid = ClusterUuid([7; 16]);
-const IODS: usize = 2;
-/// How long a cluster may take to start.
-const START_SECONDS_MAX: u64 = 120;
 
 /// Makes a test of each function, on both implementations.
 macro_rules! on_both {
@@ -86,10 +75,9 @@ fn shared_cluster() -> Arc<Cluster> {
     })
 }
 
-/// A cluster in this process. The metadata server is dropped first, as it should.
+/// A cluster in this process.
 pub struct Cluster {
-    mds: Option<Mds>,
-    iods: Vec<Iod>,
+    _servers: InProcessCluster,
     pub config: Config,
     admin: Client,
     _dir: tempfile::TempDir,
@@ -98,35 +86,11 @@ pub struct Cluster {
 impl Cluster {
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let key = Secret::from_bytes([9; 32]);
-        Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).expect("a new cluster");
-        let listen = vec!["127.0.0.1:0".into()];
-        let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), listen, key.clone()));
-        let mds = mds.expect("a metadata server");
-        let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-        let iods = (0..IODS).map(|number| {
-            let dir = dir.path().join(format!("iod{number}"));
-            std::fs::create_dir_all(&dir).expect("a directory");
-            LocalStore::init(&dir, UUID, None).expect("a store");
-            let config = IodConfig::on_loopback(dir, UUID, address.clone(), key.clone());
-            Iod::start(config).expect("an I/O daemon")
-        });
-        let iods: Vec<Iod> = iods.collect();
-        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key)));
-        let admin = admin.expect("a client");
-        let begun = Instant::now();
-        let is_up = |client: &Client| {
-            let map = client.cluster_map().expect("the cluster map");
-            map.iods.iter().filter(|iod| iod.state == IodState::Up).count() == IODS
-        };
-        while !is_up(&admin) {
-            assert!(begun.elapsed() < Duration::from_secs(START_SECONDS_MAX), "no I/O daemons");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let made = admin.key_add("gateway", KeyRights::full()).expect("a key");
-        let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
-        let config = Config { cluster: Some(UUID), ..Config::new(address, credential) };
-        Self { mds: Some(mds), iods, config, admin, _dir: dir }
+        let servers = InProcessCluster::start(dir.path(), 2).expect("a cluster");
+        let key = servers.add_key("gateway", KeyRights::full()).expect("a key");
+        let config = servers.config(key.into_credential());
+        let admin = servers.admin().expect("a client");
+        Self { _servers: servers, config, admin, _dir: dir }
     }
 
     /// A new gateway.
@@ -137,13 +101,6 @@ impl Cluster {
     /// A client of the library, as a mount has one.
     pub fn admin(&self) -> &Client {
         &self.admin
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.mds = None;
-        self.iods.iter_mut().for_each(|iod| _ = iod.stop());
     }
 }
 

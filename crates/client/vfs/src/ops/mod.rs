@@ -21,7 +21,7 @@ pub mod statfs;
 mod sync;
 mod unlink;
 pub mod write;
-mod xattr;
+pub mod xattr;
 
 use braid_client::Status;
 use braid_types::limits::NAME_BYTES_MAX;

@@ -6,11 +6,15 @@ use braid_types::limits::NAME_BYTES_MAX;
 use super::layout_xattr::LAYOUT_XATTR;
 use crate::{
     error::{Error, Result},
+    users::User,
     vfs::Vfs,
 };
 
 /// The prefix of access control lists.
 const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
+
+/// The attribute that shows an NFSv4 access control list, as Linux's NFS client has it.
+pub const NFS4_LIST: &[u8] = b"system.nfs4_acl";
 
 /// Capabilities of a program, which a write removes: [`crate::data::set_ids`].
 const CAPABILITIES: &[u8] = b"security.capability";
@@ -92,6 +96,23 @@ impl Vfs {
         }
     }
 
+    /// Sets or removes (`None`) an NFSv4 access control list in the name of a user: no kernel has
+    /// checked who may. The metadata server allows root and the owner.
+    ///
+    /// # Errors
+    /// The list is not valid; the user does not own the file; the cluster refuses or is not
+    /// reached.
+    pub fn set_nfs4_list(&self, user: User, file: FileIndex, value: Option<&[u8]>) -> Result<()> {
+        let client = match user.uid {
+            0 => self.users.asker(user)?,
+            _ => self.users.creator(user)?,
+        };
+        self.change_xattr(file, NFS4_LIST, || match value {
+            Some(value) => client.set_xattr(file, NFS4_LIST, value, XattrMode::Either),
+            None => client.remove_xattr(file, NFS4_LIST),
+        })
+    }
+
     /// An ACL changes the mode, too: with the group's right to execute, setgid takes effect.
     fn change_xattr(
         &self,
@@ -100,7 +121,7 @@ impl Vfs {
         change: impl FnOnce() -> braid_client::Result<()>,
     ) -> Result<()> {
         self.caches.note_attribute_change(file);
-        let is_list = name.starts_with(ACCESS_LISTS);
+        let is_list = name.starts_with(ACCESS_LISTS) || name == NFS4_LIST;
         let gives = is_list || name == CAPABILITIES;
         let _late =
             is_list.then(|| self.caches.lazy_opens.begin_rights_change(file)).transpose()?;

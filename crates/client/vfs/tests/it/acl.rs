@@ -1,7 +1,7 @@
 //! Access control lists on a mount.
 
 use crate::support::{Cluster, ROOT, USER, new_file};
-use braid_vfs::{FileKind, Status, User, XattrMode};
+use braid_vfs::{FileKind, NFS4_LIST, Status, User, XattrMode};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -39,6 +39,38 @@ fn a_default_list_replaces_the_umask_for_new_files() {
     let sub = vfs.make_directory(USER, dir.file, b"s", 0o777, 0o077).unwrap().attributes;
     assert_eq!((pipe.mode, sub.mode), (0o600, 0o774));
     assert_eq!(vfs.xattr(sub.file, DEFAULT).unwrap(), list(&entries));
+}
+
+#[test]
+fn an_nfsv4_list_changes_the_mode_and_only_its_owner_sets_it() {
+    let cluster = Cluster::start(1);
+    let vfs = cluster.mount();
+    let (made, _) = vfs.create(USER, ROOT, b"f", &new_file(0o600)).unwrap();
+    let file = made.known.attributes.file;
+    // A::OWNER@:rwa, A::4000:r, in XDR.
+    let mut value = vec![0, 0, 0, 2];
+    for (mask, who) in [(7_u32, &b"OWNER@"[..]), (1, b"4000")] {
+        let words = [0, 0, mask, who.len() as u32];
+        words.iter().for_each(|word| value.extend(word.to_be_bytes()));
+        value.extend(who);
+        value.resize(value.len().next_multiple_of(4), 0);
+    }
+    let other = User { uid: USER.uid + 1, gid: USER.gid };
+    let refused = vfs.set_nfs4_list(other, file, Some(&value)).unwrap_err();
+    assert_eq!(refused.status(), Some(Status::NotPermitted));
+    let refused = vfs.set_xattr(file, NFS4_LIST, &value, XattrMode::Either).unwrap_err();
+    assert_eq!(refused.status(), Some(Status::NotPermitted), "without a user");
+    assert_eq!(vfs.attributes(file, None).unwrap().attributes.mode, 0o600);
+    for user in [USER, User::ROOT] {
+        vfs.set_nfs4_list(user, file, Some(&value)).unwrap();
+        assert_eq!(vfs.attributes(file, None).unwrap().attributes.mode, 0o640);
+        assert_eq!(vfs.xattr(file, NFS4_LIST).unwrap(), value);
+        // The kernel checks permissions with this list.
+        let shown = [(1, 6, NOBODY), (2, 4, 4000), (4, 0, NOBODY), (16, 4, NOBODY), (32, 0, !0)];
+        assert_eq!(vfs.xattr(file, ACCESS).unwrap(), list(&shown));
+        vfs.set_nfs4_list(user, file, None).unwrap();
+        assert_eq!(vfs.attributes(file, None).unwrap().attributes.mode, 0o600);
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod locks;
 mod modes;
 mod operations;
 mod pages;
+mod read_cache;
 mod reservations;
 mod set_ids;
 mod size_reports;

@@ -60,6 +60,8 @@ wire_enum! {
         Data = 2,
         /// The layout of a file.
         Layout = 3,
+        /// A delegation of a file to a client of another protocol (ADR 0038).
+        Delegation = 4,
     }
 
     /// What a lease allows.

@@ -12,6 +12,9 @@ use braid_types::{
 
 use super::{
     FileKind, calls,
+    entry::{
+        CreateMode, DirectoryChange, EntryKind, MakeEntryReply, OpenEntryReply, RenameEntryReply,
+    },
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
@@ -96,7 +99,7 @@ calls! {
     AgentCheck = 0x0105 {} -> AgentCheckReply;
     /// Reclaim the session's open files after a restart of the server, before any other call of the
     /// session. The reply lists the handles that the server refuses. Repeatable.
-    Reclaim = 0x0106 {
+    Reclaim = 0x01f5 {
         /// Open files of the envelope's identity, at most `RECLAIM_OPENS_MAX`.
         opens: Vec<ReclaimedOpen>,
         /// Whether these were all open files of all identities. The server then closes every other
@@ -105,6 +108,8 @@ calls! {
         /// Whether the client may still hold leases of an earlier epoch. Its first [`AwaitRecalls`]
         /// of this epoch confirms that it has returned them all.
         leases: bool,
+        /// As in [`AwaitRecalls`].
+        io_under_leases: bool,
     } -> Vec<u64>;
 
     /// Attributes.
@@ -492,9 +497,12 @@ calls! {
     /// Wait for recalls: returns those with numbers above `seen`, lowest first, or none after a
     /// while. The first call in an epoch confirms that the client has returned every lease of
     /// earlier epochs.
-    AwaitRecalls = 0x01b2 {
+    AwaitRecalls = 0x01f4 {
         /// Number of the newest recall of this epoch that the client has received; 0 for none.
         seen: u64,
+        /// Whether the session reads and writes files only while it holds their data lease. If not,
+        /// its opens are those of a client that uses no leases.
+        io_under_leases: bool,
     } -> Vec<Recall>;
     /// Return leases, recalled or not. Repeatable.
     ReturnLeases = 0x01b3 {
@@ -644,6 +652,76 @@ calls! {
         /// Locks after this one.
         after: Option<LockRequest>,
     } -> Vec<LockRequest>;
+
+    /// Request the delegation of a file that the session has open. Returns its number, as that of a
+    /// lease; `None` if something conflicts; the call never waits.
+    LeaseDelegation = 0x01e5 {
+        /// The file.
+        file: FileIndex,
+        /// [`LeaseMode::Read`] or [`LeaseMode::Write`].
+        mode: LeaseMode,
+    } -> Option<u64>;
+
+    /// Open an entry of a directory, or create it. A symbolic link is not followed: it is refused
+    /// with `TooManyLinks`, as by `open(2)` with `O_NOFOLLOW`; a directory with `IsDirectory`, and
+    /// other files without bytes with `NoDevice`. Grants no lease.
+    OpenEntry = 0x01f0 {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+        /// Whether the file may be created. If so, the call has a slot.
+        create: CreateMode,
+        /// Truncate an existing file.
+        truncate: bool,
+        /// Permission bits of a new file.
+        mode: u32,
+        /// The umask, used where the directory has no default access control list.
+        umask: u32,
+        /// The access mode.
+        rights: Rights,
+        /// What the open denies to other opens. If not empty, the call has a slot.
+        deny: Deny,
+    } -> OpenEntryReply;
+    /// Make an entry that is not a regular file, or give a file one more name.
+    MakeEntry = 0x01f1 {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+        /// What to make.
+        kind: EntryKind,
+        /// Permission bits; 0 for a symbolic link and for a link.
+        mode: u32,
+        /// The umask, used where the directory has no default access control list.
+        umask: u32,
+        /// Device number; 0 for everything but devices.
+        device: u64,
+        /// What a symbolic link points to; empty for everything else.
+        target: Vec<u8>,
+        /// The file that gets the name; `Some` for a link only.
+        file: Option<FileIndex>,
+    } -> MakeEntryReply;
+    /// Remove a name of a file, or an empty directory.
+    RemoveEntry = 0x01f2 {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+    } -> DirectoryChange;
+    /// Rename; atomic for every observer (I7).
+    RenameEntry = 0x01f3 {
+        /// The old directory.
+        from_dir: FileIndex,
+        /// The old name.
+        from_name: Vec<u8>,
+        /// The new directory.
+        to_dir: FileIndex,
+        /// The new name.
+        to_name: Vec<u8>,
+        /// What to do if the new name exists.
+        mode: RenameMode,
+    } -> RenameEntryReply;
 }
 
 wire_struct! {

@@ -6,6 +6,7 @@
 use crate::codec::{Wire, wire_enum, wire_struct};
 
 pub mod collective;
+pub mod entry;
 pub mod iod;
 pub mod lease;
 pub mod lock;

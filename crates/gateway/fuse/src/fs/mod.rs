@@ -270,9 +270,9 @@ impl FileSystem {
             Op::GetXattr { name, size } => self.get_xattr(node, name, size, answer),
             Op::ListXattr { size } => self.list_xattrs(node, size, answer),
             Op::SetXattr { name, value, flags, acl_kill_sgid } => {
-                self.set_xattr(node, (name, value), flags, acl_kill_sgid, answer)
+                self.set_xattr(header, node, (name, value), flags, acl_kill_sgid, answer)
             }
-            Op::RemoveXattr { name } => self.remove_xattr(node, name, answer),
+            Op::RemoveXattr { name } => self.remove_xattr(header, node, name, answer),
 
             Op::TestLock(lock) => self.test_lock(&lock, answer),
             Op::SetLock { lock, wait } => {

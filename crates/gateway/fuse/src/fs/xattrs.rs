@@ -1,9 +1,10 @@
 //! Extended attributes, POSIX ACLs among them.
 
-use braid_vfs::{FileIndex, XattrMode};
+use braid_vfs::{CacheInvalidator, FileIndex, NFS4_LIST, XattrMode};
 use rustix::{fs::XattrFlags, io::Errno};
 
-use super::{Answer, Done, FileSystem};
+use super::{Answer, Done, FileSystem, user};
+use crate::kernel::Header;
 
 impl FileSystem {
     pub(super) fn get_xattr(
@@ -26,6 +27,7 @@ impl FileSystem {
 
     pub(super) fn set_xattr(
         &self,
+        header: &Header,
         file: FileIndex,
         (name, value): (&[u8], &[u8]),
         flags: u32,
@@ -42,12 +44,41 @@ impl FileSystem {
             XattrFlags::REPLACE => XattrMode::Replace,
             _ => return Err(Errno::INVAL.into()),
         };
+        if name == NFS4_LIST {
+            return self.set_nfs4_list(header, file, Some(value), answer);
+        }
         self.vfs.set_xattr(file, name, value, mode)?;
         answer.ok()
     }
 
-    pub(super) fn remove_xattr(&self, file: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+    pub(super) fn remove_xattr(
+        &self,
+        header: &Header,
+        file: FileIndex,
+        name: &[u8],
+        answer: Answer<'_>,
+    ) -> Done {
+        if name == NFS4_LIST {
+            return self.set_nfs4_list(header, file, None, answer);
+        }
         self.vfs.remove_xattr(file, name)?;
+        answer.ok()
+    }
+
+    /// The kernel does not know that this attribute changes the mode and the POSIX list, with which
+    /// it checks permissions: it drops them before the reply, also if the outcome is unknown.
+    fn set_nfs4_list(
+        &self,
+        header: &Header,
+        file: FileIndex,
+        value: Option<&[u8]>,
+        answer: Answer<'_>,
+    ) -> Done {
+        let done = self.vfs.set_nfs4_list(user(header), file, value);
+        if let Some(cache) = self.kernel_cache.get() {
+            cache.drop_attributes(file);
+        }
+        done?;
         answer.ok()
     }
 }

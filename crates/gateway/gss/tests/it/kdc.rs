@@ -36,6 +36,9 @@ impl Kdc {
             ("nfs/localhost", "nfs.keytab"),
             ("host/localhost", "host.keytab"),
             ("alice", "alice.keytab"),
+            ("nfs/other", "other.keytab"),
+            // A user that every system has.
+            ("daemon", "daemon.keytab"),
         ] {
             let file = path.join(keytab);
             let file = file.to_str().expect("a path in UTF-8");

@@ -19,8 +19,9 @@ pub fn longest_result(op: OpNumber) -> Option<usize> {
         CreateSession => 128,
         // Names of the server and the implementation.
         ExchangeId => 1536,
-        // A layout with its file handle; LAYOUTGET itself compares with `loga_maxcount`.
-        LayoutGet => 512,
+        // A layout of one part. LAYOUTGET itself compares a longer one with the space that is left,
+        // so that clients with small replies get the layouts that fit.
+        LayoutGet => 256,
         // Owner of a conflicting lock.
         Lock => 1088,
         Close | Commit | Create | DelegReturn | Link | LockUnlock | OpenDowngrade | Remove

@@ -9,7 +9,7 @@ use braid_share::Share;
 
 use super::reply_limit::{FAILURE_BYTES, ReplyMemory, longest_result};
 use super::sequence::{RequestFacts, Started};
-use super::{CompoundState, security, sequence};
+use super::{CompoundState, known::keeps_attributes, security, sequence};
 use crate::connection::Connection;
 use crate::dispatch::dispatch;
 use crate::rpc::Caller;
@@ -71,6 +71,14 @@ pub async fn run<S: Share>(
     let mut reply = Reply::begin(&header.tag);
     // RFC 8881 16.2.3: checked before anything else, also before the numbers of operations.
     if !matches!(header.minor_version, 1 | 2) {
+        if connection.is_first_mistake() {
+            tracing::info!(
+                peer = %connection.peer(),
+                "a client asked for NFS version 4.{}; this server has 4.1 and 4.2 only (mount \
+                 option vers=4.2)",
+                header.minor_version
+            );
+        }
         return Ok(reply.finish_with(NfsStatus::MinorVersMismatch).into());
     }
     // RFC 8881 14.5: the tag is a UTF-8 string.
@@ -126,6 +134,7 @@ pub async fn run<S: Share>(
     };
     reply.limit = (limit as usize).saturating_sub(header_bytes);
     reply.too_big = too_big;
+    state.too_big = too_big;
     state.slot = Some(guard);
     reply.push(&ResOp::Sequence(Ok(result)));
     let mut memory = ReplyMemory::default();
@@ -142,6 +151,29 @@ pub async fn run<S: Share>(
         guard.finish(cached);
     }
     Ok(Results { segments, memory })
+}
+
+/// The results of a compound of which nothing is executed: its first operation has `status`.
+///
+/// # Errors
+/// [`BadArguments`], as [`run`].
+pub(crate) fn refuse(
+    mut arguments: Decoder,
+    status: NfsStatus,
+) -> Result<Vec<Segment>, BadArguments> {
+    let header = CompoundHeader::decode(&mut arguments).map_err(|_| BadArguments)?;
+    if header.tag.len() > TAG_BYTES_MAX {
+        return Err(BadArguments);
+    }
+    let mut reply = Reply::begin(&header.tag);
+    if header.op_count == 0 {
+        return Ok(reply.finish_with(status));
+    }
+    match ArgOp::decode(&mut arguments, header.minor_version) {
+        Ok(op) => reply.push(&ResOp::failure(op.number(), status)),
+        Err(error) => reply.push(&error.result()),
+    }
+    Ok(reply.finish())
 }
 
 /// RFC 8881 2.10.6.1.3: the answer to a retry.
@@ -229,6 +261,9 @@ async fn run_operations<S: Share>(
             return;
         }
         tracing::trace!(peer = %state.connection.peer(), index, operation = ?number, "begins");
+        if !keeps_attributes(number) {
+            state.known.forget();
+        }
         let mut result = dispatch(state, op).await;
         if result.status() == NfsStatus::Ok
             && let Err(status) = security::check(state, number)

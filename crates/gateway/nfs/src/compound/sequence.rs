@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use braid_nfs_wire::nfs4::args::SequenceArgs;
 use braid_nfs_wire::nfs4::results::SequenceResult;
-use braid_nfs_wire::nfs4::{NfsStatus, SlotId};
+use braid_nfs_wire::nfs4::{NfsStatus, SequenceStatus, SlotId};
 use braid_share::Share;
 use bytes::Bytes;
 
 use crate::connection::Connection;
 use crate::rpc::Caller;
-use crate::server::{NfsServer, ServerSession};
+use crate::server::{Client, NfsServer, ServerSession};
 use crate::state::clients::Protection;
 use crate::state::sessions::{Begun, CachedReply};
 
@@ -112,7 +112,7 @@ pub(super) fn start<S: Share>(
         slot_id: args.slot_id,
         highest_slot_id: SlotId(highest),
         target_highest_slot_id: SlotId(highest),
-        status_flags: session.client().status() | session.back().status(),
+        status_flags: revoked(session.client()) | session.back().status(),
     };
     Ok(match begun {
         Begun::New => {
@@ -121,6 +121,14 @@ pub(super) fn start<S: Share>(
         }
         Begun::Retry(reply) => Started::Retry(reply, result),
     })
+}
+
+/// RFC 8881 18.46.3: what SEQUENCE reports while revoked delegations were not freed.
+fn revoked<S: Share>(client: &Client<S>) -> SequenceStatus {
+    match client.data().is_some_and(|data| data.states.has_revoked()) {
+        true => SequenceStatus::RECALLABLE_STATE_REVOKED,
+        false => SequenceStatus::default(),
+    }
 }
 
 /// RFC 8881 2.10.3.1: a connection that sends SEQUENCE is associated with the session's fore

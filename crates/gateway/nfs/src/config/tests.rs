@@ -63,3 +63,24 @@ fn configurations_with_mistakes_are_refused() {
     config.lease = Duration::from_secs(2);
     assert_eq!(config.check(), Err(ConfigError::Lease(config.lease)));
 }
+
+#[test]
+fn stronger_transport_than_named_is_allowed_and_weaker_is_not() {
+    use Transport::{MutualTls, Plain, Tls};
+    for (modes, allowed) in [
+        (&[Plain, Tls, MutualTls][..], &[Plain, Tls, MutualTls][..]),
+        (&[Plain], &[Plain]),
+        (&[Tls], &[Tls, MutualTls]),
+        (&[MutualTls], &[MutualTls]),
+        (&[Plain, MutualTls], &[Plain, MutualTls]),
+    ] {
+        for transport in [Plain, Tls, MutualTls] {
+            let expected = allowed.contains(&transport);
+            assert_eq!(transport.is_allowed_by(modes), expected, "{transport:?} {modes:?}");
+        }
+    }
+    for text in ["none", "tls", "mtls"] {
+        assert_eq!(text.parse::<Transport>().unwrap().keyword(), text);
+    }
+    assert_eq!("TLS".parse::<Transport>(), Err(ConfigError::Transport("TLS".into())));
+}

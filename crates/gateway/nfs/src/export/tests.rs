@@ -111,3 +111,27 @@ fn squash_replaces_the_ids_that_it_concerns() {
     assert_eq!(squash(Squash::Root, who(0, 6, &[7])), Some(who(65534, 6, &[7])));
     assert_eq!(squash(Squash::Root, who(5, 6, &[0, 7])), Some(who(5, 6, &[65534, 7])));
 }
+
+#[test]
+fn layouts_are_for_plain_callers_unless_the_export_says_more() {
+    use crate::config::Transport;
+    let callers = [
+        (Some(Security::Sys), Transport::Plain, true),
+        (Some(Security::Sys), Transport::Tls, false),
+        (Some(Security::Krb5), Transport::Plain, false),
+        (Some(Security::Krb5i), Transport::Plain, false),
+        (Some(Security::Krb5p), Transport::Plain, false),
+        (Some(Security::Krb5p), Transport::MutualTls, false),
+        (None, Transport::Plain, false),
+    ];
+    for (pnfs, pnfs_plain) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut config = NfsConfig::new("host", [0; 32]);
+        config.exports = vec![ExportConfig { pnfs, pnfs_plain, ..export("/a") }];
+        let exports = Exports::new(&config, FileSystemId([1; 16])).unwrap();
+        for (security, transport, plain) in callers {
+            let expected = pnfs && (plain || pnfs_plain);
+            let given = exports.all()[0].gives_layouts(security, transport);
+            assert_eq!(given, expected, "{pnfs} {pnfs_plain} {security:?} {transport:?}");
+        }
+    }
+}

@@ -60,7 +60,8 @@ async fn set<S: Share>(state: &CompoundState<'_, S>, args: &SetAttrArgs) -> NfsR
         let access = stateid::access(state, args.state_id, &file, Rights::WRITE).await;
         match access.map_err(no_size)? {
             FileAccess::Open(open) => {
-                open.set_len(bytes.0).await.map_err(|error| nfs_status(error.status()))?;
+                let set = open.set_len(bytes.0).await;
+                state.note_attributes(set.map_err(|error| nfs_status(error.status()))?);
                 wanted.changes.bytes = None;
             }
             FileAccess::ForThisCall(open) => drop(open),
@@ -68,7 +69,7 @@ async fn set<S: Share>(state: &CompoundState<'_, S>, args: &SetAttrArgs) -> NfsR
     }
     if wanted.changes != braid_share::AttributeChanges::none() {
         let set = client.set_attributes(state.who(), file.file, wanted.changes.clone()).await;
-        set.map_err(|error| nfs_status(error.status()))?;
+        state.note_attributes(set.map_err(|error| nfs_status(error.status()))?);
     }
     Ok(wanted.mask)
 }
@@ -135,10 +136,9 @@ pub async fn access<S: Share>(
         Node::File(file) => file,
     };
     let (client, who) = (state.share_client()?, state.who());
-    let known = client.attributes(who, file.file).await;
-    let is_directory =
-        known.map_err(|error| nfs_status(error.status()))?.kind == FileKind::Directory;
-    let allowed = client.access(who, file.file, 7).await;
+    let known = state.attributes_of(file.file).await?;
+    let is_directory = known.kind == FileKind::Directory;
+    let allowed = client.access_of(who, &known, 7).await;
     let allowed = allowed.map_err(|error| nfs_status(error.status()))?;
     let (read, write, execute) = (allowed & 4 != 0, allowed & 2 != 0, allowed & 1 != 0);
     let write = write && !file.export.config().read_only;

@@ -1,9 +1,14 @@
 //! State of expired clients gives way to requests of other clients. RFC 8881 8.4.2.4.
 //!
-//! A client whose lease has passed keeps its opens and locks until another client's request
-//! conflicts with them. Then the server ends the expired client as a whole, and tries the request
-//! again. A conflict with a client of another gateway, or with a mount, stands until the metadata
-//! server ends that session.
+//! A client whose lease has passed keeps its opens and locks until a request of another client of
+//! this gateway conflicts with them. Then the server ends the expired client as a whole, and tries
+//! the request again. Conflicts with mounts and with clients of other gateways are not seen here:
+//! they stand until the client has been silent for [`SILENT_LEASES_MAX`] lease times, and
+//! [`NfsServer::end_silent_clients`] of its gateway ends it. If the gateway itself is silent, the
+//! metadata server ends the sessions of its clients.
+//!
+//! [`NfsServer::end_silent_clients`]: crate::server::NfsServer::end_silent_clients
+//! [`SILENT_LEASES_MAX`]: crate::server::SILENT_LEASES_MAX
 
 use std::sync::Arc;
 

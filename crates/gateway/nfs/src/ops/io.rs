@@ -15,6 +15,7 @@ use braid_share::{Deny, FILE_BYTES_MAX, OpenMode, OpenTarget, Rights, Share, Sha
 use crate::attributes::IO_BYTES_MAX;
 use crate::compound::CompoundState;
 use crate::ops::courtesy;
+use crate::ops::names::same_export;
 use crate::ops::stateid::{FileAccess, FileOf, access, wrong_type};
 use crate::status::nfs_status;
 
@@ -87,8 +88,10 @@ pub async fn commit<S: Share>(
     // COMMIT has no state id. An open of this client has the bytes that were written by it.
     let opens = client.states.opens_of_file(file.file);
     let writer = opens.iter().find(|open| open.mode().rights.allow(Rights::WRITE));
-    let open: FileOf<S> = match writer {
-        Some(open) => open.share_file.clone(),
+    let writer = writer.map(|open| open.share_file.clone());
+    let delegated = || client.states.delegation_of(file.file)?.share_file();
+    let open: FileOf<S> = match writer.or_else(delegated) {
+        Some(open) => open,
         None => {
             let mode = OpenMode { rights: Rights::WRITE, deny: Deny::NONE };
             let target = OpenTarget::File(file.file);
@@ -170,6 +173,8 @@ async fn both<S: Share>(
 ) -> NfsResult<(FileOf<S>, FileOf<S>)> {
     let from = state.saved_file(NfsStatus::WrongType)?;
     let to = state.writable_file()?;
+    // Squash, flavour and transport are those of the current export, and were checked for it only.
+    same_export(from, to)?;
     let source = state.resolve_saved_state_id(source)?;
     let from = opened(access(state, source, from, Rights::READ).await?)?;
     let to = opened(access(state, destination, to, Rights::WRITE).await?)?;

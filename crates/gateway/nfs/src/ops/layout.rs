@@ -38,6 +38,10 @@ const DEVICES_MAX: usize = 4096;
 /// handle.
 const PARTS_MAX: usize = 32;
 
+/// Bytes of LAYOUTGET's result around the content of a layout: number, status, return on close,
+/// state id, count, and range, mode, type and length of the layout. RFC 8881 18.43.2.
+const RESULT_BYTES: usize = 8 + 4 + 16 + 4 + 28;
+
 /// The devices that layouts of this gateway name.
 #[derive(Debug, Default)]
 pub struct Devices(Mutex<HashMap<DeviceId, Vec<DataServer>>>);
@@ -60,6 +64,13 @@ impl Devices {
         }
         devices.entry(id).or_insert_with(|| servers.to_vec());
         id
+    }
+
+    /// Devices with a data server that is not among `present`, or has other addresses there.
+    pub(super) fn without(&self, present: &[DataServer]) -> Vec<DeviceId> {
+        let is_stale = |servers: &[DataServer]| servers.iter().any(|one| !present.contains(one));
+        let devices = self.lock();
+        devices.iter().filter(|(_, servers)| is_stale(servers)).map(|(id, _)| *id).collect()
     }
 
     fn get(&self, id: &DeviceId) -> Option<Vec<DataServer>> {
@@ -86,7 +97,7 @@ pub async fn layout_get<S: Share>(
     if args.length == 0 || args.length < args.min_length || too_long {
         return Err(NfsStatus::Inval.into());
     }
-    if !file.export.config().pnfs {
+    if !state.gives_layouts(&file.export) {
         return Err(NfsStatus::LayoutUnavailable.into());
     }
     let id = state.resolve_state_id(args.state_id)?;
@@ -95,6 +106,7 @@ pub async fn layout_get<S: Share>(
         Known::Open(open) => open.file.file,
         Known::Lock(lock) => lock.open.file.file,
         Known::Layout(layout) => layout.file.file,
+        Known::Delegation(delegation) => delegation.file.file,
     };
     if named != file.file {
         return Err(NfsStatus::BadStateId.into());
@@ -106,6 +118,12 @@ pub async fn layout_get<S: Share>(
         .iter()
         .filter(|open| open.mode().rights.allow(wanted))
         .max_by_key(|open| open.mode().rights.0);
+    // With a delegation, the client may have closed its opens: it goes through this server.
+    if opens.is_empty()
+        && client.states.delegation_of(file.file).is_some_and(|known| !known.has_ended())
+    {
+        return Err(NfsStatus::LayoutUnavailable.into());
+    }
     let Some(open) = open else {
         // RFC 8881 18.43.3: a layout to write needs an open for writing.
         return Err(
@@ -116,14 +134,18 @@ pub async fn layout_get<S: Share>(
     let access = access.map_err(|error| nfs_status(error.status()))?;
     let layout = access.and_then(|access| layout_of(&state.server.devices, &access));
     // RFC 8881 18.43.3: the client goes through this server.
-    let content = layout.ok_or(NfsStatus::LayoutUnavailable)?;
+    let (device, content) = layout.ok_or(NfsStatus::LayoutUnavailable)?;
     if content.len() + 64 > args.max_count as usize {
         return Err(NfsStatus::TooSmall.into());
+    }
+    // Before there is a state id that the client would not learn of.
+    if content.len() + RESULT_BYTES > state.reply_space {
+        return Err(state.too_big.into());
     }
     if open.is_closed() {
         return Err(NfsStatus::BadStateId.into());
     }
-    let id = client.states.layout(&file);
+    let id = client.states.layout(&file, device);
     state.set_state_id(id);
     Ok(LayoutGetResult {
         return_on_close: true,
@@ -138,15 +160,16 @@ pub async fn layout_get<S: Share>(
     })
 }
 
-/// The body of a layout; `None` if it cannot be expressed.
-fn layout_of(devices: &Devices, access: &DirectAccess) -> Option<Vec<u8>> {
+/// The device and the body of a layout; `None` if it cannot be expressed.
+fn layout_of(devices: &Devices, access: &DirectAccess) -> Option<(DeviceId, Vec<u8>)> {
     let parts = access.handles.len();
     if parts == 0 || parts != access.servers.len() || parts > PARTS_MAX {
         return None;
     }
     let unit = u32::try_from(access.stripe_bytes.0).ok()?;
+    let device_id = devices.id(&access.servers);
     let layout = FileLayout {
-        device_id: devices.id(&access.servers),
+        device_id,
         // RFC 8881 13.4.4: sparse, so that offsets are those of the file.
         util: LayoutUtil::sparse(unit)?,
         first_stripe_index: access.first_part,
@@ -155,7 +178,7 @@ fn layout_of(devices: &Devices, access: &DirectAccess) -> Option<Vec<u8>> {
     };
     let mut to = Encoder::new();
     layout.encode(&mut to);
-    Some(to.to_vec())
+    Some((device_id, to.to_vec()))
 }
 
 /// GETDEVICEINFO. RFC 8881 18.40.

@@ -8,9 +8,9 @@ use braid_share::{FileKind, Lock, LockConflict, Rights, Share, ShareClient};
 use bytes::Bytes;
 
 use crate::compound::CompoundState;
-use crate::ops::courtesy;
 use crate::ops::reclaim::check_may_reclaim;
 use crate::ops::stateid::FileOf;
+use crate::ops::{courtesy, lock_wait};
 use crate::state::opens::{Known, LockState, States};
 use crate::status::nfs_status;
 
@@ -68,13 +68,20 @@ pub async fn lock<S: Share>(
     if args.reclaim {
         client.check_reclaim(file, &lock).await?;
     }
-    request(state, &held, lock).await?;
-    let id = held.locked(start, last);
-    // A CLOSE that came meanwhile has unlocked only what was noted before it.
+    let change = held.change.lock().await;
     if held.open.is_closed() {
-        client.share.unlock(file, lock).await.map_err(failed)?;
         return Err(NfsStatus::BadStateId.into());
     }
+    lock_wait::displace(client, file, &lock, Some(&lock)).await;
+    if let Err(failure) = request(state, &held, lock).await {
+        if matches!(failure, LockFailure::Denied(_)) {
+            lock_wait::denied(state, &args, &held, lock).await?;
+        }
+        return Err(failure);
+    }
+    lock_wait::claim(client, file, &lock).await;
+    let id = held.locked(start, last);
+    drop(change);
     drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })
@@ -163,8 +170,11 @@ pub async fn lock_unlock<S: Share>(
         _ => return Err(NfsStatus::BadStateId),
     };
     let lock = Lock { owner: held.number, start, last, exclusive: true };
+    let change = held.change.lock().await;
+    lock_wait::displace(client, file, &lock, None).await;
     client.share.unlock(file, lock).await.map_err(failed)?;
     let id = held.unlocked(start, last);
+    drop(change);
     drop(held);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })

@@ -91,12 +91,12 @@ pub async fn lookup_parent<S: Share>(state: &mut CompoundState<'_, S>) -> NfsRes
 pub async fn read_link<S: Share>(state: &mut CompoundState<'_, S>) -> NfsResult<ReadLinkResult> {
     let file = state.file(NfsStatus::WrongType)?;
     let client = state.share_client()?;
-    let known = client.attributes(state.who(), file.file).await.map_err(failed)?;
-    if known.kind != FileKind::Symlink {
-        return Err(NfsStatus::WrongType);
+    match client.read_link(state.who(), file.file).await {
+        Ok(target) => Ok(ReadLinkResult { target: target.into() }),
+        // RFC 8881 18.24.3: not a symbolic link.
+        Err(error) if error.status() == Status::Invalid => Err(NfsStatus::WrongType),
+        Err(error) => Err(failed(error)),
     }
-    let target = client.read_link(state.who(), file.file).await.map_err(failed)?;
-    Ok(ReadLinkResult { target: target.into() })
 }
 
 /// CREATE. RFC 8881 18.4.
@@ -144,16 +144,22 @@ pub async fn create<S: Share>(
         made => made.map_err(failed)?,
     };
     let mut set = wanted.mask;
-    if let Some(changes) = wanted.beyond_mode()
-        && client.set_attributes(state.who(), made.file, changes).await.is_err()
-    {
-        // RFC 8881 18.4.3: the client sees what was set, and sets the rest itself.
-        set = braid_nfs_wire::nfs4::Bitmap::new();
-        if wanted.mask.has(attribute::MODE) {
-            set.set(attribute::MODE);
+    let mut made = made;
+    if let Some(changes) = wanted.beyond_mode() {
+        match client.set_attributes(state.who(), made.file, changes).await {
+            Ok(changed) => made = changed,
+            Err(_) => {
+                // RFC 8881 18.4.3: the client sees what was set, and sets the rest itself.
+                set = braid_nfs_wire::nfs4::Bitmap::new();
+                if wanted.mask.has(attribute::MODE) {
+                    set.set(attribute::MODE);
+                }
+            }
         }
     }
-    let made = ExportedFile { export: dir.export, file: made.file };
+    let file = made.file;
+    state.note_attributes(made);
+    let made = ExportedFile { export: dir.export, file };
     state.set_current(Node::File(made));
     Ok(CreateResult { change: change_info(change), attributes_set: set })
 }
@@ -176,13 +182,19 @@ pub async fn link<S: Share>(
     state.writable_file()?;
     check_name(&args.new_name)?;
     let client = state.share_client()?;
-    let known = client.attributes(state.who(), file.file).await.map_err(failed)?;
-    if known.kind == FileKind::Directory {
-        return Err(NfsStatus::IsDir);
-    }
     let linked = client.link(state.who(), file.file, dir.file, &args.new_name).await;
     match linked {
-        Ok((_, change)) => Ok(ChangeResult { change: change_info(change) }),
+        Ok((linked, change)) => {
+            state.note_attributes(linked);
+            Ok(ChangeResult { change: change_info(change) })
+        }
+        // RFC 8881 18.9.3: a directory.
+        Err(error) if error.status() == Status::NotPermitted => {
+            match state.attributes_of(file.file).await {
+                Ok(known) if known.kind == FileKind::Directory => Err(NfsStatus::IsDir),
+                _ => Err(failed(error)),
+            }
+        }
         Err(error) if error.status() == Status::NotDirectory => {
             Err(no_directory(state, &dir).await)
         }
@@ -266,7 +278,7 @@ async fn rename_conflict<S: Share>(
     }
 }
 
-fn same_export(one: &ExportedFile, other: &ExportedFile) -> NfsResult<()> {
+pub(super) fn same_export(one: &ExportedFile, other: &ExportedFile) -> NfsResult<()> {
     // RFC 8881 18.26.3: both directories must be on the same file system.
     if one.export.number() == other.export.number() { Ok(()) } else { Err(NfsStatus::XDev) }
 }

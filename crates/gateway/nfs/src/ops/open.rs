@@ -3,10 +3,10 @@
 use braid_nfs_wire::nfs4::args::{
     CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDowngradeArgs, OpenHow,
 };
-use braid_nfs_wire::nfs4::results::{OpenDelegation, OpenResult, StateIdResult, WhyNoDelegation};
+use braid_nfs_wire::nfs4::results::{OpenDelegation, OpenResult, StateIdResult};
 use braid_nfs_wire::nfs4::{
     Bitmap, ChangeInfo, NfsResult, NfsStatus, OpenResultFlags, ShareAccess, ShareDeny, StateId,
-    StateOwner, Verifier, WantedDelegation, attribute,
+    StateOwner, Verifier, attribute,
 };
 use braid_share::{
     AttributeChanges, Attributes, Deny, FileKind, Lock, OpenMode, OpenTarget, Opened, Rights,
@@ -16,11 +16,11 @@ use braid_share::{
 use crate::attributes::WantedAttributes;
 use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node};
-use crate::ops::courtesy;
 use crate::ops::names::{change_info, check_name};
 use crate::ops::reclaim;
 use crate::ops::stateid::FileOf;
-use crate::state::opens::InsertedOpen;
+use crate::ops::{courtesy, delegation, lock_wait};
+use crate::state::opens::{DelegationState, InsertedOpen};
 use crate::status::nfs_status;
 
 /// Mode of a new file whose mode the client does not give.
@@ -77,11 +77,22 @@ pub async fn open<S: Share>(
             open_file(state, mode).await?
         }
         OpenClaim::Previous(_) => return reclaim::open_previous(state, &args, mode).await,
-        // No delegations were granted.
-        OpenClaim::DelegateCurrent(_) | OpenClaim::DelegateCurrentFh(_) => {
-            return Err(NfsStatus::BadStateId);
+        OpenClaim::DelegateCurrent(named) => {
+            let delegation = delegation::of_state_id(state, named.state_id)?;
+            open_delegated_name(state, &delegation, &named.name, &args.how, mode).await?
         }
-        _ => return Err(NfsStatus::ReclaimBad),
+        OpenClaim::DelegateCurrentFh(id) => {
+            let delegation = delegation::of_state_id(state, *id)?;
+            if delegation.file.file != state.file(NfsStatus::IsDir)?.file {
+                return Err(NfsStatus::BadStateId);
+            }
+            if matches!(args.how, OpenHow::Create(_)) {
+                return Err(NfsStatus::Inval);
+            }
+            open_file(state, mode).await?
+        }
+        // RFC 8881 10.2.1 and 18.5: delegations of an earlier instance of a client end with it.
+        _ => return Err(NfsStatus::NotSupp),
     };
     let Done { opened, change, attributes_set } = done;
     let export = match state.current()? {
@@ -89,42 +100,68 @@ pub async fn open<S: Share>(
         Node::Pseudo(_) => return Err(NfsStatus::IsDir),
     };
     let file = ExportedFile { export, file: opened.attributes.file };
-    let id = note_open(state, &args.owner, &file, opened.file, mode).await?;
+    let (id, is_new) = note_open(state, &args.owner, &file, opened.file, mode).await?;
+    let created = opened.created;
+    let delegation = match args.claim {
+        OpenClaim::Null(_) | OpenClaim::Fh => {
+            let wish = delegation::Wish { access: args.share_access, mode, created };
+            delegation::grant(state, &file, wish).await?
+        }
+        // The client has it already.
+        _ => OpenDelegation::None,
+    };
+    // The upgrade of an earlier open may have changed attributes. Others may have changed them
+    // before a delegation was granted: a client that has one trusts what it gets now.
+    if is_new && matches!(delegation, OpenDelegation::None | OpenDelegation::NoneExt(_)) {
+        state.note_attributes(opened.attributes);
+    }
     state.set_current(Node::File(file));
     state.set_state_id(id);
     Ok(OpenResult {
         state_id: id,
         change,
-        flags: OpenResultFlags::LOCKTYPE_POSIX | OpenResultFlags::PRESERVE_UNLINKED,
+        flags: OpenResultFlags::LOCKTYPE_POSIX
+            | OpenResultFlags::PRESERVE_UNLINKED
+            | lock_wait::open_flags(state),
         attributes_set,
-        delegation: no_delegation(args.share_access),
+        delegation,
     })
 }
 
-/// RFC 8881 18.16.3: a client that wants a delegation gets the reason why there is none.
-fn no_delegation(access: ShareAccess) -> OpenDelegation {
-    match access.wanted_delegation() {
-        Some(WantedDelegation::NoPreference) | None => OpenDelegation::None,
-        Some(WantedDelegation::None) => OpenDelegation::NoneExt(WhyNoDelegation::NotWanted),
-        Some(WantedDelegation::Cancel) => OpenDelegation::NoneExt(WhyNoDelegation::Cancelled),
-        Some(_) => OpenDelegation::NoneExt(WhyNoDelegation::Resource(false)),
+/// CLAIM_DELEGATE_CUR: the name of a file that the client has delegated.
+async fn open_delegated_name<S: Share>(
+    state: &CompoundState<'_, S>,
+    delegation: &DelegationState<FileOf<S>>,
+    name: &[u8],
+    how: &OpenHow,
+    mode: OpenMode,
+) -> NfsResult<Done<FileOf<S>>> {
+    if matches!(how, OpenHow::Create(_)) {
+        return Err(NfsStatus::Inval);
     }
+    let done = open_name(state, name, how, mode).await?;
+    // RFC 8881 18.16.3: the delegation is that of the named file.
+    if done.opened.attributes.file == delegation.file.file {
+        return Ok(done);
+    }
+    done.opened.file.close().await.map_err(failed)?;
+    Err(NfsStatus::BadStateId)
 }
 
-/// Adds an open to the client's state: the state id.
+/// Adds an open to the client's state: the state id, and whether the open is one of its own.
 async fn note_open<S: Share>(
     state: &CompoundState<'_, S>,
     owner: &StateOwner,
     file: &ExportedFile,
     share_file: FileOf<S>,
     mode: OpenMode,
-) -> NfsResult<StateId> {
+) -> NfsResult<(StateId, bool)> {
     let states = &state.client_state()?.states;
     let mut share_file = share_file;
     loop {
         let inserted = states.insert_open(owner.owner.clone(), file.clone(), share_file, mode);
         let (known, new_file) = match inserted {
-            InsertedOpen::Added(id) => return Ok(id),
+            InsertedOpen::Added(id) => return Ok((id, true)),
             InsertedOpen::Known(known, new_file) => (known, new_file),
         };
         // Another open of the same owner and file: its open file gets the union of both modes.
@@ -139,7 +176,7 @@ async fn note_open<S: Share>(
         if union != known.mode() {
             known.share_file.set_mode(union).await.map_err(failed)?;
         }
-        return Ok(known.upgraded(union, mode));
+        return Ok((known.upgraded(union, mode), false));
     }
 }
 
@@ -241,12 +278,13 @@ async fn open_name<S: Share>(
         }
         return Ok(Done { opened, change, attributes_set: set });
     }
+    let mut opened = opened;
     let mut set = wanted.mask;
     let mut changes = wanted.beyond_mode().unwrap_or_else(AttributeChanges::none);
     if let Some(bytes) = changes.bytes.take()
         && bytes.0 > 0
     {
-        opened.file.set_len(bytes.0).await.map_err(failed)?;
+        opened.attributes = opened.file.set_len(bytes.0).await.map_err(failed)?;
     }
     if let Some(verifier) = verifier {
         let [atime, mtime] = verifier_times(verifier);
@@ -256,7 +294,6 @@ async fn open_name<S: Share>(
         set.set(attribute::TIME_ACCESS);
         set.set(attribute::TIME_MODIFY);
     }
-    let mut opened = opened;
     if changes != AttributeChanges::none() {
         let file = opened.attributes.file;
         opened.attributes = client.set_attributes(who, file, changes).await.map_err(failed)?;
@@ -373,6 +410,9 @@ pub async fn close<S: Share>(
             return Err(NfsStatus::BadStateId);
         }
         for lock in client_state.states.remove_open(&open) {
+            // A LOCK that runs is noted before this, and a later one finds the open closed.
+            let _change = lock.change.lock().await;
+            lock_wait::end_all(client_state, &lock).await;
             let all = Lock { owner: lock.number, start: 0, last: u64::MAX, exclusive: true };
             if lock.holds() {
                 client.unlock(file, all).await.map_err(failed)?;

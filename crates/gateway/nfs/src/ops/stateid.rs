@@ -9,7 +9,7 @@ use braid_share::{Deny, FileKind, OpenMode, OpenTarget, Rights, Share, ShareClie
 
 use crate::compound::CompoundState;
 use crate::export::ExportedFile;
-use crate::ops::courtesy;
+use crate::ops::{courtesy, delegation, lock_wait};
 use crate::state::opens::{Known, OpenState};
 use crate::status::nfs_status;
 
@@ -48,7 +48,10 @@ pub async fn access<S: Share>(
             Err(error) => Err(wrong_type(state, file, nfs_status(error.status())).await),
         };
     }
-    let open = open_of(state, &id)?;
+    let open = match state.client_state()?.states.find(&id)? {
+        Known::Delegation(known) => return delegation::access(state, &known, file, wanted).await,
+        _ => open_of(state, &id)?,
+    };
     if open.file.file != file.file {
         return Err(NfsStatus::BadStateId);
     }
@@ -86,7 +89,7 @@ pub fn open_of<S: Share>(
     match state.client_state()?.states.find(id)? {
         Known::Open(open) => Ok(open),
         Known::Lock(lock) => Ok(lock.open.clone()),
-        Known::Layout(_) => Err(NfsStatus::BadStateId),
+        Known::Layout(_) | Known::Delegation(_) => Err(NfsStatus::BadStateId),
     }
 }
 
@@ -104,15 +107,25 @@ pub fn test_state_id<S: Share>(
 }
 
 /// FREE_STATEID. RFC 8881 18.38.
-pub fn free_state_id<S: Share>(
+pub async fn free_state_id<S: Share>(
     state: &mut CompoundState<'_, S>,
     args: &FreeStateIdArgs,
 ) -> NfsResult<()> {
     let id = state.resolve_state_id(args.state_id)?;
-    let states = &state.client_state()?.states;
-    match states.find(&id)? {
-        Known::Lock(lock) => states.free_lock(&lock),
+    let client = state.client_state()?;
+    if client.states.free_revoked(&id) {
+        return Ok(());
+    }
+    match client.states.find(&id)? {
+        Known::Lock(lock) => {
+            // A LOCK or LOCKU that runs uses it.
+            let _change = lock.change.try_lock().map_err(|_| NfsStatus::LocksHeld)?;
+            if !lock.holds() {
+                lock_wait::end_all(client, &lock).await;
+            }
+            client.states.free_lock(&lock)
+        }
         // RFC 8881 18.38.3: state that is still in use.
-        Known::Open(_) | Known::Layout(_) => Err(NfsStatus::LocksHeld),
+        Known::Open(_) | Known::Layout(_) | Known::Delegation(_) => Err(NfsStatus::LocksHeld),
     }
 }

@@ -28,7 +28,9 @@ pub async fn child<S: Share>(state: &CompoundState<'_, S>, name: &[u8]) -> NfsRe
         Node::File(dir) => {
             let found = state.share_client()?.look_up(state.who(), dir.file, name).await;
             let found = found.map_err(|error| nfs_status(error.status()))?;
-            server.exports.cross(dir, name, found.file, address).map(Node::File)
+            let file = found.file;
+            state.note_attributes(found);
+            server.exports.cross(dir, name, file, address).map(Node::File)
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use braid_nfs_wire::rpc::message::{AcceptStatus, CallMessage};
 use braid_nfs_wire::xdr::Encoder;
 use braid_share::Identity;
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::{ANONYMOUS_ID, Security};
@@ -24,6 +26,8 @@ use crate::config::{ANONYMOUS_ID, Security};
 const USER_CACHED: Duration = Duration::from_secs(600);
 /// Most users that are cached. When there are more, all are looked up again.
 const USERS_MAX: usize = 4096;
+/// Most lookups at the same time: each blocks a thread while a directory service does not answer.
+const LOOKUPS_MAX: usize = 16;
 
 /// What a server needs to authenticate with Kerberos.
 #[derive(Clone, Debug)]
@@ -31,12 +35,16 @@ pub struct Kerberos {
     authenticator: Arc<dyn GssAuthenticator>,
     users: Arc<dyn Users>,
     cache: Arc<Mutex<HashMap<String, (Identity, Instant)>>>,
+    lookups: Arc<Semaphore>,
 }
 
 /// The system's user database. Calls may block.
 pub trait Users: fmt::Debug + Send + Sync + 'static {
     /// User and groups of a principal such as `alice@EXAMPLE.ORG`; `None` if there is none.
-    fn user(&self, principal: &str) -> Option<Identity>;
+    ///
+    /// # Errors
+    /// The database cannot be asked now.
+    fn user(&self, principal: &str) -> io::Result<Option<Identity>>;
 }
 
 /// A [`GssServer`] with any mechanism.
@@ -121,7 +129,8 @@ where
 impl Kerberos {
     /// An authenticator and the users of its principals.
     pub fn new(authenticator: Arc<dyn GssAuthenticator>, users: Arc<dyn Users>) -> Self {
-        Self { authenticator, users, cache: Arc::default() }
+        let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+        Self { authenticator, users, cache: Arc::default(), lookups }
     }
 
     /// The authenticator.
@@ -129,21 +138,28 @@ impl Kerberos {
         &self.authenticator
     }
 
-    /// User and groups of a principal. A principal without a user, such as that of a host, is the
-    /// anonymous user.
-    pub(super) async fn identity(&self, principal: &str) -> Identity {
+    /// User and groups of a principal. A principal without a user is the anonymous user.
+    ///
+    /// # Errors
+    /// The database cannot be asked now. Acting as the anonymous user would give files to it.
+    pub(super) async fn identity(&self, principal: &str) -> io::Result<Identity> {
         if let Some(identity) = self.cached(principal) {
-            return identity;
+            return Ok(identity);
+        }
+        let _permit = self.lookups.acquire().await.expect("the semaphore is never closed");
+        // Another request of the user may have looked it up meanwhile.
+        if let Some(identity) = self.cached(principal) {
+            return Ok(identity);
         }
         let (users, name) = (Arc::clone(&self.users), principal.to_owned());
         let found = tokio::task::spawn_blocking(move || users.user(&name)).await;
-        let identity = found.ok().flatten().unwrap_or_else(anonymous);
+        let identity = found.map_err(io::Error::other)??.unwrap_or_else(anonymous);
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= USERS_MAX {
             cache.clear();
         }
         cache.insert(principal.to_owned(), (identity.clone(), Instant::now()));
-        identity
+        Ok(identity)
     }
 
     fn cached(&self, principal: &str) -> Option<Identity> {

@@ -7,18 +7,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use braid_share::Share;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{NfsServer, StartError};
-use crate::config::Limits;
+use crate::config::Transport;
 use crate::connection::{Connection, serve};
+use crate::ops::layout_recall;
+use crate::tls::{self, HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS_MAX, Opened};
 
 /// Pause after a failure of accept(2), such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often in a lease time the listener looks for silent clients.
+const LOOKS_PER_LEASE: u32 = 4;
 /// How long a call may run on after the listener's stop.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
@@ -49,18 +52,31 @@ impl Listener {
     /// Accepts and serves connections until `stop` becomes true; then closes them all, and ends all
     /// clients.
     pub async fn serve<S: Share>(self, server: Arc<NfsServer<S>>, mut stop: watch::Receiver<bool>) {
-        let counts = Arc::new(ConnectionCounts::new(server.config.limits));
+        let limits = server.config.limits;
+        let counts =
+            Arc::new(ConnectionCounts::new(limits.connections, limits.connections_per_address));
+        let handshakes =
+            Arc::new(ConnectionCounts::new(HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS_MAX));
         let mut tasks = JoinSet::new();
         let mut number = 0;
         // One message for each time that the limit is reached, not for each connection.
         let mut refusing = false;
         let (closing, close) = watch::channel(false);
+        let mut layouts = pin!(layout_recall::watch(Arc::clone(&server)));
+        let mut looks = interval(server.config.lease / LOOKS_PER_LEASE);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let accepted = tokio::select! {
+                () = &mut layouts => continue,
                 accepted = self.socket.accept() => accepted,
                 // A dropped sender is a stop too.
                 _ = stop.wait_for(|stop| *stop) => break,
                 Some(_) = tasks.join_next() => continue,
+                _ = looks.tick() => {
+                    let server = Arc::clone(&server);
+                    tasks.spawn(async move { server.end_silent_clients().await });
+                    continue;
+                }
             };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
@@ -79,8 +95,15 @@ impl Listener {
             refusing = false;
             number += 1;
             let (server, mut close) = (Arc::clone(&server), close.clone());
+            let handshakes = Arc::clone(&handshakes);
             tasks.spawn(async move {
-                let (read, connection) = connection(number, stream, peer);
+                let opened = tokio::select! {
+                    opened = opened(&server, stream, peer, &handshakes) => opened,
+                    () = async { drop(close.wait_for(|close| *close).await) } => None,
+                };
+                let Some(Opened { read, write, transport }) = opened else { return drop(permit) };
+                let connection = Connection::new(number, peer, write).with_transport(transport);
+                let connection = Arc::new(connection);
                 let mut serving = pin!(serve(server, Arc::clone(&connection), read));
                 let ended = tokio::select! {
                     () = &mut serving => true,
@@ -102,23 +125,37 @@ impl Listener {
     }
 }
 
-fn connection(
-    number: u64,
+/// The halves of a connection, after the TLS handshake if the client asks for one. `None` if it
+/// ended.
+async fn opened<S: Share>(
+    server: &NfsServer<S>,
     stream: TcpStream,
     peer: SocketAddr,
-) -> (OwnedReadHalf, Arc<Connection>) {
+    handshakes: &Arc<ConnectionCounts>,
+) -> Option<Opened> {
     // Replies are whole records: waiting for more data would only delay them.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "TCP_NODELAY");
     }
-    let (read, write) = stream.into_split();
-    (read, Arc::new(Connection::new(number, peer, write)))
+    let Some(tls) = server.tls() else {
+        let (read, write) = stream.into_split();
+        let (read, write) = (Box::new(read), Box::new(write));
+        return Some(Opened { read, write, transport: Transport::Plain });
+    };
+    match tls::open(tls, stream, || handshakes.admit(peer.ip())).await {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            tls::report(tls, peer, &error);
+            None
+        }
+    }
 }
 
-/// Counts connections.
+/// Counts connections, or handshakes of connections.
 #[derive(Debug)]
 struct ConnectionCounts {
-    limits: Limits,
+    all_max: usize,
+    per_address_max: usize,
     counts: Mutex<Counts>,
 }
 
@@ -136,17 +173,15 @@ struct ConnectionPermit {
 }
 
 impl ConnectionCounts {
-    fn new(limits: Limits) -> Self {
-        Self { limits, counts: Mutex::default() }
+    fn new(all_max: usize, per_address_max: usize) -> Self {
+        Self { all_max, per_address_max, counts: Mutex::default() }
     }
 
     fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let address = address.to_canonical();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
-        if counts.all >= self.limits.connections
-            || of_address >= self.limits.connections_per_address
-        {
+        if counts.all >= self.all_max || of_address >= self.per_address_max {
             return None;
         }
         counts.all += 1;

@@ -1,29 +1,36 @@
-//! Opens and locks of one client: what its state ids stand for. RFC 8881 8.2 and 9.
+//! Opens, locks, layouts and delegations of one client: what its state ids stand for. RFC 8881 8.2,
+//! 9, 10.4 and 12.5.
 //!
 //! ```text
 //!   (open owner, file) ──> open: one state id, one open file of the share
 //!                            └──> (lock owner, file) ──> lock state: one state id
+//!   file ──> layout: one state id, the device of the newest layout
+//!   file ──> delegation: one state id; one to write has an open file of the share
 //! ```
 //!
 //! Invariants:
-//! 1. One state id for each pair of open owner and file, and of lock owner and file.
+//! 1. One state id for each pair of open owner and file, and of lock owner and file. For each file
+//!    at most one layout, and one delegation that is not revoked.
 //! 2. The sequence number of a state id rises with each change of it, and skips 0 (RFC 8881
-//!    8.2.2).
-//! 3. A lock state is not freed while a LOCK or LOCKU uses it.
+//!    8.2.2). That of a delegation never changes.
+//! 3. FREE_STATEID frees no lock state that a LOCK, a LOCKU or a wait for a lock uses. CLOSE
+//!    removes it in any case.
 //! 4. At most [`STATES_MAX`] state ids of a client (I9).
 
+mod delegations;
 mod locks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, StateId};
+use braid_nfs_wire::nfs4::{DeviceId, NfsResult, NfsStatus, StateId};
 use braid_share::{Deny, FileIndex, OpenMode, Rights};
 use bytes::Bytes;
 
 use crate::export::ExportedFile;
 use crate::handle::long_hash;
 
+pub use delegations::{DELEGATIONS_MAX, DelegationState};
 pub(crate) use locks::subtract;
 pub use locks::{LockState, LockUse};
 
@@ -32,6 +39,10 @@ pub const STATES_MAX: usize = 262_144;
 const KIND_OPEN: u8 = 1;
 const KIND_LOCK: u8 = 2;
 const KIND_LAYOUT: u8 = 3;
+const KIND_DELEGATION: u8 = 4;
+
+/// Sequence number of every delegation's state id: it never changes.
+const DELEGATION_SEQUENCE: u32 = 1;
 
 /// The changing part of a state id.
 #[derive(Debug, Default)]
@@ -75,7 +86,16 @@ pub struct LayoutState {
     other: [u8; 12],
     /// The file.
     pub file: ExportedFile,
-    inner: Mutex<Sequence>,
+    inner: Mutex<LayoutInner>,
+}
+
+#[derive(Debug)]
+struct LayoutInner {
+    sequence: Sequence,
+    /// The device of the newest layout.
+    device: DeviceId,
+    /// Whether the client was asked to return it.
+    recalled: bool,
 }
 
 /// What a state id stands for.
@@ -87,6 +107,8 @@ pub enum Known<F> {
     Lock(Arc<LockState<F>>),
     /// A layout.
     Layout(Arc<LayoutState>),
+    /// A delegation that is not revoked.
+    Delegation(Arc<DelegationState<F>>),
 }
 
 /// The result of [`States::insert_open`].
@@ -112,6 +134,9 @@ struct Inner<F> {
     opens: HashMap<(Bytes, FileIndex), Arc<OpenState<F>>>,
     locks: HashMap<(Bytes, FileIndex), Arc<LockState<F>>>,
     layouts: HashMap<FileIndex, Arc<LayoutState>>,
+    delegations: HashMap<FileIndex, Arc<DelegationState<F>>>,
+    /// Revoked delegations that the client has not freed.
+    revoked: usize,
     owners: HashMap<Bytes, (u64, usize)>,
 }
 
@@ -121,6 +146,7 @@ impl<F> Clone for Known<F> {
             Self::Open(open) => Self::Open(Arc::clone(open)),
             Self::Lock(lock) => Self::Lock(Arc::clone(lock)),
             Self::Layout(layout) => Self::Layout(Arc::clone(layout)),
+            Self::Delegation(delegation) => Self::Delegation(Arc::clone(delegation)),
         }
     }
 }
@@ -134,6 +160,8 @@ impl<F> States<F> {
             opens: HashMap::new(),
             locks: HashMap::new(),
             layouts: HashMap::new(),
+            delegations: HashMap::new(),
+            revoked: 0,
             owners: HashMap::new(),
         };
         Self { epoch, inner: Mutex::new(inner) }
@@ -143,7 +171,7 @@ impl<F> States<F> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are opens, locks or layouts.
+    /// Whether there are opens, locks, layouts or delegations.
     pub fn is_empty(&self) -> bool {
         self.lock().by_other.is_empty()
     }
@@ -151,14 +179,18 @@ impl<F> States<F> {
     /// What a state id stands for.
     ///
     /// # Errors
-    /// `OLD_STATEID` for an earlier sequence number, `BAD_STATEID` for anything unknown. RFC 8881
-    /// 8.2.4.
+    /// `OLD_STATEID` for an earlier sequence number, `BAD_STATEID` for anything unknown,
+    /// `DELEG_REVOKED` for a delegation that was revoked. RFC 8881 8.2.4.
     pub fn find(&self, id: &StateId) -> NfsResult<Known<F>> {
         let known = self.lock().by_other.get(&id.other).cloned().ok_or(NfsStatus::BadStateId)?;
         let present = match &known {
             Known::Open(open) => open.inner().sequence.0,
             Known::Lock(lock) => lock.inner().sequence.0,
-            Known::Layout(layout) => layout.inner().0,
+            Known::Layout(layout) => layout.inner().sequence.0,
+            Known::Delegation(delegation) if delegation.is_revoked() => {
+                return Err(NfsStatus::DelegRevoked);
+            }
+            Known::Delegation(_) => DELEGATION_SEQUENCE,
         };
         // RFC 8881 8.2.2: 0 is the newest.
         match id.seqid {
@@ -279,20 +311,59 @@ impl<F> States<F> {
     }
 
     /// The new state id of the layout of a file, which is made if it does not exist.
-    pub fn layout(&self, file: &ExportedFile) -> StateId {
+    pub fn layout(&self, file: &ExportedFile, device: DeviceId) -> StateId {
         let mut inner = self.lock();
         let layout = match inner.layouts.get(&file.file) {
             Some(layout) => layout.clone(),
             None => {
                 let other = inner.other(self.epoch, KIND_LAYOUT);
-                let layout =
-                    Arc::new(LayoutState { other, file: file.clone(), inner: Mutex::default() });
+                let newest = LayoutInner { sequence: Sequence::default(), device, recalled: false };
+                let layout = LayoutState { other, file: file.clone(), inner: Mutex::new(newest) };
+                let layout = Arc::new(layout);
                 inner.by_other.insert(other, Known::Layout(layout.clone()));
                 inner.layouts.insert(file.file, layout.clone());
                 layout
             }
         };
-        StateId { seqid: layout.inner().rise(), other: layout.other }
+        let mut newest = layout.inner();
+        (newest.device, newest.recalled) = (device, false);
+        StateId { seqid: newest.sequence.rise(), other: layout.other }
+    }
+
+    /// Whether the client has layouts.
+    pub fn has_layouts(&self) -> bool {
+        !self.lock().layouts.is_empty()
+    }
+
+    /// Notes the recall of the layouts of some devices that were not recalled before: their new
+    /// state ids. RFC 8881 12.5.3: a recall raises the sequence number by 1.
+    pub fn recall_layouts(
+        &self,
+        wanted: impl Fn(&DeviceId) -> bool,
+    ) -> Vec<(StateId, ExportedFile)> {
+        let inner = self.lock();
+        let recalled = inner.layouts.values().filter_map(|layout| {
+            let mut newest = layout.inner();
+            if newest.recalled || !wanted(&newest.device) {
+                return None;
+            }
+            newest.recalled = true;
+            let seqid = newest.sequence.rise();
+            Some((StateId { seqid, other: layout.other }, layout.file.clone()))
+        });
+        recalled.collect()
+    }
+
+    /// Removes a layout that the client does not have, unless it got another one since the recall.
+    pub fn remove_recalled_layout(&self, file: &ExportedFile, recalled: StateId) {
+        let mut inner = self.lock();
+        let is_same = inner.layouts.get(&file.file).is_some_and(|layout| {
+            layout.other == recalled.other && layout.inner().sequence.0 == recalled.seqid
+        });
+        if is_same {
+            inner.layouts.remove(&file.file);
+            inner.by_other.remove(&recalled.other);
+        }
     }
 
     /// Removes the layout of a file.
@@ -393,7 +464,7 @@ impl<F> OpenState<F> {
 }
 
 impl LayoutState {
-    fn inner(&self) -> MutexGuard<'_, Sequence> {
+    fn inner(&self) -> MutexGuard<'_, LayoutInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

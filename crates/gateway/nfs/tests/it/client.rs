@@ -242,6 +242,11 @@ impl Connection {
         self.callbacks.pop_front().unwrap()
     }
 
+    /// Whether a callback has arrived that was not looked at.
+    pub fn has_callback(&self) -> bool {
+        !self.callbacks.is_empty()
+    }
+
     /// Answers a callback. `sequence` is the status of CB_SEQUENCE.
     pub async fn answer(
         &mut self,

@@ -7,6 +7,7 @@ use braid_nfs_wire::rpc::auth::OpaqueAuth;
 use braid_share::{Identity, Share, ShareClient};
 
 use crate::last;
+use crate::mount::{Mount, look_up, put};
 use crate::server::{TestServer, config, export};
 
 const ROOT: Identity = Identity { uid: 0, gid: 0, groups: Vec::new(), checked: false };
@@ -187,4 +188,36 @@ async fn directory_moved_out_of_its_export_has_no_parent() {
     client.rename(&ROOT, (data, b"a"), (root, b"a"), rename).await.unwrap();
     let ops = session.ops(parent);
     assert_eq!(connection.status(&ops).await, NfsStatus::Stale);
+}
+
+#[tokio::test]
+async fn copy_between_exports_is_refused_as_between_file_systems() {
+    let mut two = config();
+    two.exports.push(export("/data"));
+    let server = TestServer::with_config(two).await;
+    make_data(&server).await;
+    let mut mount = Mount::new(&server, "a").await;
+    let source = mount.create("source").await;
+    let data = mount.handle([ArgOp::PutRootFh, look_up("data")]).await;
+    let copy = ArgOp::Copy(CopyArgs {
+        source_state_id: source.id,
+        destination_state_id: StateId::ANONYMOUS,
+        source_offset: 0,
+        destination_offset: 0,
+        count: 0,
+        consecutive: true,
+        synchronous: true,
+        source_servers: Vec::new(),
+    });
+    let clone = ArgOp::Clone(CloneArgs {
+        source_state_id: source.id,
+        destination_state_id: StateId::ANONYMOUS,
+        source_offset: 0,
+        destination_offset: 0,
+        count: 0,
+    });
+    for op in [copy, clone] {
+        let ops = [put(&source.handle), ArgOp::SaveFh, put(&data), op];
+        assert_eq!(mount.status(ops).await, NfsStatus::XDev);
+    }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use braid_nfs::NfsServer;
 use braid_nfs::config::Security;
 use braid_nfs::rpc::kerberos::{Kerberos, Users};
+use braid_nfs::{NfsServer, Protection};
 use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::results::{SecInfo, SecInfoResult, StateProtectResult};
 use braid_nfs_wire::nfs4::*;
@@ -82,14 +83,17 @@ impl GssContext for TestContext {
     }
 }
 
-/// Every principal is user 1000; the number of lookups is counted.
+/// Every principal is user 1000, but one cannot be looked up; the number of lookups is counted.
 #[derive(Debug, Default)]
 struct TestUsers(AtomicU32);
 
 impl Users for TestUsers {
-    fn user(&self, _: &str) -> Option<Identity> {
+    fn user(&self, principal: &str) -> io::Result<Option<Identity>> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Some(Identity { uid: 1000, gid: 1000, groups: vec![1001], checked: false })
+        if principal == "unreachable" {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(Some(Identity { uid: 1000, gid: 1000, groups: vec![1001], checked: false }))
     }
 }
 
@@ -102,7 +106,12 @@ async fn start(security: Vec<Security>) -> (TestServer, Arc<TestUsers>) {
     let users_of_server: Arc<dyn Users> = users.clone();
     let kerberos = Kerberos::new(Arc::new(gss), users_of_server);
     let share = MemoryShare::new();
-    let server = NfsServer::with_kerberos(share.clone(), config, Some(kerberos)).unwrap();
+    let server = NfsServer::with_security(
+        share.clone(),
+        config,
+        Protection { kerberos: Some(kerberos), tls: None },
+    )
+    .unwrap();
     (TestServer::over(share, server).await, users)
 }
 
@@ -225,6 +234,18 @@ async fn clients_of_different_principals_are_different() {
     assert_eq!(alice.compound(&ops).await, result);
     assert_eq!(bob.compound(&ops).await.status, NfsStatus::SeqFalseRetry);
     assert_eq!(users.0.load(Ordering::Relaxed), 2, "each user is looked up once");
+}
+
+#[tokio::test]
+async fn call_is_delayed_while_the_users_cannot_be_looked_up() {
+    let (server, users) = start(vec![Security::Krb5p]).await;
+    let mut client = Client::new(&server, "unreachable", Service::Privacy).await;
+    let exchange = [ArgOp::ExchangeId(exchange_args("a", 1))];
+    for lookups in 1..=2 {
+        let result = client.compound(&exchange).await;
+        assert_eq!(result.results, [ResOp::ExchangeId(Err(NfsStatus::Delay))]);
+        assert_eq!(users.0.load(Ordering::Relaxed), lookups, "a failure is not cached");
+    }
 }
 
 #[tokio::test]

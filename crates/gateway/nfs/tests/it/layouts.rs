@@ -8,11 +8,12 @@ use braid_nfs_wire::xdr::{Decoder, Xdr};
 use braid_share::{ByteCount, DataServer, DirectAccess, FileIndex};
 use braid_types::IodId;
 
+use crate::client::{CHANNEL, Session, create_args};
 use crate::last;
 use crate::mount::*;
 use crate::server::{TestServer, config};
 
-async fn start() -> (TestServer, Mount, OpenFile) {
+pub async fn start() -> (TestServer, Mount, OpenFile) {
     let mut pnfs = config();
     pnfs.exports[0].pnfs = true;
     let server = TestServer::with_config(pnfs).await;
@@ -22,7 +23,7 @@ async fn start() -> (TestServer, Mount, OpenFile) {
 }
 
 /// Two data servers with one part each.
-fn two_parts() -> DirectAccess {
+pub fn two_parts() -> DirectAccess {
     let server = |number| DataServer {
         iod: IodId(number),
         addresses: vec![format!("127.0.0.{number}:2050")],
@@ -35,12 +36,28 @@ fn two_parts() -> DirectAccess {
     }
 }
 
-async fn set_access(server: &TestServer, mount: &mut Mount, file: &OpenFile) {
+pub async fn set_access(server: &TestServer, mount: &mut Mount, file: &OpenFile) {
     let known = mount.attributes(&file.handle, &[attribute::FILEID]).await;
     server.share.set_direct_access(FileIndex(known.fileid.unwrap()), two_parts());
 }
 
-fn layout_get(state_id: StateId, io_mode: LayoutIoMode) -> LayoutGetArgs {
+/// Whether a client gets a layout of a file that has data servers. The attribute must say the same.
+pub async fn are_given(server: &TestServer, mount: &mut Mount) -> bool {
+    let file = mount.create("layout").await;
+    set_access(server, mount, &file).await;
+    let get = ArgOp::LayoutGet(layout_get(file.id, LayoutIoMode::Read));
+    let given = match mount.run(file.op(get)).await.status {
+        NfsStatus::Ok => true,
+        NfsStatus::LayoutUnavailable => false,
+        other => panic!("{other:?}"),
+    };
+    let known = mount.attributes(&file.handle, &[attribute::FS_LAYOUT_TYPES]).await;
+    let expected = if given { vec![LayoutType::FILES] } else { Vec::new() };
+    assert_eq!(known.fs_layout_types, Some(expected));
+    given
+}
+
+pub fn layout_get(state_id: StateId, io_mode: LayoutIoMode) -> LayoutGetArgs {
     LayoutGetArgs {
         signal_available: false,
         layout_type: LayoutType::FILES,
@@ -53,7 +70,7 @@ fn layout_get(state_id: StateId, io_mode: LayoutIoMode) -> LayoutGetArgs {
     }
 }
 
-fn give_back(state_id: StateId) -> ArgOp {
+pub fn give_back(state_id: StateId) -> ArgOp {
     let (offset, length, body) = (0, LENGTH_TO_END, "".into());
     let what = LayoutReturnWhat::File(LayoutReturnFile { offset, length, state_id, body });
     let (layout_type, io_mode) = (LayoutType::FILES, LayoutIoMode::Any);
@@ -108,6 +125,84 @@ async fn layout_names_the_servers_of_the_parts() {
     assert_eq!(a.status([ArgOp::GetDeviceInfo(enough)]).await, NfsStatus::Ok);
     let unknown = GetDeviceInfoArgs { device_id: DeviceId([3; 16]), ..device };
     assert_eq!(a.status([ArgOp::GetDeviceInfo(unknown)]).await, NfsStatus::NoEnt);
+}
+
+/// As many parts as a layout can have, with handles of the usual length.
+fn many_parts() -> DirectAccess {
+    let two = two_parts();
+    DirectAccess {
+        servers: two.servers.into_iter().cycle().take(32).collect(),
+        handles: vec![vec![7; 105]; 32],
+        ..two
+    }
+}
+
+#[tokio::test]
+async fn layout_that_exceeds_the_reply_changes_no_state() {
+    let (server, mut a, file) = start().await;
+    let known = a.attributes(&file.handle, &[attribute::FILEID]).await;
+    server.share.set_direct_access(FileIndex(known.fileid.unwrap()), many_parts());
+    // Another session of the client, for short replies.
+    let fore_channel = ChannelAttributes { max_response_size: 2000, ..CHANNEL };
+    let args = CreateSessionArgs { fore_channel, ..create_args(a.session.client, 2) };
+    let created = a.connection.create_session(args).await.unwrap();
+    let mut short = Session::new(a.session.client, created);
+    let get = file.op(ArgOp::LayoutGet(layout_get(file.id, LayoutIoMode::ReadWrite)));
+    let refused = a.connection.compound(&short.ops(get.clone())).await;
+    assert_eq!(refused.status, NfsStatus::RepTooBig);
+    let failure = LayoutGetFailure::from(NfsStatus::RepTooBig);
+    assert_eq!(refused.results.last(), Some(&ResOp::LayoutGet(Err(failure))));
+    let got = last!(LayoutGet, a.run(get.clone()).await);
+    assert_eq!(got.state_id.seqid, 1, "the refused request made no state id");
+    assert!(got.layouts[0].content.len() > 3600);
+    // The short session gets a short layout.
+    server.share.set_direct_access(FileIndex(known.fileid.unwrap()), two_parts());
+    let got = last!(LayoutGet, a.connection.compound(&short.ops(get)).await);
+    assert_eq!(got.state_id.seqid, 2);
+}
+
+/// The thresholds of a file, if the server has an opinion on it.
+async fn thresholds(mount: &mut Mount, handle: &FileHandle) -> Option<Thresholds> {
+    let known = mount.attributes(handle, &[attribute::MDSTHRESHOLD]).await;
+    let hints = known.mdsthreshold?.hints;
+    let [hint] = &hints[..] else { panic!("{hints:?}") };
+    assert_eq!(hint.layout_type, LayoutType::FILES);
+    Some(hint.thresholds().unwrap())
+}
+
+#[tokio::test]
+async fn open_says_which_files_go_through_the_gateway() {
+    let (_server, mut a, file) = start().await;
+    // As Linux asks: in the compound of OPEN.
+    let asked = GetAttrArgs { attributes: Bitmap::of(&[attribute::MDSTHRESHOLD]) };
+    let create = open("f", ShareAccess::BOTH, ShareDeny::NONE).create();
+    let result = a.run([ArgOp::PutRootFh, create, ArgOp::GetAttr(asked)]).await;
+    let attributes = last!(GetAttr, result).attributes;
+    // One item: the layout type, a bitmap with the bits 0 and 1, and two sizes in 16 bytes.
+    let mut expected = vec![0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 16];
+    expected.extend([0, 0, 0, 0, 0, 1, 0, 0].repeat(2));
+    assert_eq!(attributes.values[..], expected[..]);
+    let expected =
+        Thresholds { read_size: Some(65_536), write_size: Some(65_536), ..Default::default() };
+    assert_eq!(thresholds(&mut a, &file.handle).await, Some(expected));
+    let root = a.root().await;
+    assert_eq!(thresholds(&mut a, &root).await, None, "a directory");
+    let supported = a.attributes(&root, &[attribute::SUPPORTED_ATTRS]).await.supported_attrs;
+    assert!(supported.unwrap().has(attribute::MDSTHRESHOLD), "Linux does not ask otherwise");
+}
+
+#[tokio::test]
+async fn exports_have_thresholds_of_their_own() {
+    for (pnfs, bytes, expected) in [(true, 1, Some(1)), (true, 0, None), (false, 1, None)] {
+        let mut config = config();
+        config.exports[0].pnfs = pnfs;
+        config.exports[0].pnfs_threshold = bytes;
+        let server = TestServer::with_config(config).await;
+        let mut a = Mount::new(&server, "a").await;
+        let file = a.create("f").await;
+        let known = thresholds(&mut a, &file.handle).await;
+        assert_eq!(known.map(|known| known.read_size.unwrap()), expected, "{pnfs} {bytes}");
+    }
 }
 
 #[tokio::test]

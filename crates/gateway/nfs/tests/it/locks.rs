@@ -4,6 +4,7 @@ use braid_nfs_wire::nfs4::args::*;
 use braid_nfs_wire::nfs4::results::{LockDenied, LockFailure, LockTestFailure};
 use braid_nfs_wire::nfs4::*;
 
+use crate::client::with_sequence;
 use crate::last;
 use crate::mount::*;
 use crate::server::TestServer;
@@ -168,6 +169,32 @@ async fn close_ends_the_locks_of_its_open() {
     assert_eq!(a.close(&file).await, NfsStatus::Ok);
     assert_eq!(server.share.lock_count(), 0);
     assert_eq!(a.status(file.op(unlock(id, 0, 10))).await, NfsStatus::BadStateId);
+}
+
+#[tokio::test]
+async fn lock_that_is_granted_during_close_is_released() {
+    let (server, mut a, file) = start().await;
+    let reply = server.share.delay_next_lock();
+    let op = file.op(lock(file.id, "l", LockType::Write, 0, 10));
+    let request = with_sequence(a.session.next_on(1), op);
+    let request = a.connection.send(&request).await;
+    while server.share.lock_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The lock is granted, and the gateway does not know it yet: CLOSE waits for it.
+    let closing = with_sequence(a.session.next_on(2), file.op(close(file.id)));
+    let closing = a.connection.send(&closing).await;
+    let test = || ArgOp::TestStateId(TestStateIdArgs { state_ids: vec![file.id] });
+    while last!(TestStateId, a.run([test()]).await).statuses == [NfsStatus::Ok] {
+        tokio::task::yield_now().await;
+    }
+    drop(reply);
+    let mut statuses = Vec::new();
+    for request in [request, closing] {
+        statuses.push(a.connection.receive_compound(request).await.status);
+    }
+    assert_eq!(statuses, [NfsStatus::Ok; 2]);
+    assert_eq!(server.share.lock_count(), 0);
 }
 
 #[tokio::test]

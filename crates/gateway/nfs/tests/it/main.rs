@@ -1,16 +1,21 @@
-//! Tests of the server over real sockets, with a file system in memory.
+//! Tests of the server over real sockets, with a file system in memory; `calls` with a cluster.
 
 mod attributes;
 mod callbacks;
+mod calls;
 mod client;
+mod cluster;
 mod courtesy;
 mod data;
+mod delegations;
 mod exports;
 mod filehandles;
 mod hostile;
 mod kerberos;
+mod layout_recall;
 mod layouts;
 mod leases;
+mod lock_waits;
 mod locks;
 mod mount;
 mod mutations;
@@ -22,3 +27,4 @@ mod sequence;
 mod server;
 mod sessions;
 mod slow_share;
+mod tls;

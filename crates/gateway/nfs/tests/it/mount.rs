@@ -31,14 +31,22 @@ impl OpenFile {
 
 impl Mount {
     pub async fn new(server: &TestServer, owner: &str) -> Self {
-        let mut mount = Self::without_reclaim_complete(server, owner).await;
+        Self::over(server.connect().await, owner).await
+    }
+
+    /// As [`Mount::new`], over a connection.
+    pub async fn over(connection: Connection, owner: &str) -> Self {
+        let mut mount = Self::begin(connection, owner).await;
         let complete = ArgOp::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
         assert_eq!(mount.status([complete]).await, NfsStatus::Ok);
         mount
     }
 
     pub async fn without_reclaim_complete(server: &TestServer, owner: &str) -> Self {
-        let mut connection = server.connect().await;
+        Self::begin(server.connect().await, owner).await
+    }
+
+    async fn begin(mut connection: Connection, owner: &str) -> Self {
         connection.minor_version = 2;
         let session = connection.session(owner).await;
         Self { connection, session }

@@ -220,7 +220,7 @@ async fn malformed_opens_are_invalid() {
     for (claim, expected) in [
         (OpenClaim::Previous(DelegationType::None), NfsStatus::NoGrace),
         (OpenClaim::DelegateCurrentFh(file.id), NfsStatus::BadStateId),
-        (OpenClaim::DelegatePreviousFh, NfsStatus::ReclaimBad),
+        (OpenClaim::DelegatePreviousFh, NfsStatus::NotSupp),
         (OpenClaim::Fh, NfsStatus::Ok),
     ] {
         let mut op = open("f", ShareAccess::READ, ShareDeny::NONE);

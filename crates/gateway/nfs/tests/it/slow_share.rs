@@ -6,7 +6,7 @@ use std::sync::Arc;
 use braid_nfs::{Listener, NfsServer};
 use braid_nfs_wire::nfs4::*;
 use braid_share::memory::{MemoryClient, MemoryShare};
-use braid_share::{ClientRecord, FileSystemId, Share};
+use braid_share::{ClientRecord, DataServer, FileSystemId, Share};
 use tokio::sync::{Semaphore, watch};
 
 use crate::client::{Connection, create_args, exchange_args};
@@ -33,6 +33,10 @@ impl Share for SlowShare {
 
     fn own_client(&self) -> MemoryClient {
         self.share.own_client()
+    }
+
+    async fn data_servers(&self) -> braid_share::Result<Vec<DataServer>> {
+        self.share.data_servers().await
     }
 
     async fn begin_client(&self, record: ClientRecord) -> braid_share::Result<MemoryClient> {

@@ -35,8 +35,17 @@ use crate::ops::{COPIED_BYTES_MAX, DataServerFile, DataServerRead};
 const HANDLES_MAX: usize = 1024;
 /// Operations of a compound outside of a session.
 const OPERATIONS_MAX: u32 = 16;
-/// Bytes of READ's result besides the data, with those of SEQUENCE and PUTFH, and the RPC header.
-const READ_REPLY_BYTES: usize = 512;
+/// The RPC header of a reply: transaction, type, AUTH_NONE and two statuses.
+const RPC_HEADER_BYTES: usize = 24;
+/// Number and status of an operation that failed.
+const FAILURE_BYTES: usize = 8;
+/// Bytes of READ's result besides the data: number, status, end of file, length, padding.
+const READ_RESULT_BYTES: usize = 20;
+/// Longest result of an operation that changes something, so that it does not begin if the reply
+/// might be too big.
+const CHANGE_RESULT_BYTES: usize = 64;
+/// The same for EXCHANGE_ID, with the name of the daemon, and CREATE_SESSION, with two channels.
+const CLIENT_RESULT_BYTES: usize = 256;
 
 /// The bytes of a READ that the connection sends from the object.
 #[derive(Debug)]
@@ -75,8 +84,11 @@ struct Compound<'a> {
     handles: &'a mut VerifiedHandles,
     current: Option<Current>,
     external: Vec<ObjectBytes>,
-    /// Bytes of data in the reply so far.
-    data_bytes: usize,
+    /// Bytes that the next result may have.
+    reply_space: usize,
+    /// Whether an operation has read, or changed something.
+    has_read: bool,
+    has_changed: bool,
 }
 
 /// Runs a compound.
@@ -98,7 +110,15 @@ pub(super) fn run(
         reply.finish_with_status(status, &mut to);
         return Ok(Results { segments: to.into_segments(), external: Vec::new() });
     }
-    let compound = Compound { server, handles, current: None, external: Vec::new(), data_bytes: 0 };
+    let compound = Compound {
+        server,
+        handles,
+        current: None,
+        external: Vec::new(),
+        reply_space: MESSAGE_BYTES_MAX as usize,
+        has_read: false,
+        has_changed: false,
+    };
     Ok(compound.run(&header, from, reply, to))
 }
 
@@ -111,13 +131,18 @@ impl Compound<'_> {
         mut to: Encoder,
     ) -> Results {
         let mut slot: Option<SequenceArgs> = None;
+        let mut limit = MESSAGE_BYTES_MAX as usize - RPC_HEADER_BYTES;
         for at in 0..header.op_count {
-            let result = match ArgOp::decode(&mut from, header.minor_version) {
+            // RFC 8881 2.10.6.4. A later operation must be able to report a failure.
+            let later = if at + 1 < header.op_count { FAILURE_BYTES } else { 0 };
+            self.reply_space = limit.saturating_sub(to.len() + later);
+            let mut result = match ArgOp::decode(&mut from, header.minor_version) {
                 Err(error) => error.result(),
                 Ok(ArgOp::Sequence(args)) if at == 0 => match self.server.sessions().begin(&args) {
                     Ok(SlotAnswer::Cached(results)) => return cached(&results),
-                    Ok(SlotAnswer::Run(result)) => {
+                    Ok(SlotAnswer::Run { result, reply_bytes }) => {
                         slot = Some(args);
+                        limit = reply_bytes - RPC_HEADER_BYTES;
                         ResOp::Sequence(Ok(result))
                     }
                     Err(status) => ResOp::Sequence(Err(status)),
@@ -127,7 +152,16 @@ impl Compound<'_> {
                     None => self.execute(op),
                 },
             };
-            reply.push(&result, &mut to);
+            let before = to.position();
+            let bytes_before = to.len();
+            result.encode(&mut to);
+            // READ limits its data itself, so that no external bytes are cut off here.
+            if slot.is_some() && to.len() - bytes_before > self.reply_space.max(FAILURE_BYTES) {
+                to.truncate(before);
+                result = ResOp::failure(result.number(), NfsStatus::RepTooBig);
+                result.encode(&mut to);
+            }
+            reply.count_encoded(result.status());
             if reply.status() != NfsStatus::Ok {
                 break;
             }
@@ -144,6 +178,17 @@ impl Compound<'_> {
 
     fn execute(&mut self, op: ArgOp) -> ResOp {
         let number = op.number();
+        let changes = longest_change_result(number);
+        if changes.is_some_and(|bytes| self.reply_space < bytes) {
+            return ResOp::failure(number, NfsStatus::RepTooBig);
+        }
+        self.has_changed |= changes.is_some();
+        self.has_read |= number == OpNumber::Read;
+        if self.has_read && self.has_changed {
+            // RFC 8881 2.10.6.4: the reply of a READ is not cached, so a retry would repeat the
+            // change. No client sends both in one compound.
+            return ResOp::failure(number, NfsStatus::RepTooBigToCache);
+        }
         match op {
             ArgOp::ExchangeId(args) => ResOp::ExchangeId(self.exchange_id(&args)),
             ArgOp::CreateSession(args) => {
@@ -189,7 +234,7 @@ impl Compound<'_> {
             return Err(NfsStatus::EncrAlgUnsupp);
         }
         let ClientOwner { verifier, owner_id } = &args.client_owner;
-        let known = self.server.sessions().exchange_id(owner_id, *verifier);
+        let known = self.server.sessions().exchange_id(owner_id, *verifier)?;
         let mut flags = ExchangeIdFlags::USE_PNFS_DS;
         if known.confirmed {
             flags |= ExchangeIdFlags::CONFIRMED_R;
@@ -257,10 +302,11 @@ impl Compound<'_> {
     fn read(&mut self, args: &ReadArgs) -> NfsResult<ReadResult> {
         let server = self.server;
         let file = self.file()?;
-        // The reply must not exceed what any session was granted, whatever else is in it.
-        let space = (MESSAGE_BYTES_MAX as usize - READ_REPLY_BYTES)
-            .checked_sub(self.data_bytes)
-            .ok_or(NfsStatus::RepTooBig)?;
+        // RFC 8881 18.22.3: fewer bytes than asked for, as the session's limit allows.
+        let space = self.reply_space.saturating_sub(READ_RESULT_BYTES);
+        if space == 0 && args.count > 0 {
+            return Err(NfsStatus::RepTooBig);
+        }
         let count = u64::from(args.count).min(1 << 20).min(space as u64);
         let now = server.clock.now();
         let DataServerRead { object, data, wanted } =
@@ -275,7 +321,6 @@ impl Compound<'_> {
         } else {
             (data, false)
         };
-        self.data_bytes += bytes as usize;
         let data = match object {
             Some((object, offset)) if bytes > COPIED_BYTES_MAX as u64 => {
                 self.external.push(ObjectBytes { object, offset, data: data.min(bytes) });
@@ -340,6 +385,20 @@ fn placement_error(op: &ArgOp, at: u32, count: u32, in_session: bool) -> Option<
         | OpNumber::DestroyClientId => (at > 0 || count > 1).then_some(NfsStatus::NotOnlyOp),
         OpNumber::Illegal => None,
         _ => Some(NfsStatus::OpNotInSession),
+    }
+}
+
+/// The longest result of an operation with an effect that must not come without a reply.
+fn longest_change_result(op: OpNumber) -> Option<usize> {
+    match op {
+        OpNumber::Write
+        | OpNumber::Commit
+        | OpNumber::BindConnToSession
+        | OpNumber::DestroySession
+        | OpNumber::DestroyClientId
+        | OpNumber::ReclaimComplete => Some(CHANGE_RESULT_BYTES),
+        OpNumber::ExchangeId | OpNumber::CreateSession => Some(CLIENT_RESULT_BYTES),
+        _ => None,
     }
 }
 

@@ -9,8 +9,11 @@
 //!    instead: a WRITE that arrives late on a connection that broke must not overwrite newer bytes
 //!    (RFC 8881 2.10.6).
 //! 2. Clients, their sessions, slots and cached replies are bounded (I9).
+//! 3. Nobody guesses the id or the session of another client: a request on a slot of its session
+//!    would be answered for the client's own next request, which would then not run. The id would
+//!    be enough, since a repeated CREATE_SESSION returns the session.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use braid_nfs_wire::nfs4::{
     ClientId, CreateSessionFlags, NfsResult, NfsStatus, SequenceId, SequenceStatus, SessionId,
@@ -19,6 +22,8 @@ use braid_nfs_wire::nfs4::{
     results::{CreateSessionResult, SequenceResult},
 };
 use bytes::Bytes;
+
+use super::random;
 
 /// Clients that a data server knows; each takes about 1 KiB.
 pub(super) const CLIENTS_MAX: usize = 4096;
@@ -32,18 +37,20 @@ const OPERATIONS_MAX: u32 = 16;
 pub(super) const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (4 << 10);
 /// Bytes of a cached reply. Every reply but that of READ is shorter.
 pub(super) const CACHED_BYTES_MAX: usize = 4096;
+/// Bytes of all cached replies. Replies of correct clients have some 200 bytes, so this is enough
+/// for all slots of [`CLIENTS_MAX`] clients with one session.
+const CACHED_BYTES_TOTAL_MAX: usize = 64 << 20;
 
 /// All clients and sessions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// Differs between two starts, so that ids of an earlier one are not found.
-    boot: u64,
     clients: HashMap<Bytes, Client>,
     owners: HashMap<ClientId, Bytes>,
     sessions: HashMap<SessionId, ClientId>,
-    next: u64,
     /// Rises with each use of a client.
     uses: u64,
+    /// Bytes of all cached replies.
+    cached_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -53,8 +60,17 @@ struct Client {
     confirmed: bool,
     sequence: u32,
     last_created: Option<CreateSessionResult>,
-    sessions: HashMap<SessionId, Vec<Slot>>,
+    sessions: HashMap<SessionId, Session>,
+    /// Bytes of the cached replies of its sessions.
+    cached_bytes: usize,
     used: u64,
+}
+
+#[derive(Debug)]
+struct Session {
+    /// Most bytes of a reply, with the RPC header.
+    reply_bytes: u32,
+    slots: Vec<Slot>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -84,41 +100,37 @@ pub(super) struct KnownClient {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum SlotAnswer {
     /// Run it, then call [`Sessions::finish`].
-    Run(SequenceResult),
+    Run {
+        /// The result of SEQUENCE.
+        result: SequenceResult,
+        /// Most bytes of the reply, with the RPC header.
+        reply_bytes: usize,
+    },
     /// It is a retry: send this again.
     Cached(Arc<[u8]>),
 }
 
 impl Sessions {
-    pub(super) fn new(boot: [u8; 8]) -> Self {
-        Self {
-            boot: u64::from_be_bytes(boot),
-            clients: HashMap::new(),
-            owners: HashMap::new(),
-            sessions: HashMap::new(),
-            next: 1,
-            uses: 0,
-        }
-    }
-
     /// RFC 8881 18.35.4, without principals: a client of a data server has nothing to protect.
-    pub(super) fn exchange_id(&mut self, owner: &Bytes, verifier: Verifier) -> KnownClient {
+    pub(super) fn exchange_id(
+        &mut self,
+        owner: &Bytes,
+        verifier: Verifier,
+    ) -> NfsResult<KnownClient> {
         let uses = self.next_use();
         if let Some(known) = self.clients.get_mut(owner)
             && known.verifier == verifier
         {
             known.used = uses;
-            return known.known();
+            return Ok(known.known());
         }
-        // A new client, or one that has restarted.
+        // A new client, or one that has restarted. Invariant 3; so ids of an earlier start of the
+        // data server are not found either.
+        let id = ClientId(u64::from_be_bytes(random().map_err(|_| NfsStatus::Delay)?));
         self.remove_owner(owner);
         if self.clients.len() >= CLIENTS_MAX {
-            let idlest = self.clients.iter().min_by_key(|(_, client)| client.used);
-            if let Some(idlest) = idlest.map(|(owner, _)| owner.clone()) {
-                self.remove_owner(&idlest);
-            }
+            self.remove_client_with(|client| Reverse(client.used));
         }
-        let id = ClientId(self.boot.wrapping_add(self.next_number()));
         let client = Client {
             id,
             verifier,
@@ -126,6 +138,7 @@ impl Sessions {
             sequence: 0,
             last_created: None,
             sessions: HashMap::new(),
+            cached_bytes: 0,
             used: uses,
         };
         let known = client.known();
@@ -133,7 +146,7 @@ impl Sessions {
         let owner = Bytes::copy_from_slice(owner);
         self.owners.insert(id, owner.clone());
         self.clients.insert(owner, client);
-        known
+        Ok(known)
     }
 
     /// RFC 8881 18.36.4.
@@ -141,7 +154,9 @@ impl Sessions {
         &mut self,
         args: &CreateSessionArgs,
     ) -> NfsResult<CreateSessionResult> {
-        let (uses, number, boot) = (self.next_use(), self.next_number(), self.boot);
+        let uses = self.next_use();
+        // Invariant 3.
+        let id = SessionId(random().map_err(|_| NfsStatus::Delay)?);
         let client = self.client(args.client_id)?;
         client.used = uses;
         match (args.sequence.0, client.last_created) {
@@ -153,13 +168,10 @@ impl Sessions {
         if client.sessions.len() >= CLIENT_SESSIONS_MAX {
             return Err(NfsStatus::NoSpc);
         }
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&boot.to_be_bytes());
-        id[8..].copy_from_slice(&number.to_be_bytes());
-        let id = SessionId(id);
         client.sequence = args.sequence.0;
         client.confirmed = true;
-        client.sessions.insert(id, vec![Slot::default(); fore.max_requests as usize]);
+        let slots = vec![Slot::default(); fore.max_requests as usize];
+        client.sessions.insert(id, Session { reply_bytes: fore.max_response_size, slots });
         // RFC 8881 18.36.3: no back channel, since a data server recalls nothing, and no
         // persistence.
         let result = CreateSessionResult {
@@ -177,7 +189,9 @@ impl Sessions {
     /// RFC 8881 18.46.3.
     pub(super) fn begin(&mut self, args: &SequenceArgs) -> NfsResult<SlotAnswer> {
         let uses = self.next_use();
-        let slots = self.slots(&args.session_id, uses)?;
+        let client = self.client_of(&args.session_id, uses)?;
+        let session = client.sessions.get_mut(&args.session_id).ok_or(NfsStatus::BadSession)?;
+        let (reply_bytes, slots) = (session.reply_bytes as usize, &mut session.slots);
         let highest = SlotId(slots.len() as u32 - 1);
         let slot = slots.get_mut(args.slot_id.0 as usize).ok_or(NfsStatus::BadSlot)?;
         if args.sequence_id.0 == slot.sequence {
@@ -193,26 +207,38 @@ impl Sessions {
         } else if matches!(slot.state, SlotState::Running) {
             return Err(NfsStatus::Delay);
         }
+        let before = slot.cached_bytes();
         *slot = Slot { sequence: args.sequence_id.0, state: SlotState::Running };
-        Ok(SlotAnswer::Run(SequenceResult {
+        client.cached_bytes -= before;
+        self.cached_bytes -= before;
+        let result = SequenceResult {
             session_id: args.session_id,
             sequence_id: args.sequence_id,
             slot_id: args.slot_id,
             highest_slot_id: highest,
             target_highest_slot_id: highest,
             status_flags: SequenceStatus::default(),
-        }))
+        };
+        Ok(SlotAnswer::Run { result, reply_bytes })
     }
 
     /// Ends the request of a slot. `reply` is cached; `None` for that of a READ.
     pub(super) fn finish(&mut self, args: &SequenceArgs, reply: Option<Arc<[u8]>>) {
         let uses = self.uses;
-        let Ok(slots) = self.slots(&args.session_id, uses) else { return };
-        if let Some(slot) = slots.get_mut(args.slot_id.0 as usize)
+        let Ok(client) = self.client_of(&args.session_id, uses) else { return };
+        if let Some(session) = client.sessions.get_mut(&args.session_id)
+            && let Some(slot) = session.slots.get_mut(args.slot_id.0 as usize)
             && slot.sequence == args.sequence_id.0
         {
             debug_assert!(matches!(slot.state, SlotState::Running), "1: it runs once");
             slot.state = SlotState::Done(reply.filter(|reply| reply.len() <= CACHED_BYTES_MAX));
+            let after = slot.cached_bytes();
+            client.cached_bytes += after;
+            self.cached_bytes += after;
+        }
+        // Invariant 2. The client that has most goes, so that one host does not remove all others.
+        while self.cached_bytes > CACHED_BYTES_TOTAL_MAX && !self.clients.is_empty() {
+            self.remove_client_with(|client| client.cached_bytes);
         }
     }
 
@@ -224,7 +250,11 @@ impl Sessions {
     /// RFC 8881 18.37.3.
     pub(super) fn destroy_session(&mut self, session: &SessionId) -> NfsResult<()> {
         let id = self.sessions.remove(session).ok_or(NfsStatus::BadSession)?;
-        self.client(id)?.sessions.remove(session);
+        let client = self.client(id)?;
+        let removed = client.sessions.remove(session);
+        let bytes = removed.iter().map(Session::cached_bytes).sum::<usize>();
+        client.cached_bytes -= bytes;
+        self.cached_bytes -= bytes;
         Ok(())
     }
 
@@ -241,18 +271,32 @@ impl Sessions {
         self.clients.get_mut(owner).ok_or(NfsStatus::StaleClientId)
     }
 
-    fn slots(&mut self, session: &SessionId, uses: u64) -> NfsResult<&mut Vec<Slot>> {
+    fn client_of(&mut self, session: &SessionId, uses: u64) -> NfsResult<&mut Client> {
         let id = *self.sessions.get(session).ok_or(NfsStatus::BadSession)?;
         let client = self.client(id)?;
         client.used = uses;
-        client.sessions.get_mut(session).ok_or(NfsStatus::BadSession)
+        Ok(client)
     }
 
     fn remove_owner(&mut self, owner: &Bytes) {
         let Some(client) = self.clients.remove(owner) else { return };
         self.owners.remove(&client.id);
-        for session in client.sessions.keys() {
-            self.sessions.remove(session);
+        debug_assert_eq!(
+            client.cached_bytes,
+            client.sessions.values().map(Session::cached_bytes).sum::<usize>(),
+            "2: its replies are counted"
+        );
+        self.cached_bytes -= client.cached_bytes;
+        for id in client.sessions.keys() {
+            self.sessions.remove(id);
+        }
+    }
+
+    /// Removes the client with most of something.
+    fn remove_client_with<K: Ord>(&mut self, most: impl Fn(&Client) -> K) {
+        let owner = self.clients.iter().max_by_key(|(_, client)| most(client));
+        if let Some(owner) = owner.map(|(owner, _)| owner.clone()) {
+            self.remove_owner(&owner);
         }
     }
 
@@ -260,10 +304,20 @@ impl Sessions {
         self.uses += 1;
         self.uses
     }
+}
 
-    fn next_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+impl Session {
+    fn cached_bytes(&self) -> usize {
+        self.slots.iter().map(Slot::cached_bytes).sum()
+    }
+}
+
+impl Slot {
+    fn cached_bytes(&self) -> usize {
+        match &self.state {
+            SlotState::Done(Some(reply)) => reply.len(),
+            _ => 0,
+        }
     }
 }
 
@@ -306,7 +360,7 @@ mod tests {
     };
 
     fn sessions() -> Sessions {
-        Sessions::new([7; 8])
+        Sessions::default()
     }
 
     fn creation(known: KnownClient) -> CreateSessionArgs {
@@ -322,7 +376,7 @@ mod tests {
     }
 
     fn with_session(all: &mut Sessions) -> (ClientId, SessionId) {
-        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8]));
+        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8])).unwrap();
         let created = all.create_session(&creation(known)).unwrap();
         (known.id, created.session_id)
     }
@@ -346,11 +400,11 @@ mod tests {
         let mut all = sessions();
         let (_, session) = with_session(&mut all);
         let first = request(session, 0, 1);
-        assert!(matches!(all.begin(&first), Ok(SlotAnswer::Run(_))));
+        assert!(matches!(all.begin(&first), Ok(SlotAnswer::Run { .. })));
         assert_eq!(all.begin(&first), Err(NfsStatus::Delay), "it runs");
         all.finish(&first, reply(100));
         assert_eq!(all.begin(&first), Ok(SlotAnswer::Cached(vec![9; 100].into())));
-        assert!(matches!(all.begin(&request(session, 0, 2)), Ok(SlotAnswer::Run(_))));
+        assert!(matches!(all.begin(&request(session, 0, 2)), Ok(SlotAnswer::Run { .. })));
     }
 
     #[test]
@@ -360,7 +414,7 @@ mod tests {
         let read = request(session, 0, 1);
         all.begin(&read).unwrap();
         all.finish(&read, None);
-        assert!(matches!(all.begin(&read), Ok(SlotAnswer::Run(_))));
+        assert!(matches!(all.begin(&read), Ok(SlotAnswer::Run { .. })));
         all.finish(&read, None);
         let next = request(session, 0, 2);
         all.begin(&next).unwrap();
@@ -383,21 +437,65 @@ mod tests {
     #[test]
     fn a_session_is_created_once_for_each_sequence() {
         let mut all = sessions();
-        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8]));
+        let known = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8])).unwrap();
         assert!(!known.confirmed);
         let first = all.create_session(&creation(known)).unwrap();
         assert_eq!(all.create_session(&creation(known)).unwrap(), first, "a retry");
         let later = KnownClient { sequence: SequenceId(known.sequence.0 + 2), ..known };
         assert_eq!(all.create_session(&creation(later)), Err(NfsStatus::SeqMisordered));
-        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8]));
+        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8])).unwrap();
         assert!(again.confirmed && again.id == known.id);
+    }
+
+    #[test]
+    fn ids_show_nothing_of_those_of_other_clients() {
+        let mut all = sessions();
+        let other = all.exchange_id(&Bytes::from_static(b"other"), Verifier([1; 8])).unwrap();
+        let (client, first) = with_session(&mut all);
+        let next = KnownClient { id: client, sequence: SequenceId(2), confirmed: true };
+        let second = all.create_session(&creation(next)).unwrap().session_id;
+        let equal = first.0.iter().zip(second.0).filter(|(one, other)| **one == *other).count();
+        assert!(equal < 8, "{first:?} {second:?}");
+        // A client that knows its own id tries those beside it, as a retry would.
+        for guess in [other.id.0.wrapping_sub(1), other.id.0.wrapping_add(1)] {
+            let retry = KnownClient { id: ClientId(guess), sequence: SequenceId(1), ..next };
+            assert_eq!(all.create_session(&creation(retry)), Err(NfsStatus::StaleClientId));
+        }
+    }
+
+    #[test]
+    fn cached_replies_of_all_clients_together_are_bounded() {
+        let mut all = sessions();
+        let (_, small) = with_session(&mut all);
+        all.begin(&request(small, 0, 1)).unwrap();
+        all.finish(&request(small, 0, 1), reply(200));
+        let mut cached = 0;
+        while cached <= CACHED_BYTES_TOTAL_MAX {
+            let owner = Bytes::from(format!("client {cached}"));
+            let known = all.exchange_id(&owner, Verifier([1; 8])).unwrap();
+            let fore_channel = ChannelAttributes { max_requests: SLOTS_MAX, ..CHANNEL };
+            let create = CreateSessionArgs { fore_channel, ..creation(known) };
+            let session = all.create_session(&create).unwrap().session_id;
+            for slot in 0..SLOTS_MAX {
+                let request = request(session, slot, 1);
+                all.begin(&request).unwrap();
+                all.finish(&request, reply(CACHED_BYTES_MAX));
+                cached += CACHED_BYTES_MAX;
+            }
+        }
+        assert!(all.cached_bytes <= CACHED_BYTES_TOTAL_MAX);
+        assert!(all.has_session(&small), "the idlest client, which has least, stays");
+        for owner in all.clients.keys().cloned().collect::<Vec<_>>() {
+            all.remove_owner(&owner);
+        }
+        assert_eq!(all.cached_bytes, 0);
     }
 
     #[test]
     fn a_client_that_restarts_loses_its_sessions() {
         let mut all = sessions();
         let (id, session) = with_session(&mut all);
-        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([2; 8]));
+        let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([2; 8])).unwrap();
         assert_ne!(again.id, id);
         assert!(!all.has_session(&session));
     }
@@ -408,7 +506,7 @@ mod tests {
         let (_, session) = with_session(&mut all);
         for number in 0..CLIENTS_MAX {
             let owner = Bytes::from(format!("client {number}"));
-            all.exchange_id(&owner, Verifier([1; 8]));
+            all.exchange_id(&owner, Verifier([1; 8])).unwrap();
         }
         assert_eq!(all.clients.len(), CLIENTS_MAX);
         assert!(!all.has_session(&session));

@@ -1,10 +1,12 @@
 //! The NFS data server over sockets, with a client that speaks the wire crate's messages.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, ErrorKind, Read as _, Write as _},
     net::TcpStream,
+    time::Instant,
 };
 
+use braid_iod::NFS_CONNECTIONS_PER_ADDRESS_MAX;
 use braid_nfs_wire::{
     nfs4::{
         ArgOp, ClientOwner, CompoundHeader, CompoundReplyHeader, CreateSessionFlags,
@@ -24,7 +26,10 @@ use braid_nfs_wire::{
     },
     xdr::{Decoder, Encoder, Xdr},
 };
-use braid_types::{FileIndex, MdsEpoch, ObjectGeneration, PartIndex, SessionId, SizeGeneration};
+use braid_types::{
+    FileIndex, MdsEpoch, ObjectGeneration, PartIndex, SessionId, SizeGeneration,
+    limits::FILE_BYTES_MAX,
+};
 use braid_wire::{DataServerHandle, NFS_ADDRESS_LABEL, Rights};
 use bytes::Bytes;
 
@@ -55,19 +60,19 @@ struct NfsClient {
 
 impl NfsClient {
     fn connect(cluster: &Cluster) -> Self {
+        Self::with_channel(cluster, CHANNEL)
+    }
+
+    fn with_channel(cluster: &Cluster, channel: ChannelAttributes) -> Self {
         let socket = TcpStream::connect(cluster.iod.nfs_addresses()[0]).unwrap();
+        Self::over(socket, channel)
+    }
+
+    fn over(socket: TcpStream, channel: ChannelAttributes) -> Self {
         socket.set_read_timeout(Some(LONG)).unwrap();
         let (reader, session) = (RecordReader::with_limit(4 << 20), NfsSessionId([0; 16]));
         let mut client = Self { socket, reader, session, sequence: 0, xid: 0 };
-        let exchange = ArgOp::ExchangeId(ExchangeIdArgs {
-            client_owner: ClientOwner {
-                verifier: Verifier([1; 8]),
-                owner_id: Bytes::from_static(b"a client"),
-            },
-            flags: ExchangeIdFlags::USE_PNFS_DS,
-            state_protect: StateProtectArgs::None,
-            implementation: None,
-        });
+        let exchange = ArgOp::ExchangeId(exchange());
         let (_, results) = client.compound(vec![exchange]);
         let [ResOp::ExchangeId(Ok(known))] = &results[..] else { panic!("{results:?}") };
         assert_eq!(known.flags & ExchangeIdFlags::USE_PNFS_DS, ExchangeIdFlags::USE_PNFS_DS);
@@ -75,7 +80,7 @@ impl NfsClient {
             client_id: known.client_id,
             sequence: known.sequence_id,
             flags: CreateSessionFlags::default(),
-            fore_channel: CHANNEL,
+            fore_channel: channel,
             back_channel: CHANNEL,
             callback_program: 0,
             callback_security: Vec::new(),
@@ -106,16 +111,20 @@ impl NfsClient {
         self.socket.write_all(&record).unwrap();
     }
 
-    fn receive(&mut self) -> (NfsStatus, Vec<ResOp>) {
-        let record = loop {
+    /// The bytes of the next reply.
+    fn receive_record(&mut self) -> Bytes {
+        loop {
             if let Some(record) = self.reader.next_record().unwrap() {
-                break record;
+                return record;
             }
             let read = self.socket.read(self.reader.space()).unwrap();
             assert!(read > 0, "the server disconnected");
             self.reader.advance(read);
-        };
-        let mut from = Decoder::new(record);
+        }
+    }
+
+    fn receive(&mut self) -> (NfsStatus, Vec<ResOp>) {
+        let mut from = Decoder::new(self.receive_record());
         let header = ReplyHeader::decode(&mut from).unwrap();
         assert_eq!(header.xid, self.xid);
         let success =
@@ -164,6 +173,18 @@ impl NfsClient {
             ResOp::Read(Ok(ReadResult { eof, data: Payload::Bytes(data) })) => Ok((data, eof)),
             other => Err(other.status()),
         }
+    }
+}
+
+fn exchange() -> ExchangeIdArgs {
+    ExchangeIdArgs {
+        client_owner: ClientOwner {
+            verifier: Verifier([1; 8]),
+            owner_id: Bytes::from_static(b"a client"),
+        },
+        flags: ExchangeIdFlags::USE_PNFS_DS,
+        state_protect: StateProtectArgs::None,
+        implementation: None,
     }
 }
 
@@ -310,6 +331,49 @@ fn a_fenced_session_and_old_handles_are_refused() {
     assert_eq!(&client.read(&other, MIB, 4).unwrap().0[..], b"data", "others go on");
 }
 
+/// SEQUENCE, PUTFH and these operations of the session's next request.
+fn request(client: &mut NfsClient, handle: &[u8], ops: Vec<ArgOp>) -> Vec<ArgOp> {
+    client.sequence += 1;
+    let put = PutFhArgs { handle: FileHandle(Bytes::copy_from_slice(handle)) };
+    let sequence = client.sequence(client.sequence);
+    [sequence, ArgOp::PutFh(put)].into_iter().chain(ops).collect()
+}
+
+#[test]
+fn replies_are_no_longer_than_the_session_allows() {
+    let cluster = cluster();
+    let small = ChannelAttributes { max_response_size: 600, max_operations: 16, ..CHANNEL };
+    let mut client = NfsClient::with_channel(&cluster, small);
+    let handle = signed(&handle());
+    let data = pattern(8000);
+    client.write(&handle, MIB, &data).unwrap();
+    let read = |offset| {
+        ArgOp::Read(ReadArgs { state_id: StateId::ANONYMOUS, offset: MIB + offset, count: 8000 })
+    };
+    // A READ returns what fits, without an end of file.
+    let ops = request(&mut client, &handle, vec![read(0)]);
+    client.send(&ops);
+    let record = client.receive_record();
+    assert!((590..=600).contains(&record.len()), "{}", record.len());
+    let (short, eof) = client.read(&handle, MIB, 8000).unwrap();
+    assert!(!eof && short.len() > 400 && short[..] == data[..short.len()]);
+    // Nothing is left for a second one, and a WRITE behind it is not done.
+    for behind in [read(0), write(MIB, b"other")] {
+        let ops = request(&mut client, &handle, vec![read(0), behind]);
+        let (status, results) = client.compound(ops);
+        assert_eq!(status, NfsStatus::RepTooBig);
+        assert_eq!(results.last().unwrap().status(), NfsStatus::RepTooBig);
+        assert_eq!(results.len(), 4);
+    }
+    assert_eq!(client.read(&handle, MIB, 5).unwrap().0[..], data[..5]);
+    // Results that change nothing end the compound where they no longer fit.
+    let all = vec![ArgOp::ExchangeId(exchange()); 8];
+    let ops = request(&mut client, &handle, all);
+    client.send(&ops);
+    let record = client.receive_record();
+    assert!(record.len() <= 600, "{}", record.len());
+}
+
 #[test]
 fn a_write_that_is_sent_again_is_not_done_again() {
     let cluster = cluster();
@@ -351,4 +415,78 @@ fn garbage_ends_the_connection_and_nothing_else() {
     hostile.write_all(&[0xff; 64]).unwrap();
     assert_eq!(hostile.read(&mut [0; 16]).unwrap(), 0, "disconnected");
     client.write(&signed(&handle()), MIB, b"data").unwrap();
+}
+
+#[test]
+fn one_address_does_not_take_all_connections() {
+    let cluster = cluster();
+    let address = cluster.iod.nfs_addresses()[0];
+    let mut all: Vec<_> = (0..NFS_CONNECTIONS_PER_ADDRESS_MAX)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    // The daemon accepts in order, so the last of these has the place of the 256th.
+    assert!(is_answered(all.last_mut().unwrap()));
+    assert!(!is_answered(&mut TcpStream::connect(address).unwrap()), "it is closed");
+    // The daemon admits another one as soon as it has seen the end of some.
+    all.clear();
+    let until = Instant::now() + LONG;
+    while !is_answered(&mut TcpStream::connect(address).unwrap()) {
+        assert!(Instant::now() < until, "a connection is admitted again");
+    }
+    let mut client = NfsClient::connect(&cluster);
+    client.write(&signed(&handle()), MIB, b"data").unwrap();
+}
+
+/// Whether a NULL call is answered; if not, the peer has closed the connection.
+fn is_answered(socket: &mut TcpStream) -> bool {
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let mut to = Encoder::new();
+    CallHeader {
+        xid: 1,
+        program: NFS_PROGRAM,
+        version: NFS_VERSION,
+        procedure: 0,
+        credential: OpaqueAuth::none(),
+        verifier: OpaqueAuth::none(),
+    }
+    .encode(&mut to);
+    let call = to.to_vec();
+    let sent = socket.write_all(&record_header(call.len())).and_then(|()| socket.write_all(&call));
+    let closed =
+        |why: &io::Error| matches!(why.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    match sent.and_then(|()| socket.read(&mut [0; 64])) {
+        Ok(bytes) => bytes > 0,
+        Err(why) if closed(&why) => false,
+        Err(why) => panic!("neither an answer nor the end: {why}"),
+    }
+}
+
+/// Neither is cached then, and a retry would write again.
+#[test]
+fn a_compound_does_not_read_and_write() {
+    let cluster = cluster();
+    let mut client = NfsClient::connect(&cluster);
+    let file = signed(&handle());
+    client.write(&file, MIB, b"data").unwrap();
+    let read = ArgOp::Read(ReadArgs { state_id: StateId::ANONYMOUS, offset: MIB, count: 4 });
+    for ops in [vec![read.clone(), write(MIB, b"late")], vec![write(MIB, b"more"), read]] {
+        let ops = request(&mut client, &file, ops);
+        assert_eq!(client.compound(ops).0, NfsStatus::RepTooBigToCache);
+    }
+}
+
+#[test]
+fn offsets_near_the_largest_numbers_are_answered() {
+    let cluster = cluster();
+    let mut client = NfsClient::connect(&cluster);
+    let good = signed(&handle());
+    client.write(&good, MIB, b"data").unwrap();
+    for offset in [FILE_BYTES_MAX - 1, FILE_BYTES_MAX, 1 << 63, u64::MAX - 1, u64::MAX] {
+        let written = client.write(&good, offset, b"xy");
+        assert!(written.is_err(), "{offset}: past the largest file");
+        if let Ok((read, _)) = client.read(&good, offset, 10) {
+            assert!(read.is_empty(), "{offset}: behind the end");
+        }
+    }
+    assert_eq!(&client.read(&good, MIB, 4).unwrap().0[..], b"data", "it still serves");
 }

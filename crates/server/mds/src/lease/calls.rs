@@ -9,7 +9,7 @@ use braid_meta::{
 use braid_types::{Failure, FileIndex, SessionId, Status, limits::RECALL_CONTACT_MS};
 
 use super::{
-    layout, names_of,
+    delegation_of, layout, names_of,
     service::{
         DataGrant, ExpiredWaits, LeaseService, LeaseWait, LeasedItems, Leases, Need,
         SuspendOutcome, no_recalls,
@@ -106,7 +106,9 @@ impl MdsCore {
         if !self.has_buffered_writes(&call, file) {
             return Ok(call);
         }
-        self.claim(call, &[(LeaseOf::Data(file), LeaseMode::Look)])
+        let needs =
+            [LeaseOf::Data(file), LeaseOf::Delegation(file)].map(|of| (of, LeaseMode::Look));
+        self.claim(call, &needs)
     }
 
     /// Whether another session than the caller's may have buffered writes to a file.
@@ -134,6 +136,44 @@ impl MdsCore {
     /// Whether a session is on record as a holder of leases.
     pub(crate) fn is_lease_holder(&self, session: SessionId) -> bool {
         self.with_leases(|service| service.is_lease_holder(session))
+    }
+
+    /// Whether a session reads and writes files only while it holds their data lease.
+    pub(crate) fn does_io_under_leases(&self, session: SessionId) -> bool {
+        self.with_leases(|service| service.does_io_under_leases(session))
+    }
+
+    /// A session says whether it does all I/O under leases.
+    pub(crate) fn set_io_under_leases(&self, session: SessionId, yes: bool) {
+        self.with_leases(|service| service.set_io_under_leases(session, yes));
+    }
+
+    /// Grants a delegation if no other session holds or claims a conflicting one, and if no other
+    /// session's open conflicts with it. Returns its number.
+    pub(crate) fn grant_delegation(
+        &self,
+        session: SessionId,
+        file: FileIndex,
+        mode: LeaseMode,
+    ) -> Option<u64> {
+        let now = self.now();
+        let number =
+            self.with_leases(|service| service.try_delegation(session, file, mode, now))?;
+        // After the grant: an open that is entered later claims the delegation, and finds the
+        // grant.
+        let denied = self.namespace.denied(file);
+        let opens = self.namespace.opens_of(file);
+        let mut besides = opens.iter().filter(|open| open.session != session);
+        let conflicts = match mode {
+            LeaseMode::Write => besides.next().is_some(),
+            _ => besides.any(|open| open.writers > 0),
+        };
+        if !conflicts && !denied.read && !denied.write {
+            return Some(number);
+        }
+        let returned = [(LeaseOf::Delegation(file), number, LeaseMode::None)];
+        self.with_leases(|service| service.return_leases(session, &returned));
+        None
     }
 
     /// Notes a session as a holder of leases once the store has it on record. False when it has
@@ -217,13 +257,14 @@ impl MdsCore {
         LeaseMode::Shared
     }
 
-    /// Whether other sessions that use no leases have a file open, and whether for writing.
+    /// Whether other sessions that read and write without leases have a file open, and whether for
+    /// writing.
     fn opens_without_leases(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
         let opens = self.namespace.opens_of(file);
         let besides = || {
             opens
                 .iter()
-                .filter(|open| open.session != session && !self.is_lease_holder(open.session))
+                .filter(|open| open.session != session && !self.does_io_under_leases(open.session))
         };
         (besides().next().is_some(), besides().any(|open| open.writers > 0))
     }
@@ -232,7 +273,10 @@ impl MdsCore {
     /// that cover them, without waiting.
     pub(crate) fn recall_names(&self, inodes: &[Arc<Inode>]) {
         self.recall_from_all(
-            &inodes.iter().filter_map(|inode| names_of(inode)).collect::<Vec<_>>(),
+            &inodes
+                .iter()
+                .flat_map(|inode| names_of(inode).into_iter().chain(delegation_of(inode)))
+                .collect::<Vec<_>>(),
         );
     }
 
@@ -251,8 +295,18 @@ impl MdsCore {
     }
 
     /// Suspends a session's question for recalls. What it held before a restart is gone.
-    pub(crate) fn await_recalls_of(&self, call: Call, session: SessionId, seen: u64) {
-        let answered = self.with_leases(|service| service.await_recalls(call, session, seen));
+    /// `io_under_leases`: whether it does all I/O under leases, noted first, so that no lease is
+    /// granted to others without it.
+    pub(crate) fn await_recalls_of(
+        &self,
+        call: Call,
+        session: SessionId,
+        (seen, io_under_leases): (u64, bool),
+    ) {
+        let answered = self.with_leases(|service| {
+            service.set_io_under_leases(session, io_under_leases);
+            service.await_recalls(call, session, seen)
+        });
         if let Some((call, answer)) = answered {
             call.responder.send(answer);
         }

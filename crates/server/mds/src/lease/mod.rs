@@ -35,7 +35,7 @@ mod calls;
 mod needs;
 mod service;
 
-pub(crate) use needs::{layout, names, names_of};
+pub(crate) use needs::{delegation_of, layout, names, names_of};
 pub(crate) use service::{ClaimGuard, LeaseWait, Leases};
 
 /// The call, once its claims hold; else the operation ends here for now.

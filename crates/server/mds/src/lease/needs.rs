@@ -6,19 +6,20 @@ use braid_meta::{
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::FileIndex;
-use braid_wire::Rights;
+use braid_wire::{Deny, Rights};
 
 use super::service::Need;
 use crate::{call::Call, core::MdsCore};
 
 impl MdsCore {
-    /// What an open needs. For a client that uses no leases: that no other session caches or
-    /// buffers what it reads or writes.
+    /// What an open needs. For a client that reads and writes without leases: that no other session
+    /// caches or buffers what it reads or writes.
     pub(crate) fn needs_of_open(
         &self,
         call: &Call,
         inode: &Inode,
         rights: Rights,
+        deny: Deny,
         empties: bool,
     ) -> Vec<Need> {
         let writes = rights.allow(Rights::WRITE);
@@ -26,12 +27,15 @@ impl MdsCore {
         if (writes || empties) && !self.is_written_besides(call, inode.file) {
             needs.extend(names_of(inode));
         }
-        let data = match (self.is_lease_holder(call.caller_session()), empties || writes) {
+        let data = match (self.does_io_under_leases(call.caller_session()), empties || writes) {
             (true, _) if !empties => None,
             (_, true) => Some(LeaseMode::Shared),
             (_, false) => Some(LeaseMode::Look),
         };
         needs.extend(data.map(|mode| (LeaseOf::Data(inode.file), mode)));
+        let alone = writes || empties || !deny.is_none();
+        let delegation = if alone { LeaseMode::Write } else { LeaseMode::Look };
+        needs.push((LeaseOf::Delegation(inode.file), delegation));
         needs
     }
 
@@ -50,6 +54,10 @@ impl MdsCore {
         }
         if self.namespace.denied(inode.file).read {
             // A client that cached them would open the file without asking.
+            return true;
+        }
+        if self.has_buffered_writes(call, inode.file) {
+            // A holder of its write delegation may change it at any time.
             return true;
         }
         if inode.nlink != 1 || inode.linked || self.sizes_uncertain() && inode.layout.is_some() {
@@ -74,6 +82,13 @@ pub(crate) fn names_of(inode: &Inode) -> Option<Need> {
         false => (inode.nlink == 1 && !inode.linked).then_some(inode.parent),
     };
     dir.map(names)
+}
+
+/// What a change of a file needs that a holder of its delegation would notice: of its bytes, its
+/// attributes or its names.
+pub(crate) fn delegation_of(inode: &Inode) -> Option<Need> {
+    let file = inode.layout.is_some().then_some(inode.file);
+    file.map(|file| (LeaseOf::Delegation(file), LeaseMode::Write))
 }
 
 /// What a change of a directory's entries needs.

@@ -2,7 +2,7 @@
 //! wait for recalls. Nothing here calls, answers or runs anything.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{
         Mutex, MutexGuard, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -30,6 +30,13 @@ const LEASE_QUEUE_MAX: usize = 1024;
 /// attempt of a client, as at a gate.
 const LEASE_WAIT_MS_MAX: u64 = GATE_WAIT_MS_MAX;
 
+/// How long a file gets no delegation after one of it was recalled: one that is recalled soon costs
+/// more than it saves.
+const DELEGATION_PAUSE: Duration = Duration::from_secs(30);
+/// Files that get no delegation, with the time of their recall (I9). Beyond this number the oldest
+/// is forgotten.
+const DELEGATION_PAUSES_MAX: usize = 65_536;
+
 /// A lease that a call needs returned, and to which mode.
 pub(super) type Need = (LeaseOf, LeaseMode);
 
@@ -51,8 +58,13 @@ pub(super) struct LeaseService {
     freed: u64,
     /// The `AwaitRecalls` of each session.
     awaiting: HashMap<SessionId, AwaitingRecalls>,
-    /// Sessions that are on record as holders of leases.
-    lease_holders: HashSet<SessionId>,
+    /// The sessions on record as holders of leases, and whether they do all I/O under leases, which
+    /// is assumed of none that has not said it since the start.
+    lease_holders: HashMap<SessionId, bool>,
+    /// Files whose delegation was recalled, and when the last time.
+    delegation_recalls: HashMap<FileIndex, Duration>,
+    /// All these recalls, the oldest first.
+    delegation_pauses: VecDeque<(Duration, FileIndex)>,
     /// Calls to run again, and whether a thread does it (invariant 6).
     ready: VecDeque<SuspendedCall>,
     resuming: bool,
@@ -170,7 +182,9 @@ impl Leases {
             waiting: BTreeMap::new(),
             freed: 0,
             awaiting: HashMap::new(),
-            lease_holders: unknown.into_iter().collect(),
+            lease_holders: unknown.into_iter().map(|session| (session, false)).collect(),
+            delegation_recalls: HashMap::new(),
+            delegation_pauses: VecDeque::new(),
             ready: VecDeque::new(),
             resuming: false,
         };
@@ -210,7 +224,7 @@ impl Leases {
     /// Notes a session as a holder of leases. Nothing follows from that: it may be called under the
     /// server's lock.
     pub(super) fn add_lease_holder(&self, session: SessionId) {
-        self.lock().lease_holders.insert(session);
+        self.lock().lease_holders.entry(session).or_insert(false);
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseService> {
@@ -281,6 +295,9 @@ impl LeaseService {
     ) -> (ClaimGuard, Option<LeaseWait>) {
         let claim_guard = self.claim_guard(earlier_guard, LeasedItems::of(needs), core);
         let by = self.table.claim(claim_guard.id, session, needs, now);
+        if by.is_some() {
+            self.note_recalled_delegations(session, needs, now);
+        }
         let freed = self.freed;
         (claim_guard, by.map(|by| LeaseWait { by, freed }))
     }
@@ -300,13 +317,72 @@ impl LeaseService {
 
     /// Whether another session may have buffered writes of a file.
     pub(super) fn has_buffered_writes(&self, session: SessionId, file: FileIndex) -> bool {
-        let mut holders = self.table.holders(LeaseOf::Data(file));
+        let both = [LeaseOf::Data(file), LeaseOf::Delegation(file)];
+        let mut holders = both.into_iter().flat_map(|of| self.table.holders(of));
         holders.any(|(holder, mode)| holder != session && mode == LeaseMode::Write)
+    }
+
+    /// Grants a delegation if nothing conflicts with it, unless one of the file was recalled not
+    /// long ago.
+    pub(super) fn try_delegation(
+        &mut self,
+        session: SessionId,
+        file: FileIndex,
+        mode: LeaseMode,
+        now: Duration,
+    ) -> Option<u64> {
+        self.end_delegation_pauses(now);
+        // A session that has just ended would hold it forever.
+        if !self.is_lease_holder(session) || self.delegation_recalls.contains_key(&file) {
+            return None;
+        }
+        self.table.try_grant_delegation(session, LeaseOf::Delegation(file), mode, now)
+    }
+
+    /// A call waits: notes the files whose delegations it has recalled.
+    fn note_recalled_delegations(&mut self, session: SessionId, needs: &[Need], now: Duration) {
+        for (of, need) in needs {
+            let LeaseOf::Delegation(file) = *of else { continue };
+            let mut holders = self.table.holders(*of);
+            if !holders.any(|(holder, mode)| holder != session && mode.conflicts(*need)) {
+                continue;
+            }
+            self.delegation_recalls.insert(file, now);
+            self.delegation_pauses.push_back((now, file));
+        }
+        self.end_delegation_pauses(now);
+    }
+
+    /// Forgets recalls of delegations that are long ago, or too many.
+    fn end_delegation_pauses(&mut self, now: Duration) {
+        while let Some((noted, file)) = self.delegation_pauses.front().copied() {
+            let is_over = now.saturating_sub(noted) >= DELEGATION_PAUSE;
+            if !is_over && self.delegation_pauses.len() <= DELEGATION_PAUSES_MAX {
+                return;
+            }
+            self.delegation_pauses.pop_front();
+            // If it was recalled again meanwhile, the later entry ends the pause.
+            if self.delegation_recalls.get(&file) == Some(&noted) {
+                self.delegation_recalls.remove(&file);
+            }
+        }
     }
 
     /// Whether a session is on record as a holder of leases.
     pub(super) fn is_lease_holder(&self, session: SessionId) -> bool {
-        self.lease_holders.contains(&session)
+        self.lease_holders.contains_key(&session)
+    }
+
+    /// Whether a session reads and writes files only while it holds their data lease.
+    pub(super) fn does_io_under_leases(&self, session: SessionId) -> bool {
+        self.lease_holders.get(&session) == Some(&true)
+    }
+
+    /// A holder of leases says whether it does all I/O under leases.
+    pub(super) fn set_io_under_leases(&mut self, session: SessionId, yes: bool) {
+        if let Some(known) = self.lease_holders.get_mut(&session) {
+            *known = yes;
+        }
     }
 
     /// Suspends a call, unless a session returned a lease since the call decided to wait.
@@ -431,7 +507,7 @@ impl LeaseService {
     /// A session was ended whose last message arrived at `last_active`: its leases are freed when
     /// they are no longer valid. Returns its question for recalls, if one waits.
     pub(super) fn end_broken(&mut self, session: SessionId, last_active: Duration) -> Option<Call> {
-        if self.lease_holders.remove(&session) {
+        if self.lease_holders.remove(&session).is_some() {
             self.table
                 .end_session_later(session, last_active + Duration::from_millis(LEASE_EXPIRES_MS));
         }

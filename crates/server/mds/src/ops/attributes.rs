@@ -13,7 +13,7 @@ use crate::{
     call::{Call, CallOutcome},
     convert,
     core::MdsCore,
-    lease::{claimed, names_of},
+    lease::{claimed, delegation_of, names_of},
 };
 
 /// setuid and setgid.
@@ -41,6 +41,7 @@ impl MdsCore {
             _ => None,
         };
         needs.extend(data);
+        needs.extend(delegation_of(&inode));
         let call = claimed!(self.claim(call, &needs));
         let again = r.clone();
         match r.changes.bytes {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use braid_layout::Layout;
-use braid_meta::{CreateArgs, Created, DirectoryDefault, lease::LeaseOf};
+use braid_meta::{CreateArgs, Created, DirectoryDefault, FileKind, lease::LeaseOf};
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::{
     Deny, Rights,
     message::{
-        mds::{Create, CreateReply, CreateUnnamed, MdsRequest},
+        entry::OpenEntryReply,
+        mds::{Create, CreateReply, CreateUnnamed, MdsRequest, OpenEntry},
         types::{Attributes, LayoutHint},
     },
 };
@@ -23,6 +24,24 @@ use crate::{
     size::{CreateStart, SoleWriterSince},
 };
 
+/// A creation as it was requested.
+#[derive(Clone, Copy)]
+pub(super) struct CreateCall<'a> {
+    /// What to create; its path is not used.
+    pub(super) what: &'a Create,
+    /// The request, if it was [`OpenEntry`]: no symbolic link is followed.
+    pub(super) entry: Option<&'a OpenEntry>,
+}
+
+impl CreateCall<'_> {
+    fn request(&self) -> MdsRequest {
+        match self.entry {
+            Some(entry) => MdsRequest::OpenEntry(entry.clone()),
+            None => MdsRequest::Create(self.what.clone()),
+        }
+    }
+}
+
 impl MdsCore {
     pub(super) fn create(&self, call: Call, r: &Create) -> CallOutcome {
         // A final link is followed only without O_EXCL (POSIX open()).
@@ -33,12 +52,23 @@ impl MdsCore {
             Ok(slot) => (slot.directory, slot.name),
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
+        self.create_in(call, slot, CreateCall { what: r, entry: None })
+    }
+
+    /// Creates a file under a name, or opens the one that has it.
+    pub(super) fn create_in(
+        &self,
+        call: Call,
+        slot: (FileIndex, Vec<u8>),
+        of: CreateCall<'_>,
+    ) -> CallOutcome {
+        let r = of.what;
         // A name that exists already is only opened, which does not change the directory.
         let taken = !r.exclusive
             && self.is_leased(&call, LeaseOf::Names(slot.0))
             && self.namespace.lookup(&call.who, slot.0, &slot.1).is_ok();
         if taken {
-            return self.find_file(call, slot, r);
+            return self.find_file(call, slot, of);
         }
         let call = claimed!(self.claim(call, &[names(slot.0)]));
         // First as if the name were free: for a new file no daemon is asked.
@@ -49,38 +79,51 @@ impl MdsCore {
                 let attributes =
                     Attributes { uncacheable: false, ..convert::attributes(&made.inode) };
                 let directory = self.directory_after(&call, slot.0);
-                self.created(call, &made, attributes, r, (directory, since))
+                self.created(call, &made, attributes, of, (directory, since))
             }
             Err(failure) if failure.status == Status::Exists && !r.exclusive => {
-                self.find_file(call, slot, r)
+                self.find_file(call, slot, of)
             }
             Err(failure) => CallOutcome::Fail(call, failure),
         }
     }
 
     /// The name exists: its file is opened, once its size is known.
-    fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> CallOutcome {
+    fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), of: CreateCall<'_>) -> CallOutcome {
+        let r = of.what;
+        let is_link = |kind| kind == FileKind::Symlink && of.entry.is_some();
         let known =
             self.namespace.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
-                Some(rights) => may_open(&call, inode, rights)
-                    .and_then(|inode| self.check_share(&inode, rights, r.deny).map(|()| inode)),
+                // open(2) with O_NOFOLLOW: ELOOP.
+                _ if is_link(inode.kind) => Err(Status::TooManyLinks.into()),
+                Some(rights) => may_open(&call, inode, rights),
                 None => Ok(inode),
             });
         let inode = match known {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
+        let mut call = call;
+        if let Some(rights) = r.rights {
+            call = claimed!(self.recall_excluding(call, &inode, rights, r.deny));
+            if let Err(failure) = self.check_share(&inode, rights, r.deny) {
+                return CallOutcome::Fail(call, failure);
+            }
+        }
         let needs = match r.rights {
-            Some(rights) => self.needs_of_open(&call, &inode, rights, r.truncate),
-            None if r.truncate => self.needs_of_open(&call, &inode, Rights::WRITE, true),
+            Some(rights) => self.needs_of_open(&call, &inode, rights, r.deny, r.truncate),
+            None if r.truncate => {
+                self.needs_of_open(&call, &inode, Rights::WRITE, Deny::NONE, true)
+            }
             None => Vec::new(),
         };
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
         let call = claimed!(self.claim_to_open(call, &inode, needs, deny));
-        let (request, again, file) = (r.clone(), MdsRequest::Create(r.clone()), inode.file);
+        let (what, entry, file) = (r.clone(), of.entry.cloned(), inode.file);
+        let again = of.request();
         let go_on = move |core: &Self, call: Call, attributes| {
             let (made, recorded) = (core.create_start(), core.create_start_if_recorded(file));
-            match core.make_file(&call, &slot, &request, false) {
+            match core.make_file(&call, &slot, &what, false) {
                 Ok(found) => {
                     // The name may be another file's now.
                     let recorded = recorded
@@ -88,7 +131,8 @@ impl MdsCore {
                         .map(|mark| (SoleWriterSince::Recorded, mark));
                     let since =
                         if found.created { Some((SoleWriterSince::Made, made)) } else { recorded };
-                    core.created(call, &found, attributes, &request, (None, since))
+                    let of = CreateCall { what: &what, entry: entry.as_ref() };
+                    core.created(call, &found, attributes, of, (None, since))
                 }
                 Err(failure) => CallOutcome::Fail(call, failure),
             }
@@ -153,9 +197,10 @@ impl MdsCore {
         call: Call,
         made: &Created,
         known: Attributes,
-        r: &Create,
+        of: CreateCall<'_>,
         (directory, since): (Option<Attributes>, Option<(SoleWriterSince, CreateStart)>),
     ) -> CallOutcome {
+        let r = of.what;
         let now = convert::attributes(&made.inode);
         let (size_is_known, Attributes { bytes, bytes_used, mtime, change, .. }) =
             (!known.uncacheable, known);
@@ -177,14 +222,24 @@ impl MdsCore {
             Ok(self.with_lease(&call, opened, r.lease))
         });
         let opened: Result<_, Failure> = opened.transpose();
-        let reply = opened.map(|opened| CreateReply {
-            attributes,
-            created: made.created,
-            opened,
-            directory,
-        });
+        let created = made.created;
+        let answer = match of.entry {
+            Some(_) => {
+                let change = made.directory.map(convert::directory_change);
+                let reply = opened.and_then(|opened| {
+                    let opened = opened.ok_or(Status::Internal)?;
+                    Ok(OpenEntryReply { opened, created, change })
+                });
+                CallOutcome::from(call, reply)
+            }
+            None => {
+                let reply =
+                    opened.map(|opened| CreateReply { attributes, created, opened, directory });
+                CallOutcome::from(call, reply)
+            }
+        };
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
-        self.answer_after_sync(CallOutcome::from(call, reply), deny)
+        self.answer_after_sync(answer, deny)
     }
 
     /// The layout of a new file.

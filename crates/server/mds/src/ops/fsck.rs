@@ -114,6 +114,7 @@ impl MdsCore {
         let known = self.namespace.getattr(r.file).ok();
         let mut needs = vec![(LeaseOf::Data(r.file), LeaseMode::Shared)];
         needs.extend(known.and_then(|inode| names_of(&inode)));
+        needs.push((LeaseOf::Delegation(r.file), LeaseMode::Write));
         let call = claimed!(self.claim(call, &needs));
         let parts = r.mend.existing_parts.as_deref().map(Parts::from_bytes);
         let size = r.mend.bytes.map(|bytes| bytes.0);

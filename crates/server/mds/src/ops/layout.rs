@@ -14,7 +14,7 @@ use crate::{
     call::{Call, CallOutcome},
     convert,
     core::MdsCore,
-    lease::{claimed, layout, names_of},
+    lease::{claimed, delegation_of, layout, names_of},
     placement,
 };
 
@@ -50,7 +50,7 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
+        let mut needs: Vec<_> = names_of(&inode).into_iter().chain(delegation_of(&inode)).collect();
         needs.extend(inode.layout.as_ref().map(|_| layout(inode.file)));
         let call = claimed!(self.claim(call, &needs));
         let set = Ok(inode).and_then(|inode| {

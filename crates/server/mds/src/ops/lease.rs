@@ -8,8 +8,8 @@ use braid_meta::{
 };
 use braid_types::{Failure, FileIndex, SessionId, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::mds::{
-    AwaitRecalls, LayoutGrant, LeaseData, LeaseLayout, LeaseNames, MdsRequest, NamesGrant,
-    ReturnLeases,
+    AwaitRecalls, LayoutGrant, LeaseData, LeaseDelegation, LeaseLayout, LeaseNames, MdsRequest,
+    NamesGrant, ReturnLeases,
 };
 
 use super::open::session_of;
@@ -129,10 +129,37 @@ impl MdsCore {
         }
     }
 
+    /// A holder of a delegation makes others wait. So it is granted only to a session that has the
+    /// file open in this way.
+    pub(super) fn lease_delegation(&self, call: Call, r: &LeaseDelegation) -> CallOutcome {
+        let (call, session) =
+            match self.as_lease_holder(call, || MdsRequest::LeaseDelegation(r.clone())) {
+                Ok(known) => known,
+                Err(flow) => return flow,
+            };
+        let granted = self.file_named(&call, r.file).and_then(|inode| {
+            let mode = convert::lease_mode(r.mode)?;
+            let has_open = match mode {
+                StoredMode::Read => self.session_has_open(&call, &inode, |open| !open.is_none()),
+                StoredMode::Write => self.session_has_open(&call, &inode, |open| open.writers > 0),
+                _ => return Err(Status::Invalid.into()),
+            };
+            if inode.layout.is_none() || !has_open {
+                let why = "a session is delegated only regular files that it has open";
+                return Err(Failure::new(Status::Invalid, why));
+            }
+            if inode.nlink == 0 || self.is_size_changing(r.file) {
+                return Ok(None);
+            }
+            Ok(self.grant_delegation(session, r.file, mode))
+        });
+        CallOutcome::from(call, granted)
+    }
+
     pub(super) fn await_recalls(&self, call: Call, r: &AwaitRecalls) -> CallOutcome {
         match self.as_lease_holder(call, || MdsRequest::AwaitRecalls(r.clone())) {
             Ok((call, session)) => {
-                self.await_recalls_of(call, session, r.seen);
+                self.await_recalls_of(call, session, (r.seen, r.io_under_leases));
                 CallOutcome::Pending
             }
             Err(flow) => flow,
@@ -162,7 +189,7 @@ impl MdsCore {
     /// Continues when the session is on record, and on disk, as a holder of leases: a restarted
     /// server must know which sessions may still rely on leases.
     #[allow(clippy::result_large_err)]
-    fn as_lease_holder(
+    pub(super) fn as_lease_holder(
         &self,
         call: Call,
         again: impl FnOnce() -> MdsRequest,

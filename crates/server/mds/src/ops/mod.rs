@@ -4,6 +4,7 @@ mod attributes;
 mod common;
 mod create;
 mod data_server;
+mod entry;
 mod fsck;
 mod fsck_names;
 mod fsync;
@@ -29,7 +30,10 @@ mod xattr;
 
 pub(crate) use name_search::NameSearch;
 
-use braid_wire::{Role, message::mds::MdsRequest};
+use braid_wire::{
+    Role,
+    message::{entry::CreateMode, mds::MdsRequest},
+};
 
 use crate::{
     call::{Call, CallOutcome},
@@ -72,7 +76,7 @@ impl Needs {
 /// call runs again, as without a sequence, whatever the client sends there: a listing is large.
 pub(crate) fn is_answer_kept(request: &MdsRequest) -> bool {
     let Needs { roles, slot, .. } = needs(request);
-    slot || roles == ADMIN || matches!(request, MdsRequest::Open(_))
+    slot || roles == ADMIN || matches!(request, MdsRequest::Open(_) | MdsRequest::OpenEntry(_))
 }
 
 /// What a request requires of its caller.
@@ -108,6 +112,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::LeaseNames(_)
         | R::LeaseData(_)
         | R::LeaseLayout(_)
+        | R::LeaseDelegation(_)
         | R::AwaitRecalls(_)
         | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
@@ -126,6 +131,14 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::LockSet(_) | R::Unlock(_) => Needs { slot: true, ..Needs::session() },
         R::LockAwait(_) | R::LockCancel(_) | R::LockTest(_) | R::LockReclaim(_) => Needs::session(),
         R::RegisterIod(_) | R::Heartbeat(_) | R::GetFileSize(_) => Needs::plain(IOD),
+        R::OpenEntry(open) if open.create != CreateMode::Never || !open.deny.is_none() => {
+            Needs::change()
+        }
+        R::OpenEntry(open) if open.truncate || open.rights.allow(braid_wire::Rights::WRITE) => {
+            Needs { change: true, ..Needs::session() }
+        }
+        R::OpenEntry(_) => Needs::session(),
+        R::MakeEntry(_) | R::RemoveEntry(_) | R::RenameEntry(_) => Needs::change(),
         _ => Needs::plain(ADMIN),
     }
 }
@@ -209,8 +222,13 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::LeaseNames(r) => core.lease_names(call, r),
         R::LeaseData(r) => core.lease_data(call, r),
         R::LeaseLayout(r) => core.lease_layout(call, r),
+        R::LeaseDelegation(r) => core.lease_delegation(call, r),
         R::AwaitRecalls(r) => core.await_recalls(call, r),
         R::ReturnLeases(r) => core.return_leases(call, r),
+        R::OpenEntry(r) => core.open_entry(call, r),
+        R::MakeEntry(r) => core.make_entry(call, r),
+        R::RemoveEntry(r) => core.remove_entry(call, r),
+        R::RenameEntry(r) => core.rename_entry(call, r),
         _ => common::not_understood(call),
     }
 }

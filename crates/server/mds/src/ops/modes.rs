@@ -2,13 +2,15 @@
 //! [`braid_meta::lease::modes`]; ADR 0009.
 //!
 //! ```text
-//!   open, deny ─> excluded? refused ─> deny read: names lease of its directory recalled
+//!   open, deny ─> excluded? delegations recalled ─> still excluded? refused
+//!              ─> deny read: names lease of its directory recalled
 //!              ─> excluded by then? refused ─> recorded in one batch with the open
 //!              ─> synced to disk ─> answered
 //! ```
 //!
 //! Invariants:
-//! 1. What is excluded is refused, and never waits.
+//! 1. What is excluded is refused. It waits only for delegations of the file: their holders may
+//!    have closed it without a call (ADR 0038).
 //! 2. While reading is denied, no client has the file open without the server knowing it: its
 //!    attributes are `uncacheable`, and clients that cached them returned the lease before the
 //!    denial was recorded.
@@ -54,6 +56,25 @@ impl MdsCore {
         self.check_deny(deny)?;
         self.check_lost_parts(inode, rights)?;
         self.namespace.check_open(inode.file, convert::open_mode(rights, deny))
+    }
+
+    /// An open that others exclude waits until they have returned the delegations of the file:
+    /// with a delegation, a client may have closed the file without a call.
+    #[allow(clippy::result_large_err)]
+    pub(super) fn recall_excluding(
+        &self,
+        call: Call,
+        inode: &Inode,
+        rights: Rights,
+        deny: Deny,
+    ) -> Result<Call, CallOutcome> {
+        let of = LeaseOf::Delegation(inode.file);
+        let excluded =
+            self.namespace.check_open(inode.file, convert::open_mode(rights, deny)).is_err();
+        if !excluded || !self.is_leased(&call, of) {
+            return Ok(call);
+        }
+        self.claim(call, &[(of, LeaseMode::Write)])
     }
 
     /// After a restart, clients that only read are not known until they have reclaimed: until then
@@ -123,10 +144,10 @@ impl MdsCore {
         if let Err(failure) = self.check_lost_parts(&inode, more) {
             return CallOutcome::Fail(call, failure);
         }
-        let needs = if more == Rights(0) {
+        let needs = if more == Rights(0) && denies.is_none() {
             Vec::new()
         } else {
-            self.needs_of_open(&call, &inode, more, false)
+            self.needs_of_open(&call, &inode, more, denies, false)
         };
         let call = claimed!(self.claim_to_open(call, &inode, needs, denies));
         let (to, again) = (r.clone(), r.clone());

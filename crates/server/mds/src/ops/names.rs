@@ -2,23 +2,24 @@
 //! replay record (I7).
 
 use braid_meta::{
-    Identity, NodeArgs, RenameMode as StoredMode,
+    Identity, NodeArgs,
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
     mds::{
         MakeDirectory, MakeLink, MakeNode, MakeReply, MakeSymlink, MdsRequest, RemoveDirectory,
-        RemoveReply, Rename, RenameMode, Unlink,
+        RemoveReply, Rename, Unlink,
     },
     types::{Attributes, PathRef},
 };
 
+use super::entry::stored_mode;
 use crate::{
     call::{Call, CallOutcome},
     convert,
     core::MdsCore,
-    lease::{claimed, names, names_of},
+    lease::{claimed, delegation_of, names, names_of},
 };
 
 impl MdsCore {
@@ -83,7 +84,8 @@ impl MdsCore {
             Ok(found) => found,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let needs: Vec<_> = names_of(&inode).into_iter().chain([names(directory)]).collect();
+        let mut needs: Vec<_> = names_of(&inode).into_iter().chain([names(directory)]).collect();
+        needs.extend(delegation_of(&inode));
         let call = claimed!(self.claim(call, &needs));
         let made = self.namespace.link(&self.change(&call), inode.file, directory, &name);
         match made {
@@ -105,7 +107,10 @@ impl MdsCore {
             Ok(slot) => slot,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let call = claimed!(self.claim(call, &[names(directory)]));
+        let mut needs = vec![names(directory)];
+        needs.extend(self.leases_in(directory, &name));
+        let call = claimed!(self.claim(call, &needs));
+        // Another file may have got the name since the claim.
         let done = self.namespace.unlink(&self.change(&call), directory, &name);
         self.note_if_deleted(&done);
         self.removed(call, directory, done)
@@ -117,7 +122,7 @@ impl MdsCore {
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let mut needs = vec![names(slot.directory)];
-        needs.extend(self.directory_in(slot.directory, &slot.name));
+        needs.extend(self.leases_in(slot.directory, &slot.name));
         let call = claimed!(self.claim(call, &needs));
         let done = self.namespace.rmdir(&self.change(&call), slot.directory, &slot.name);
         self.removed(call, slot.directory, done)
@@ -138,11 +143,9 @@ impl MdsCore {
     }
 
     pub(super) fn rename(&self, call: Call, r: &Rename) -> CallOutcome {
-        let mode = match r.mode {
-            RenameMode::Replace => StoredMode::Replace,
-            RenameMode::NoReplace => StoredMode::NoReplace,
-            RenameMode::Exchange => StoredMode::Exchange,
-            _ => return CallOutcome::Fail(call, Status::Unsupported.into()),
+        let mode = match stored_mode(r.mode) {
+            Ok(mode) => mode,
+            Err(failure) => return CallOutcome::Fail(call, failure),
         };
         let ends = self
             .slot_at(&call, &r.from, false)
@@ -151,11 +154,7 @@ impl MdsCore {
             Ok(ends) => ends,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let mut needs = vec![names(from.directory), names(to.directory)];
-        needs.extend(self.directory_in(from.directory, &from.name));
-        needs.extend(self.directory_in(to.directory, &to.name));
-        needs.sort_unstable();
-        needs.dedup();
+        let needs = self.needs_of_rename((from.directory, &from.name), (to.directory, &to.name));
         let call = claimed!(self.claim(call, &needs));
         let done = Ok(from).and_then(|from| {
             let ends = ((from.directory, &from.name[..]), (to.directory, &to.name[..]));
@@ -165,12 +164,31 @@ impl MdsCore {
         CallOutcome::from(call, done)
     }
 
-    /// What moving or removing a directory needs besides the leases of its parent: that no other
-    /// session caches its entries and attributes. If another directory takes its name at this
-    /// moment, sessions that cache entries of that one reach it only by handles.
-    fn directory_in(&self, directory: FileIndex, name: &[u8]) -> Option<(LeaseOf, LeaseMode)> {
+    /// The leases that a rename claims.
+    pub(super) fn needs_of_rename(
+        &self,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+    ) -> Vec<(LeaseOf, LeaseMode)> {
+        let mut needs = vec![names(from.0), names(to.0)];
+        needs.extend(self.leases_in(from.0, from.1));
+        needs.extend(self.leases_in(to.0, to.1));
+        needs.sort_unstable();
+        needs.dedup();
+        needs
+    }
+
+    /// What moving or removing a file or directory needs besides the leases of its parent: that no
+    /// other session has a file's delegation, or caches a directory's entries and attributes. If
+    /// another directory takes its name at this moment, sessions that cache entries of that one
+    /// reach it only by handles.
+    pub(super) fn leases_in(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Option<(LeaseOf, LeaseMode)> {
         let found = self.namespace.lookup(&Identity::root(), directory, name).ok()?;
-        found.is_directory().then(|| names(found.file))
+        if found.is_directory() { Some(names(found.file)) } else { delegation_of(&found) }
     }
 
     /// The directory and name of something new that is not a directory.

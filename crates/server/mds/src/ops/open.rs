@@ -7,6 +7,7 @@ use braid_types::{Failure, FileIndex, SessionId, Status};
 use braid_wire::{
     Capability, Deny, Rights,
     message::{
+        entry::OpenEntryReply,
         lease::{LeaseGrant, LeaseMode},
         mds::{Close, MdsRequest, Open, OpenReply, RenewCapability},
         types::Attributes,
@@ -31,6 +32,9 @@ pub(super) struct OpenHow {
     pub(super) rights: Rights,
     pub(super) deny: Deny,
     pub(super) lease: LeaseMode,
+    pub(super) truncate: bool,
+    /// Whether the answer is an [`OpenEntryReply`].
+    pub(super) entry: bool,
 }
 
 /// An open as the store counts it.
@@ -40,39 +44,59 @@ pub(super) fn args(session: SessionId, rights: Rights, deny: Deny) -> OpenArgs {
 }
 
 impl MdsCore {
-    pub(super) fn open_file(&self, call: Call, r: &Open) -> CallOutcome {
-        let found =
-            self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights));
-        let inode = match found
-            .and_then(|inode| self.check_share(&inode, r.rights, r.deny).map(|()| inode))
-        {
+    pub(super) fn open_file(&self, mut call: Call, r: &Open) -> CallOutcome {
+        let Open { rights, deny, mut lease, truncate, .. } = *r;
+        if lease != LeaseMode::None {
+            call = match self.as_lease_holder(call, || MdsRequest::Open(r.clone())) {
+                Ok((call, _)) => call,
+                // A disk that is full, for example: the open goes on without the lease.
+                Err(CallOutcome::Fail(call, _)) => {
+                    lease = LeaseMode::None;
+                    call
+                }
+                Err(flow) => return flow,
+            };
+        }
+        let found = self.file_at(&call, &r.at, true);
+        let how = OpenHow { rights, deny, lease, truncate, entry: false };
+        self.open_found(call, found, how, MdsRequest::Open(r.clone()))
+    }
+
+    /// Opens the file that was found. `again` is the request, for a call that must run again.
+    pub(super) fn open_found(
+        &self,
+        call: Call,
+        found: Result<Arc<Inode>, Failure>,
+        how: OpenHow,
+        again: MdsRequest,
+    ) -> CallOutcome {
+        let inode = match found.and_then(|inode| may_open(&call, inode, how.rights)) {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
-        let needs = self.needs_of_open(&call, &inode, r.rights, r.truncate);
-        let call = claimed!(self.claim_to_open(call, &inode, needs, r.deny));
-        let how = OpenHow { rights: r.rights, deny: r.deny, lease: r.lease };
-        let again = r.clone();
-        if r.truncate {
+        let call = claimed!(self.recall_excluding(call, &inode, how.rights, how.deny));
+        if let Err(failure) = self.check_share(&inode, how.rights, how.deny) {
+            return CallOutcome::Fail(call, failure);
+        }
+        let needs = self.needs_of_open(&call, &inode, how.rights, how.deny, how.truncate);
+        let call = claimed!(self.claim_to_open(call, &inode, needs, how.deny));
+        if how.truncate {
             let file = inode.file;
-            return self.make_empty(
-                call,
-                file,
-                MdsRequest::Open(again),
-                move |core, call, inode| core.open_known(call, convert::attributes(&inode), how),
-            );
+            return self.make_empty(call, file, again, move |core, call, inode| {
+                core.open_known(call, convert::attributes(&inode), how)
+            });
         }
         self.with_true_size(
             call,
             inode,
-            || MdsRequest::Open(again),
+            || again,
             move |core, call, attributes| core.open_known(call, attributes, how),
         )
     }
 
     /// Opens a file, with its true size.
     fn open_known(&self, call: Call, known: Attributes, how: OpenHow) -> CallOutcome {
-        let OpenHow { rights, deny, lease } = how;
+        let OpenHow { rights, deny, lease, entry, .. } = how;
         let writes = rights.allow(Rights::WRITE);
         let opened = session_of(&call).and_then(|session| {
             let recorded = if writes { self.create_start_if_recorded(known.file) } else { None };
@@ -98,7 +122,14 @@ impl MdsCore {
             }
             Ok(self.with_lease(&call, opened, lease))
         });
-        self.answer_after_sync(CallOutcome::from(call, opened), deny)
+        let answer = match entry {
+            true => {
+                let reply = |opened| OpenEntryReply { opened, created: false, change: None };
+                CallOutcome::from(call, opened.map(reply))
+            }
+            false => CallOutcome::from(call, opened),
+        };
+        self.answer_after_sync(answer, deny)
     }
 
     /// Adds the data lease that was requested with an open.

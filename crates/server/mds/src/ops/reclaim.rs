@@ -46,13 +46,20 @@ impl MdsCore {
             if r.complete {
                 self.close_unreclaimed(session)?;
                 self.end_uncertainty_if_reclaimed();
-                if !r.leases {
-                    self.drop_old_leases(session);
-                }
+                self.end_reclaim_of_leases(session, r);
             }
             Ok(refused)
         });
         CallOutcome::from(call, refused)
+    }
+
+    /// While the session may hold leases of before the restart, others are granted none that
+    /// conflict. Before that ends, its opens count as what they are.
+    fn end_reclaim_of_leases(&self, session: SessionId, r: &Reclaim) {
+        self.set_io_under_leases(session, r.io_under_leases);
+        if !r.leases {
+            self.drop_old_leases(session);
+        }
     }
 
     /// Reclaims an open file. False when the client may not have it any more, an error when that is

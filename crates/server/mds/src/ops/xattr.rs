@@ -11,11 +11,13 @@ use super::attributes::{SET_IDS, given_set_ids};
 use crate::{
     call::{Call, CallOutcome},
     core::MdsCore,
-    lease::{claimed, names_of},
+    lease::{claimed, delegation_of, names_of},
 };
 
 /// The prefix of attributes that may change the mode.
 const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
+/// The attribute that shows an NFSv4 list, which changes the mode, too.
+const NFS4_LIST: &[u8] = b"system.nfs4_acl";
 
 impl MdsCore {
     pub(super) fn get_xattr(&self, call: Call, r: &GetXattr) -> CallOutcome {
@@ -70,8 +72,9 @@ impl MdsCore {
 /// and setgid depends on the execute bit of the group. A write drops file capabilities, and its
 /// client asks the server only if its lease says that there are some.
 fn needs_of(inode: &Inode, name: &[u8]) -> Vec<(LeaseOf, LeaseMode)> {
-    let mut needs: Vec<_> = names_of(inode).into_iter().collect();
-    if name.starts_with(ACCESS_LISTS) && u32::from(inode.mode) & SET_IDS != 0 {
+    let mut needs: Vec<_> = names_of(inode).into_iter().chain(delegation_of(inode)).collect();
+    let is_list = name.starts_with(ACCESS_LISTS) || name == NFS4_LIST;
+    if is_list && u32::from(inode.mode) & SET_IDS != 0 {
         needs.extend(given_set_ids(inode));
     }
     if name == CAPABILITY_XATTR {

@@ -41,7 +41,8 @@ impl Holder {
     }
 
     fn listen(&self) -> Pending {
-        self.client.begin_as(Envelope::PLAIN, AwaitRecalls { seen: self.seen })
+        self.client
+            .begin_as(Envelope::PLAIN, AwaitRecalls { seen: self.seen, io_under_leases: true })
     }
 
     /// Recalls that the client has not seen yet.
@@ -935,5 +936,59 @@ fn a_names_lease_needs_permission_to_search_or_list() {
             }];
             user.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
         }
+    }
+}
+
+/// Leases that a session holds, and opens whose reads and writes need none: an NFS client, or a
+/// library with a read cache.
+#[test]
+fn opens_for_io_without_leases_limit_others_though_the_session_has_some() {
+    let mut world = World::new(2);
+    let (plain, mount) = (Holder::new(&mut world), Holder::new(&mut world));
+    let file = plain.client.create("f").attributes.file;
+    let asks = |io_under_leases| {
+        plain.client.begin_as(Envelope::PLAIN, AwaitRecalls { seen: 0, io_under_leases })
+    };
+    let _waits = asks(false);
+    assert_eq!(grant(&mount.data(file, LeaseMode::Write)).mode, LeaseMode::Shared);
+    let _waits = asks(true);
+    assert_eq!(grant(&mount.data(file, LeaseMode::Write)).mode, LeaseMode::Write, "its own");
+    let _waits = asks(false);
+    let again = plain.client.begin(
+        1,
+        Open {
+            at: at("f"),
+            rights: Rights::READ,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        },
+    );
+    assert!(!again.has_come(), "another session may buffer bytes of the file");
+}
+
+#[test]
+fn reclaimed_opens_for_io_without_leases_limit_others_after_a_restart() {
+    for io_under_leases in [false, true] {
+        let mut world = World::new(2);
+        let (plain, other) = (Holder::new(&mut world), Holder::new(&mut world));
+        let opened = plain.client.create("f");
+        let waits = AwaitRecalls { seen: 0, io_under_leases };
+        let _waits = plain.client.begin_as(Envelope::PLAIN, waits);
+        world.restart();
+        let other = Holder { client: other.client.reclaim(&mut world).unwrap(), seen: 0 };
+        let file = opened.attributes.file;
+        let pending = other.data(file, LeaseMode::Write);
+        let joined = plain.client.join(&mut world).unwrap();
+        let opens = vec![ReclaimedOpen {
+            open_id: opened.open_id,
+            file,
+            rights: Rights::READ_WRITE,
+            deny: Deny::NONE,
+        }];
+        let call = Reclaim { opens, complete: true, leases: false, io_under_leases };
+        joined.call_as(Envelope::PLAIN, call).unwrap();
+        let expected = if io_under_leases { LeaseMode::Write } else { LeaseMode::Shared };
+        assert_eq!(grant(&pending).mode, expected);
     }
 }

@@ -7,6 +7,8 @@ mod change;
 mod claims;
 mod cleanup_retry;
 mod data_server;
+mod delegations;
+mod entry;
 mod fsck;
 mod grace;
 mod iods;

@@ -151,7 +151,8 @@ fn names_holder(client: &Client) -> u64 {
 
 /// Whether the names lease of the root is recalled; if so, returns it.
 fn returns_recalled(client: &Client, seen: u64) -> bool {
-    let recalls: Pending = client.begin_as(Envelope::PLAIN, AwaitRecalls { seen });
+    let recalls: Pending =
+        client.begin_as(Envelope::PLAIN, AwaitRecalls { seen, io_under_leases: true });
     let Some(recalls) = recalls.take::<Vec<braid_wire::message::lease::Recall>>() else {
         return false;
     };

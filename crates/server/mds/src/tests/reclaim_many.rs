@@ -49,8 +49,12 @@ fn reclaim_all(world: &mut World, holders: &[Holder]) -> Duration {
         let messages = named.chunks(RECLAIM_OPENS_MAX);
         let last = messages.len();
         for (at, opens) in messages.enumerate() {
-            let reclaim =
-                Reclaim { opens: opens.to_vec(), complete: at + 1 == last, leases: false };
+            let reclaim = Reclaim {
+                opens: opens.to_vec(),
+                complete: at + 1 == last,
+                leases: false,
+                io_under_leases: true,
+            };
             assert_eq!(again.call_as(Envelope::PLAIN, reclaim).unwrap(), [], "nothing is refused");
         }
     }

@@ -671,7 +671,12 @@ impl Client {
         let envelope = Envelope { identity, ..Envelope::PLAIN };
         self.call_as(
             envelope,
-            Reclaim { opens: open.iter().map(named).collect(), complete, leases: false },
+            Reclaim {
+                opens: open.iter().map(named).collect(),
+                complete,
+                leases: false,
+                io_under_leases: true,
+            },
         )
     }
 

@@ -83,6 +83,31 @@ impl LeaseTable {
         Some((mode, self.grant(of, session, mode)))
     }
 
+    /// Grants a delegation if nothing conflicts, and recalls nothing. Returns its number. A session
+    /// that has one gets no other mode: if that had to be taken back, the first would be lost.
+    pub fn try_grant_delegation(
+        &mut self,
+        session: SessionId,
+        of: LeaseOf,
+        mode: LeaseMode,
+        now: Duration,
+    ) -> Option<u64> {
+        if self.must_wait_for_reclaim(session) {
+            return None;
+        }
+        let held = self.holder(of, session).copied();
+        let conflicts =
+            self.holders(of).any(|(holder, held)| holder != session && held.conflicts(mode));
+        if conflicts
+            || held.is_some_and(|held| held.recalled || held.mode != mode)
+            || self.conflicts_with_claim(of, session, mode, None)
+            || held.is_none() && !self.has_space_or_evicts(now)
+        {
+            return None;
+        }
+        Some(self.grant(of, session, mode))
+    }
+
     /// Immediately reduces a grant that was not sent yet: the session gets `mode`.
     pub fn reduce_grant(&mut self, of: LeaseOf, session: SessionId, mode: LeaseMode) {
         if let Some(holder) = self.holder(of, session).copied() {
@@ -123,8 +148,9 @@ impl LeaseTable {
             "2: a grant conflicts with no claim but a later request"
         );
         debug_assert!(
-            !matches!(of, LeaseOf::Data(_)) || !self.must_wait_for_reclaim(session),
-            "7: no data lease while another session may assume one valid"
+            !matches!(of, LeaseOf::Data(_) | LeaseOf::Delegation(_))
+                || !self.must_wait_for_reclaim(session),
+            "7: no data lease or delegation while another session may assume one valid"
         );
         let held = self.holder(of, session).copied();
         debug_assert!(held.is_none_or(|held| held.number <= self.last_number), "3: numbers rise");

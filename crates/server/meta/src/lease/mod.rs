@@ -55,6 +55,9 @@ pub enum LeaseOf {
     Data(FileIndex),
     /// A file's layout.
     Layout(FileIndex),
+    /// A file as a whole, delegated to a client of another protocol: its bytes, its attributes, and
+    /// which opens of it there are. Read or write.
+    Delegation(FileIndex),
 }
 
 /// What a lease allows, or a claim needs.

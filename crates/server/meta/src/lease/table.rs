@@ -187,7 +187,9 @@ impl LeaseTable {
         data_since: Option<Duration>,
     ) -> Vec<SessionId> {
         self.sessions_with_overdue(|recall| match recall.of {
-            LeaseOf::Data(_) => data_since.is_some_and(|since| recall.since <= since),
+            LeaseOf::Data(_) | LeaseOf::Delegation(_) => {
+                data_since.is_some_and(|since| recall.since <= since)
+            }
             _ => recall.since <= since,
         })
     }

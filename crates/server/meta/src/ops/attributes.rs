@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use braid_types::nfs4_acl::ace_mask;
 use braid_types::{Failure, FileIndex, Status, Timestamp};
 
+use crate::acl;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key;
 use crate::namespace::Namespace;
+use crate::nfs4_permissions::{is_allowed, permit_owner_or};
 use crate::record::{Inode, Outcome, Principal};
 use crate::tx::{Op, Tx};
 
@@ -141,7 +144,8 @@ pub(super) fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
 }
 
 /// POSIX chown(): only root may change the owner; the owner may change the group to one of its own
-/// groups.
+/// groups. A caller to whom an NFSv4 list allows WRITE_OWNER may do the same, and may become the
+/// owner.
 fn apply_owner(
     who: &Identity,
     old: &Inode,
@@ -151,10 +155,14 @@ fn apply_owner(
     if changes.owner.is_none() && changes.group.is_none() {
         return Ok(());
     }
-    if changes.owner.is_some_and(|owner| owner != old.owner) && !who.bypasses_permissions() {
+    let takes =
+        |owner| owner == Principal::posix(who.uid) && is_allowed(who, old, ace_mask::WRITE_OWNER);
+    if changes.owner.is_some_and(|owner| owner != old.owner && !takes(owner))
+        && !who.bypasses_permissions()
+    {
         return Err(Status::NotPermitted.into());
     }
-    owner_only(who, old)?;
+    permit_owner_or(who, old, ace_mask::WRITE_OWNER)?;
     if let Some(group) = changes.group
         && group != old.group
         && !who.bypasses_permissions()
@@ -164,6 +172,7 @@ fn apply_owner(
     }
     new.owner = changes.owner.unwrap_or(old.owner);
     new.group = changes.group.unwrap_or(old.group);
+    acl::follow_owner(new);
     if !old.is_directory() {
         clear_set_ids(new);
     }
@@ -196,17 +205,22 @@ fn apply_mode(
     if mode > 0o7777 {
         return Err(Status::Invalid.into());
     }
-    owner_only(who, old)?;
+    permit_owner_or(who, old, ace_mask::WRITE_ACL)?;
     new.mode = mode;
+    if !who.bypasses_permissions() && !who.owns(old) {
+        // WRITE_ACL is about permissions: another user does not make a program run as its owner.
+        new.mode &= 0o777 | old.mode;
+    }
     // POSIX chmod(): a caller outside the file's group may not set sgid.
     if !who.bypasses_permissions() && !who.in_group(new.group) {
         new.mode &= !0o2000;
     }
-    Ok(())
+    acl::follow_mode(new)
 }
 
 /// POSIX utimensat(): setting both times to now requires ownership or write permission. Anything
-/// else, also now for only one, requires ownership.
+/// else, also now for only one, requires ownership. WRITE_ATTRIBUTES of an NFSv4 list is enough,
+/// too.
 fn apply_times(
     call: &Call<'_>,
     old: &Inode,
@@ -218,10 +232,9 @@ fn apply_times(
         return Ok(());
     }
     let both_now = (atime, mtime) == (Some(SetTime::Now), Some(SetTime::Now));
-    if !both_now {
-        owner_only(call.who, old)?;
-    } else if owner_only(call.who, old).is_err() {
-        permit(call.who, old, Want::WRITE)?;
+    match permit_owner_or(call.who, old, ace_mask::WRITE_ATTRIBUTES) {
+        Err(_) if both_now => permit(call.who, old, Want::WRITE)?,
+        refused => refused?,
     }
     let value = |time: SetTime| match time {
         SetTime::Now => Ok(call.now),

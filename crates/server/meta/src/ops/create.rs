@@ -10,7 +10,8 @@ use super::{make, name};
 use crate::acl::NewMode;
 use crate::identity::{Call, Want, permit};
 use crate::namespace::Namespace;
-use crate::record::{DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
+use crate::nfs4_permissions::permit_add;
+use crate::record::{DirectoryChange, DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
 use crate::tx::{Op, Tx};
 
 /// How a file is created. `P` decides its layout.
@@ -33,6 +34,9 @@ pub struct Created {
     pub inode: Arc<Inode>,
     /// Whether this call created it.
     pub created: bool,
+    /// The change of the directory; `None` in the answer to a retry from a record of an earlier
+    /// version.
+    pub directory: Option<DirectoryChange>,
 }
 
 impl Namespace {
@@ -51,19 +55,22 @@ impl Namespace {
         L: Into<Arc<Layout>>,
     {
         let open = args.open;
-        let outcome = self.change(call, Op::Create, directory, |tx| {
-            match existing(tx, call, directory, name)? {
-                Some(_) if args.exclusive => Err(Status::Exists.into()),
-                Some(inode) => find(tx, call, inode, args.open),
-                None => make(tx, call, directory, name, args),
-            }
-        })?;
+        let directories = [directory];
+        let at = (directory, &directories[..]);
+        let (outcome, changes) =
+            self.change_directories(call, Op::Create, at, |tx| {
+                match existing(tx, call, directory, name)? {
+                    Some(_) if args.exclusive => Err(Status::Exists.into()),
+                    Some(inode) => find(tx, call, inode, args.open),
+                    None => make(tx, call, directory, name, args),
+                }
+            })?;
         if let (Outcome::File(inode), Some(open)) = (&outcome, open) {
             open::check_replayed_open(call, inode, open)?;
         }
         let created = matches!(outcome, Outcome::Created(_));
         let inode = outcome.inode().ok_or(Status::Internal)?;
-        Ok(Created { inode, created })
+        Ok(Created { inode, created, directory: changes.first().copied() })
     }
 }
 
@@ -114,7 +121,7 @@ where
 {
     // `existing` has checked the name, that it is free, and search permission.
     let parent = tx.directory(directory)?;
-    permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
+    permit_add(call.who, &parent, false)?;
     let mut inode = regular(tx, call, &parent, args.mode, args.place)?;
     if let Some(open) = args.open {
         // The creator of a file may open it whatever its mode (POSIX open()).
@@ -137,7 +144,7 @@ where
 {
     let default = tx.default_of(parent)?;
     let file = tx.new_file(parent.file.shard())?;
-    let mut inode = make::inode(call.who, parent, file, FileKind::Regular, mode, tx.now);
+    let mut inode = make::inode(call.who, parent, file, FileKind::Regular, mode, tx.now)?;
     let layout = place(default.as_ref(), file)?.into();
     if !layout_fits(&layout) {
         return Err(Failure::new(Status::Invalid, "the layout does not fit its record"));

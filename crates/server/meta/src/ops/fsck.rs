@@ -147,7 +147,7 @@ impl Namespace {
     ) -> Result<(), Failure> {
         self.change(call, Op::Mend, directory, |tx| {
             let mut inode = found(tx, call, file, Some(change))?;
-            let parent = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name, inode.kind)?;
             make::add_name(tx, &parent.directory, name, file, inode.kind);
             if !inode.is_directory() {
                 inode.nlink = 1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_types::limits::LINKS_MAX;
 use braid_types::{Failure, FileIndex, Status};
 
-use super::make;
+use super::make::{self, Made};
 use crate::identity::Call;
 use crate::key;
 use crate::namespace::Namespace;
@@ -21,9 +21,22 @@ impl Namespace {
         directory: FileIndex,
         name: &[u8],
     ) -> Result<Arc<Inode>, Failure> {
-        let outcome = self.change(call, Op::Link, directory, |tx| {
+        self.link_with_change(call, file, directory, name).map(|made| made.inode)
+    }
+
+    /// As [`Namespace::link`], with the change of the directory.
+    pub fn link_with_change(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Result<Made, Failure> {
+        let directories = [directory];
+        let at = (directory, &directories[..]);
+        let changed = self.change_directories(call, Op::Link, at, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
-            let parent = make::free_name(tx, call, directory, name)?;
+            let parent = make::free_name(tx, call, directory, name, inode.kind)?;
             match inode.nlink {
                 // POSIX link(): EPERM for a directory.
                 _ if inode.is_directory() => return Err(Status::NotPermitted.into()),
@@ -49,6 +62,6 @@ impl Namespace {
             inode.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;
-        outcome.inode().ok_or_else(|| Status::Internal.into())
+        make::made(changed)
     }
 }

@@ -5,11 +5,30 @@ use std::sync::Arc;
 use braid_types::{Failure, FileIndex, SizeGeneration, Status, Timestamp};
 
 use super::name;
-use crate::acl::{Acl, NewMode};
+use crate::acl::{self, Acl, InodeAcl, NewMode};
 use crate::identity::{Call, Identity, Want, permit};
 use crate::namespace::COOKIE_FIRST;
-use crate::record::{Entry, FileKind, Inode, Parts, Principal};
+use crate::nfs4_permissions::permit_add;
+use crate::record::{DirectoryChange, Entry, FileKind, Inode, Outcome, Parts, Principal};
 use crate::tx::Tx;
+
+/// A name that was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Made {
+    /// The file.
+    pub inode: Arc<Inode>,
+    /// The change of the directory; `None` in the answer to a retry from a record of an earlier
+    /// version.
+    pub directory: Option<DirectoryChange>,
+}
+
+/// The result of an operation that makes a name.
+pub(super) fn made(
+    (outcome, directories): (Outcome, Vec<DirectoryChange>),
+) -> Result<Made, Failure> {
+    let inode = outcome.inode().ok_or(Status::Internal)?;
+    Ok(Made { inode, directory: directories.first().copied() })
+}
 
 /// A directory in which the name was found to be free.
 pub(super) struct ParentDirectory {
@@ -23,6 +42,7 @@ pub(super) fn free_name(
     call: &Call<'_>,
     directory: FileIndex,
     name: &[u8],
+    kind: FileKind,
 ) -> Result<ParentDirectory, Failure> {
     if matches!(name, b"." | b"..") {
         return Err(Status::Exists.into());
@@ -33,7 +53,7 @@ pub(super) fn free_name(
     if tx.entry(directory.file, name)?.is_some() {
         return Err(Status::Exists.into());
     }
-    permit(call.who, &directory, Want::CHANGE_ENTRIES)?;
+    permit_add(call.who, &directory, kind == FileKind::Directory)?;
     Ok(ParentDirectory { directory })
 }
 
@@ -78,6 +98,9 @@ pub(super) fn remove_name(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], entry
 
 /// A new inode. The caller is its owner. Its group is the caller's, or the directory's if that has
 /// setgid.
+///
+/// # Errors
+/// [`braid_types::Status::NoSpace`] if the inherited access control list is too long.
 pub(super) fn inode(
     who: &Identity,
     parent: &Inode,
@@ -85,9 +108,10 @@ pub(super) fn inode(
     kind: FileKind,
     mode: NewMode,
     now: Timestamp,
-) -> Inode {
+) -> Result<Inode, Failure> {
     let inherits = parent.mode & 0o2000 != 0;
     let group = if inherits { parent.group } else { Principal::posix(who.gid) };
+    let asked = mode;
     let (mut mode, acl) = permissions(parent, kind, mode);
     if kind == FileKind::Directory && inherits {
         mode |= 0o2000;
@@ -95,7 +119,7 @@ pub(super) fn inode(
         // Linux inode_init_owner(): a caller outside the group creates no setgid executable.
         mode &= !0o2000;
     }
-    Inode {
+    let mut inode = Inode {
         file,
         kind,
         mode,
@@ -123,16 +147,27 @@ pub(super) fn inode(
         has_xattrs: false,
         acl,
         unnamed: false,
+    };
+    // RFC 8881 6.4.3. Symbolic links have no list.
+    if let Some(list) = parent.nfs4_acl().filter(|_| kind != FileKind::Symlink)
+        && let Some(list) = list
+            .inherited(asked.bits & 0o777, asked.umask & 0o777, kind == FileKind::Directory)
+            .map_err(acl::refused)?
+    {
+        acl::put_nfs4(&mut inode, list);
+        if inode.has_set_ids() && !who.bypasses_permissions() && !who.in_group(group) {
+            inode.mode &= !0o2000;
+        }
     }
+    Ok(inode)
 }
 
 /// IEEE 1003.1e draft 17, 23.1.4: a default list of the directory replaces the umask. Symbolic
 /// links have none.
-fn permissions(parent: &Inode, kind: FileKind, mode: NewMode) -> (u16, Option<Arc<Acl>>) {
+fn permissions(parent: &Inode, kind: FileKind, mode: NewMode) -> (u16, Option<Arc<InodeAcl>>) {
     let bits = mode.bits & 0o7777;
     let default = parent
-        .acl
-        .as_ref()
+        .posix_acl()
         .and_then(|acl| acl.default.as_ref())
         .filter(|_| kind != FileKind::Symlink);
     let Some(default) = default else { return (bits & !(mode.umask & 0o777), None) };

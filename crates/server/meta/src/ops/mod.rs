@@ -17,6 +17,7 @@ mod name;
 mod open;
 mod quota;
 mod readdir;
+mod remove;
 mod rename;
 mod resolve;
 mod rmdir;
@@ -28,6 +29,7 @@ mod xattr;
 
 pub use attributes::{AttributeChanges, CAPABILITY_XATTR, SetTime};
 pub use create::{CreateArgs, Created};
+pub use make::Made;
 pub use mknod::NodeArgs;
 pub use open::{ObjectSummary, OpenArgs};
 pub use quota::{QuotaState, QuotaWalkPage, UsageDifference};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use braid_types::{Failure, FileIndex, Status};
 
 use super::{make, name, rmdir, unlink};
-use crate::identity::{Call, Identity, Want, permit, permit_sticky};
+use crate::identity::{Call, Identity, Want, permit};
 use crate::namespace::Namespace;
-use crate::record::{Entry, Inode, Outcome};
+use crate::nfs4_permissions::{permit_add, permit_remove};
+use crate::record::{DirectoryChange, Entry, Inode, Outcome};
 use crate::tx::{Op, Tx};
 
 /// What to do if the new name exists.
@@ -39,7 +40,21 @@ impl Namespace {
         to: (FileIndex, &[u8]),
         mode: RenameMode,
     ) -> Result<(), Failure> {
-        self.change(call, Op::Rename, from.0, |tx| {
+        self.rename_with_change(call, from, to, mode).map(drop)
+    }
+
+    /// As [`Namespace::rename`], with the changes of the old and of the new directory; none in the
+    /// answer to a retry from a record of an earlier version.
+    pub fn rename_with_change(
+        &self,
+        call: &Call<'_>,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        mode: RenameMode,
+    ) -> Result<Vec<DirectoryChange>, Failure> {
+        let directories = [from.0, to.0];
+        let at = (from.0, &directories[..]);
+        let (_, changes) = self.change_directories(call, Op::Rename, at, |tx| {
             [from.1, to.1].into_iter().try_for_each(check_name)?;
             [from.0, to.0]
                 .into_iter()
@@ -49,8 +64,15 @@ impl Namespace {
             if target.is_some() && mode == RenameMode::NoReplace {
                 return Err(Status::Exists.into());
             }
-            permit_end(tx, call.who, from.0, Some(&source.inode))?;
-            permit_end(tx, call.who, to.0, target.as_ref().map(|end| &end.inode))?;
+            permit_remove(call.who, &*tx.directory(from.0)?, &source.inode)?;
+            permit_add(call.who, &*tx.directory(to.0)?, source.inode.is_directory())?;
+            if let Some(target) = &target {
+                permit_remove(call.who, &*tx.directory(to.0)?, &target.inode)?;
+                if mode == RenameMode::Exchange {
+                    let adds_directory = target.inode.is_directory();
+                    permit_add(call.who, &*tx.directory(from.0)?, adds_directory)?;
+                }
+            }
             check_loop(tx, &source.inode, to.0)?;
             check_delete(tx, &source, target.as_ref())?;
             match (target, mode) {
@@ -62,7 +84,7 @@ impl Namespace {
                 (None, _) => plain(tx, call.who, source, to),
             }
         })?;
-        Ok(())
+        Ok(changes)
     }
 }
 
@@ -78,17 +100,6 @@ fn find<'n>(
     let Some(entry) = tx.entry(directory, name)? else { return Ok(None) };
     let inode = tx.target(&entry)?;
     Ok(Some(End { directory, name, entry, inode }))
-}
-
-fn permit_end(
-    tx: &Tx<'_>,
-    who: &Identity,
-    directory: FileIndex,
-    target: Option<&Arc<Inode>>,
-) -> Result<(), Failure> {
-    let directory = tx.directory(directory)?;
-    permit(who, &directory, Want::CHANGE_ENTRIES)?;
-    target.map_or(Ok(()), |target| permit_sticky(who, &directory, target))
 }
 
 /// An open that denies deleting protects both ends: the file that moves, and the file that is

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use braid_types::{Failure, FileIndex, Status};
 
 use super::{make, name, unlink};
-use crate::identity::{Call, Want, permit, permit_sticky};
+use crate::identity::{Call, Want, permit};
 use crate::namespace::Namespace;
+use crate::nfs4_permissions::permit_remove;
 use crate::record::{Inode, Outcome};
 use crate::tx::{Op, Tx};
 
@@ -23,8 +24,7 @@ impl Namespace {
             permit(call.who, &parent, Want::EXECUTE)?;
             let entry = tx.entry(parent.file, name)?.ok_or(Status::NotFound)?;
             let target = tx.target(&entry)?;
-            permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
-            permit_sticky(call.who, &parent, &target)?;
+            permit_remove(call.who, &parent, &target)?;
             check_empty(&target)?;
             make::remove_name(tx, &parent, name, &entry);
             drop_directory(tx, &target)?;

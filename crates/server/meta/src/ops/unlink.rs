@@ -4,9 +4,10 @@
 use braid_types::{Failure, FileIndex, Status};
 
 use super::{make, name};
-use crate::identity::{Call, Want, permit, permit_sticky};
+use crate::identity::{Call, Want, permit};
 use crate::key;
 use crate::namespace::Namespace;
+use crate::nfs4_permissions::permit_remove;
 use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::{Op, Tx};
 
@@ -28,8 +29,7 @@ impl Namespace {
             permit(call.who, &directory, Want::EXECUTE)?;
             let entry = tx.entry(directory.file, name)?.ok_or(Status::NotFound)?;
             let target = tx.target(&entry)?;
-            permit(call.who, &directory, Want::CHANGE_ENTRIES)?;
-            permit_sticky(call.who, &directory, &target)?;
+            permit_remove(call.who, &directory, &target)?;
             if target.is_directory() {
                 // POSIX allows EPERM; Linux returns EISDIR.
                 return Err(Status::IsDirectory.into());

@@ -9,9 +9,10 @@ use braid_types::{Failure, FileIndex, Status};
 use super::create;
 use super::open::{self, OpenArgs};
 use crate::acl::NewMode;
-use crate::identity::{Call, Want, permit};
+use crate::identity::Call;
 use crate::key;
 use crate::namespace::Namespace;
+use crate::nfs4_permissions::permit_add;
 use crate::record::{DirectoryDefault, Inode, Outcome};
 use crate::tx::Op;
 
@@ -33,7 +34,7 @@ impl Namespace {
         let mode = mode.into();
         let outcome = self.change(call, Op::CreateUnnamed, directory, |tx| {
             let parent = tx.directory(directory)?;
-            permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
+            permit_add(call.who, &parent, false)?;
             let mut inode = create::regular(tx, call, &parent, mode, place)?;
             (inode.nlink, inode.unnamed) = (0, true);
             open::add_open(tx, &mut inode, open)?;

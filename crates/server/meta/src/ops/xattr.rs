@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use braid_types::limits::{NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use braid_types::nfs4_acl::ace_mask;
 use braid_types::{Failure, FileIndex, Status};
 
 use super::attributes;
@@ -11,6 +12,7 @@ use crate::acl_xattr;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
+use crate::nfs4_permissions;
 use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::Op;
 
@@ -34,6 +36,12 @@ impl Namespace {
                 .map(|list| acl_xattr::encode(&list))
                 .ok_or_else(|| Status::NoAttribute.into());
         }
+        if name == acl::NFS4_NAME {
+            if inode.kind == FileKind::Symlink {
+                return Err(Status::NoAttribute.into());
+            }
+            return Ok(acl::nfs4_of(&inode)?.to_xdr());
+        }
         check(who, &inode, name, Want::READ)?;
         let value = if inode.has_xattrs { self.store.get(&key::xattr(file, name))? } else { None };
         value.ok_or_else(|| Status::NoAttribute.into())
@@ -47,6 +55,7 @@ impl Namespace {
         let lists = [(AclKind::Access, acl::ACCESS_NAME), (AclKind::Default, acl::DEFAULT_NAME)];
         let lists = lists.into_iter().filter(|(which, _)| acl::list_of(&inode, *which).is_some());
         names.extend(lists.map(|(_, name)| name.to_vec()));
+        names.extend(inode.nfs4_acl().map(|_| acl::NFS4_NAME.to_vec()));
         Ok(names)
     }
 
@@ -63,6 +72,9 @@ impl Namespace {
     ) -> Result<(), Failure> {
         if let Some(which) = AclKind::of(name) {
             return self.set_list(call, file, which, acl_xattr::decode(value)?, drop_setgid);
+        }
+        if name == acl::NFS4_NAME {
+            return self.set_nfs4_list(call, file, Some(value));
         }
         self.change(call, Op::SetXattr, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
@@ -95,6 +107,9 @@ impl Namespace {
     ) -> Result<(), Failure> {
         if let Some(which) = AclKind::of(name) {
             return self.set_list(call, file, which, None, false);
+        }
+        if name == acl::NFS4_NAME {
+            return self.set_nfs4_list(call, file, None);
         }
         self.change(call, Op::RemoveXattr, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
@@ -132,6 +147,47 @@ impl Namespace {
                 && (drop_setgid
                     || !call.who.bypasses_permissions() && !call.who.in_group(inode.group))
             {
+                inode.mode &= !0o2000;
+            }
+            inode.touch(tx.now);
+            tx.put_inode(inode);
+            Ok(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    /// Sets or removes the NFSv4 list. It replaces POSIX lists. The owner may, root, and every
+    /// caller that the present list allows WRITE_ACL.
+    fn set_nfs4_list(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        value: Option<&[u8]>,
+    ) -> Result<(), Failure> {
+        self.change(call, Op::SetXattr, file, |tx| {
+            let mut inode = (*tx.inode(file)?).clone();
+            if inode.kind == FileKind::Symlink {
+                return Err(Status::Unsupported.into());
+            }
+            let who = call.who;
+            if who.permissions_checked {
+                // The kernel of a mount does not check who sets a `system.` attribute that it does
+                // not know. A mount sends the user, and root as a caller that is not checked; one
+                // that sends all attributes as root does not know this attribute.
+                if who.is_root() || !who.owns(&inode) {
+                    return Err(Status::NotPermitted.into());
+                }
+            } else {
+                nfs4_permissions::permit_owner_or(who, &inode, ace_mask::WRITE_ACL)?;
+            }
+            match value {
+                Some(value) => {
+                    let list = acl::parse_nfs4(value, inode.is_directory())?;
+                    acl::put_nfs4(&mut inode, list);
+                }
+                None => acl::take_nfs4(&mut inode)?,
+            }
+            if !who.is_root() && !who.in_group(inode.group) {
                 inode.mode &= !0o2000;
             }
             inode.touch(tx.now);

@@ -6,7 +6,7 @@ use braid_layout::Layout;
 use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp};
 
 use super::{RecordError, acl, layout};
-use crate::acl::Acl;
+use crate::acl::InodeAcl;
 use crate::codec::{Decoder, Encoder};
 use crate::ops::ObjectSummary;
 
@@ -191,7 +191,7 @@ pub struct Inode {
     /// Whether it has extended attributes.
     pub has_xattrs: bool,
     /// Access control lists; `None` if the mode says everything.
-    pub acl: Option<Arc<Acl>>,
+    pub acl: Option<Arc<InodeAcl>>,
     /// Created without a name and not given one yet: only such an orphan may get a name.
     pub unnamed: bool,
 }
@@ -215,7 +215,7 @@ impl Inode {
     }
 
     pub(crate) fn write(&self, out: &mut Encoder) {
-        let tag = if self.acl.is_some() { acl::TAG_POSIX } else { acl::TAG_NONE };
+        let tag = acl::tag(self.acl.as_deref());
         out.u8(VERSION).u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(tag);
         for principal in [self.owner, self.group] {
             out.u8(principal.kind as u8).u64(principal.id);
@@ -254,7 +254,7 @@ impl Inode {
         let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
         let mode = from.u16()?;
         let (marks, tag) = (from.u8()?, from.u8()?);
-        if tag > acl::TAG_POSIX || mode > 0o7777 {
+        if tag > acl::TAG_NFS4 || mode > 0o7777 {
             return Err(from.broken());
         }
         let inode = Self {
@@ -288,7 +288,7 @@ impl Inode {
             } else {
                 None
             },
-            acl: if tag == acl::TAG_POSIX { Some(Arc::new(acl::decode(&mut from)?)) } else { None },
+            acl: acl::decode(&mut from, tag, kind == FileKind::Directory)?.map(Arc::new),
         };
         from.finish()?;
         Ok(inode)

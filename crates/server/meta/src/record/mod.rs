@@ -24,7 +24,7 @@ pub(crate) use layout::fits as layout_fits;
 pub(crate) use modes::{decode_modes, encode_modes};
 pub use queue::{Deletion, Intent, IntentKind};
 pub use quota::{Quota, QuotaLimit, QuotaOwner, Usage};
-pub use replay::{Outcome, ReplayRecord};
+pub use replay::{DirectoryChange, Outcome, ReplayRecord};
 pub use session::SessionRecord;
 
 /// A record that cannot be read.

@@ -9,8 +9,21 @@ use braid_types::FileIndex;
 use super::{Inode, RecordError};
 use crate::codec::{Decoder, Encoder};
 
-/// Version 1 had no digest of the request.
-const VERSION: u8 = 2;
+/// Version 1 had no digest of the request, version 2 no changes of directories.
+const VERSION: u8 = 3;
+/// A rename changes two directories.
+const DIRECTORIES_MAX: u8 = 2;
+
+/// The change counter of a directory before and after an operation, read in the transaction of the
+/// operation: nothing else changed the directory between the two. They are equal if the operation
+/// did not change it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirectoryChange {
+    /// The counter before.
+    pub before: u64,
+    /// The counter after.
+    pub after: u64,
+}
 
 /// The result of an operation that changed something.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +47,9 @@ pub struct ReplayRecord {
     pub request: Option<u64>,
     /// Its result.
     pub outcome: Outcome,
+    /// The changes of the directories that it names, in the order in which it names them; none in a
+    /// record of version 1 or 2.
+    pub directories: Vec<DirectoryChange>,
 }
 
 impl ReplayRecord {
@@ -43,6 +59,12 @@ impl ReplayRecord {
             Some(request) => out.u8(VERSION).u64(self.sequence).u8(self.op).u64(request),
             None => out.u8(1).u64(self.sequence).u8(self.op),
         };
+        if self.request.is_some() {
+            out.u8(self.directories.len() as u8);
+            for change in &self.directories {
+                out.u64(change.before).u64(change.after);
+            }
+        }
         let inode = match &self.outcome {
             Outcome::Done => None,
             Outcome::File(inode) => Some((1, inode)),
@@ -60,10 +82,19 @@ impl ReplayRecord {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let old = bytes.first() == Some(&1);
-        let mut from = Decoder::new("replay", if old { 1 } else { VERSION }, bytes)?;
+        let version = bytes.first().copied().filter(|version| (1..VERSION).contains(version));
+        let version = version.unwrap_or(VERSION);
+        let mut from = Decoder::new("replay", version, bytes)?;
         let (sequence, op) = (from.u64()?, from.u8()?);
-        let request = if old { None } else { Some(from.u64()?) };
+        let request = if version == 1 { None } else { Some(from.u64()?) };
+        let count = if version < 3 { 0 } else { from.u8()? };
+        if count > DIRECTORIES_MAX {
+            return Err(from.broken());
+        }
+        let mut directories = Vec::with_capacity(count.into());
+        for _ in 0..count {
+            directories.push(DirectoryChange { before: from.u64()?, after: from.u64()? });
+        }
         let tag = from.u8()?;
         let outcome = match tag {
             0 => Outcome::Done,
@@ -75,7 +106,7 @@ impl ReplayRecord {
             _ => return Err(from.broken()),
         };
         from.finish()?;
-        Ok(Self { sequence, op, request, outcome })
+        Ok(Self { sequence, op, request, outcome, directories })
     }
 }
 

@@ -159,7 +159,7 @@ fn only_the_owner_sets_a_list_and_only_a_directory_has_a_default() {
     let root = Identity::root();
     let link = ns.symlink(&call(&root), ROOT, b"l", b"f").unwrap().file;
     assert_eq!(status(set(&ns, &root, link, ACCESS, FULL)), Status::Unsupported);
-    let odd = ns.set_xattr(&call(&root), file, b"system.nfs4_acl", b"x", XattrMode::Either, false);
+    let odd = ns.set_xattr(&call(&root), file, b"system.richacl", b"x", XattrMode::Either, false);
     assert_eq!(status(odd), Status::Unsupported);
 }
 

@@ -33,17 +33,17 @@ fn every_operation() -> Vec<Step> {
             let args = CreateArgs { mode: 0o644.into(), exclusive: true, open: Some(OPEN), place };
             ns.create(call, ROOT, b"opened", args)
         }),
-        step("mkdir", |ns, call| ns.mkdir(call, ROOT, b"newdir", 0o755)),
+        step("mkdir", |ns, call| ns.mkdir_with_change(call, ROOT, b"newdir", 0o755)),
         step("mknod", |ns, call| {
-            ns.mknod(
+            ns.mknod_with_change(
                 call,
                 ROOT,
                 b"pipe",
                 NodeArgs { kind: FileKind::Fifo, mode: 0o600.into(), rdev: 0 },
             )
         }),
-        step("symlink", |ns, call| ns.symlink(call, ROOT, b"sym", b"target")),
-        step("link", move |ns, call| ns.link(call, file, ROOT, b"hard")),
+        step("symlink", |ns, call| ns.symlink_with_change(call, ROOT, b"sym", b"target")),
+        step("link", move |ns, call| ns.link_with_change(call, file, ROOT, b"hard")),
         step("setattr", move |ns, call| {
             ns.setattr(
                 call,
@@ -87,13 +87,14 @@ fn every_operation() -> Vec<Step> {
         }),
         step("set_layout", |ns, call| ns.set_layout(call, found(ns, b"empty"), layout(2))),
         step("rename", |ns, call| {
-            ns.rename(call, (ROOT, b"g"), (ROOT, b"h"), RenameMode::NoReplace)
+            ns.rename_with_change(call, (ROOT, b"g"), (ROOT, b"h"), RenameMode::NoReplace)
         }),
         step("exchange", |ns, call| {
             ns.rename(call, (ROOT, b"d"), (ROOT, b"h"), RenameMode::Exchange)
         }),
         step("unlink", |ns, call| ns.unlink(call, ROOT, b"f")),
         step("rmdir", |ns, call| ns.rmdir(call, ROOT, b"empty-dir")),
+        step("remove", |ns, call| ns.remove(call, ROOT, b"sym")),
     ]
 }
 
@@ -219,7 +220,8 @@ fn a_version_1_record_answers_a_retry_and_grants_no_extra_right() {
     let create = |call: &Call<'_>, access| ns.create(call, ROOT, b"f", args(access));
     let first = create(&replayed(&user, 1, 1), Access::READ).unwrap();
     made_old(&store, &ns, 1);
-    assert_eq!(create(&asking(&replayed(&user, 1, 1), 2), Access::READ), Ok(first));
+    let recorded = crate::Created { directory: None, ..first };
+    assert_eq!(create(&asking(&replayed(&user, 1, 1), 2), Access::READ), Ok(recorded));
     assert_eq!(status(create(&replayed(&user, 1, 1), Access::BOTH)), Status::PermissionDenied);
     let open =
         |access| ns.open_file(&replayed(&user, 2, 1), file, OpenArgs::plain(session, access));
@@ -240,4 +242,64 @@ fn the_end_of_a_session_takes_its_replay_records_with_it() {
     assert_eq!(store.dump().len(), before + 2);
     ns.end_session(SessionId(9), at(1)).unwrap();
     assert_eq!(store.dump().len(), before);
+}
+
+#[test]
+fn each_change_of_a_directory_continues_the_one_before() {
+    let (_, ns) = setup();
+    let root = Identity::root();
+    let call = &call(&root);
+    let (file, into) = (found(&ns, b"f"), found(&ns, b"d"));
+    let counter = |dir| ns.getattr(dir).unwrap().change;
+    let started = counter(ROOT);
+    let args = CreateArgs { mode: 0o644.into(), exclusive: false, open: None, place };
+    let mut changes = vec![ns.create(call, ROOT, b"new", args).unwrap().directory.unwrap()];
+    changes.push(ns.mkdir_with_change(call, ROOT, b"dir", 0o755).unwrap().directory.unwrap());
+    changes.push(ns.symlink_with_change(call, ROOT, b"l", b"t").unwrap().directory.unwrap());
+    changes.push(ns.link_with_change(call, file, ROOT, b"hard").unwrap().directory.unwrap());
+    changes.extend(ns.remove(call, ROOT, b"hard").unwrap());
+    changes.extend(ns.remove(call, ROOT, b"dir").unwrap());
+    let other = counter(into);
+    let moved =
+        ns.rename_with_change(call, (ROOT, b"l"), (into, b"l"), RenameMode::Replace).unwrap();
+    changes.push(moved[0]);
+    let mut before = started;
+    for change in changes {
+        assert_eq!(change.before, before);
+        assert!(change.after > change.before, "{change:?}");
+        before = change.after;
+    }
+    assert_eq!(before, counter(ROOT));
+    assert_eq!((moved[1].before, moved[1].after), (other, counter(into)));
+}
+
+#[test]
+fn operation_without_an_effect_leaves_the_counter_of_its_directory() {
+    let (_, ns) = setup();
+    let root = Identity::root();
+    let call = &call(&root);
+    let before = ns.getattr(ROOT).unwrap().change;
+    let args = CreateArgs { mode: 0o644.into(), exclusive: false, open: None, place };
+    let found_one = ns.create(call, ROOT, b"f", args).unwrap();
+    let same = crate::DirectoryChange { before, after: before };
+    assert_eq!((found_one.created, found_one.directory), (false, Some(same)));
+    ns.link(call, found_one.inode.file, found(&ns, b"d"), b"other").unwrap();
+    let ends = ((ROOT, &b"f"[..]), (found(&ns, b"d"), &b"other"[..]));
+    let changes = ns.rename_with_change(call, ends.0, ends.1, RenameMode::Replace).unwrap();
+    assert!(changes.iter().all(|change| change.before == change.after), "two names of one file");
+}
+
+#[test]
+fn a_version_2_record_has_no_changes_and_a_count_above_two_is_refused() {
+    let record = |version: u8, count: Option<u8>| {
+        let head = [&[version][..], &5_u64.to_le_bytes(), &[6], &7_u64.to_le_bytes()].concat();
+        let changes = count
+            .map_or(Vec::new(), |count| [vec![count], vec![1; usize::from(count) * 16]].concat());
+        [head, changes, vec![0]].concat()
+    };
+    let old = ReplayRecord::decode(&record(2, None)).unwrap();
+    assert_eq!((old.sequence, old.request, old.directories), (5, Some(7), Vec::new()));
+    assert_eq!(ReplayRecord::decode(&record(3, Some(2))).unwrap().directories.len(), 2);
+    assert!(ReplayRecord::decode(&record(3, Some(3))).is_err());
+    assert!(ReplayRecord::decode(&record(4, Some(1))).is_err());
 }

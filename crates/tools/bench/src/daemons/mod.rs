@@ -35,6 +35,8 @@ pub struct Cluster {
     mds_metrics: String,
     mds: RefCell<Daemon>,
     iods: Vec<Daemon>,
+    /// Whether those that are added are NFS data servers, too.
+    iods_serve_nfs: bool,
     /// `None` when no metrics are needed.
     iod_metrics: Option<Vec<String>>,
     dir: PathBuf,
@@ -60,11 +62,27 @@ impl Cluster {
         let config = cluster.join("braid.toml");
         let mds_metrics = free_address()?;
         let mds = RefCell::new(start_mds(&braid, &config, &mds_metrics)?);
-        let (iods, iod_metrics, dir) = (Vec::new(), None, dir.to_owned());
-        let started =
-            Self { mds_address, key, braid, config, mds_metrics, mds, iods, iod_metrics, dir };
+        let (iods, iods_serve_nfs, iod_metrics) = (Vec::new(), false, None);
+        let dir = dir.to_owned();
+        let started = Self {
+            mds_address,
+            key,
+            braid,
+            config,
+            mds_metrics,
+            mds,
+            iods,
+            iods_serve_nfs,
+            iod_metrics,
+            dir,
+        };
         started.add_key()?;
         Ok(started)
+    }
+
+    /// I/O daemons that are added from now on are NFS data servers, too.
+    pub fn serve_nfs(&mut self) {
+        self.iods_serve_nfs = true;
     }
 
     /// Adds I/O daemons up to this number, and waits until all are up.
@@ -141,6 +159,9 @@ impl Cluster {
         let mut command = Daemon::command(&self.braid);
         command.arg("iod").arg("--config").arg(&self.config).arg("--dir").arg(dir);
         command.args(["--init", "--listen", "127.0.0.1:0"]);
+        if self.iods_serve_nfs {
+            command.args(["--nfs-listen", &free_address()?]);
+        }
         if let Some(all) = &mut self.iod_metrics {
             let metrics = free_address()?;
             command.args(["--metrics", &metrics]);

@@ -19,7 +19,7 @@ mod file_sizes;
 mod fit;
 mod memory;
 mod plots;
-mod process_group;
+pub mod process_group;
 mod reasons;
 mod series;
 mod stage;

@@ -24,7 +24,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value as Json};
 
-use crate::{args::TablesArgs, growth, papers, parallel, rows};
+use crate::{args::TablesArgs, growth, nfs, papers, parallel, rows};
 
 const RESULTS: &str = "docs/results";
 const PLOTS: &str = "docs/plots";
@@ -58,6 +58,12 @@ const SECTIONS: &[Section] = &[
         name: "parallel",
         title: "Programs of several tasks: tables",
         render: |kept| plain::render("parallel", parallel::ROWS, kept),
+        plots: |_| Vec::new(),
+    },
+    Section {
+        name: "nfs",
+        title: "NFSv4.1 and pNFS: tables",
+        render: |kept| plain::render("nfs", nfs::ROWS, kept),
         plots: |_| Vec::new(),
     },
     Section {

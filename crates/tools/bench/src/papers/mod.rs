@@ -319,7 +319,7 @@ impl ScaledLab {
 }
 
 /// Millions of bytes a second that TCP carries over a link of this rate.
-fn line(bits_per_second: u64) -> f64 {
+pub fn line(bits_per_second: u64) -> f64 {
     bits_per_second as f64 / 8e6 * PAYLOAD
 }
 

@@ -13,6 +13,7 @@ use braid_share::{ClientRecord, Share, ShareClient};
 use super::check_protection;
 use crate::backchannel::BackChannel;
 use crate::compound::CompoundState;
+use crate::ops::delegation;
 use crate::recovery::Former;
 use crate::server::{Client, NfsServer, ServerSession};
 use crate::state::client_state::ClientState;
@@ -86,9 +87,13 @@ async fn confirm<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client<S>>) 
         return Ok(());
     }
     let former = server.recovery().take(client.owner(), client.verifier(), client.principal())?;
+    let mut is_adopted = false;
     let data = match former {
         // RFC 8881 8.4.2: the instance was confirmed before the restart, and reclaims now.
-        Former::Same(adopted) => ClientState::adopted(adopted, server.epoch),
+        Former::Same(adopted) => {
+            is_adopted = true;
+            ClientState::adopted(adopted, server.epoch)
+        }
         Former::Earlier(adopted) => {
             adopted.client.end().await;
             begin(server, client).await?
@@ -102,6 +107,9 @@ async fn confirm<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client<S>>) 
             // RFC 8881 18.36.4: the state of the former instance is gone before the reply.
             for removed in removed {
                 server.end_client(removed).await;
+            }
+            if is_adopted {
+                delegation::receive_recalls(server, client);
             }
             Ok(())
         }

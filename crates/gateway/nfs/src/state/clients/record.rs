@@ -1,10 +1,10 @@
 //! One client.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use braid_nfs_wire::nfs4::{Bitmap, ClientId, SequenceStatus, Verifier};
+use braid_nfs_wire::nfs4::{Bitmap, ClientId, Verifier};
 use bytes::Bytes;
 
 use crate::state::{Moment, Principal};
@@ -41,7 +41,6 @@ pub struct Client<D> {
     /// The last moment at which a request renewed the lease.
     renewed: AtomicU64,
     /// Bits of [`SequenceStatus`] that concern the client.
-    status: AtomicU32,
     reclaim_complete: AtomicBool,
     /// Set by confirmation.
     data: OnceLock<D>,
@@ -63,7 +62,6 @@ impl<D> Client<D> {
             principal,
             protection,
             renewed: AtomicU64::new(now.0),
-            status: AtomicU32::new(0),
             reclaim_complete: AtomicBool::new(false),
             data: OnceLock::new(),
         }
@@ -117,21 +115,6 @@ impl<D> Client<D> {
     /// Whether the lease has passed.
     pub fn is_expired(&self, now: Moment, lease: Duration) -> bool {
         now.since(self.renewed()) > lease
-    }
-
-    /// What SEQUENCE reports about the client.
-    pub fn status(&self) -> SequenceStatus {
-        SequenceStatus(self.status.load(Ordering::Relaxed))
-    }
-
-    /// Makes SEQUENCE report `bits`.
-    pub fn set_status(&self, bits: SequenceStatus) {
-        self.status.fetch_or(bits.0, Ordering::Relaxed);
-    }
-
-    /// Ends the report of `bits`.
-    pub fn clear_status(&self, bits: SequenceStatus) {
-        self.status.fetch_and(!bits.0, Ordering::Relaxed);
     }
 
     /// Whether the client has sent RECLAIM_COMPLETE.

@@ -24,6 +24,8 @@ pub struct LockState<F> {
     pub number: u64,
     /// The open by which it was locked.
     pub open: Arc<OpenState<F>>,
+    /// One LOCK or LOCKU of the owner and file at a time.
+    pub change: tokio::sync::Mutex<()>,
     inner: Mutex<LockInner>,
 }
 
@@ -36,11 +38,20 @@ pub(super) struct LockInner {
     uses: usize,
 }
 
-/// A call uses a lock state, which is not freed until this is dropped.
+/// A call or a wait uses a lock state, which is not freed until this is dropped.
 #[derive(Debug)]
 pub struct LockUse<'a, F> {
     states: &'a States<F>,
     lock: Arc<LockState<F>>,
+}
+
+impl<F> LockUse<'_, F> {
+    /// One more use, for a task that wraps it with [`States::used_by_task`].
+    pub fn for_task(&self) -> Arc<LockState<F>> {
+        let _states = self.states.lock();
+        self.lock.inner().uses += 1;
+        self.lock.clone()
+    }
 }
 
 impl<F> Deref for LockUse<'_, F> {
@@ -82,6 +93,7 @@ impl<F> States<F> {
             owner: key.0.clone(),
             number,
             open: open.clone(),
+            change: tokio::sync::Mutex::new(()),
             inner: Mutex::default(),
         });
         inner.by_other.insert(other, Known::Lock(lock.clone()));
@@ -99,6 +111,11 @@ impl<F> States<F> {
             return Err(NfsStatus::BadStateId);
         }
         Ok(self.used(lock))
+    }
+
+    /// The use that [`LockUse::for_task`] counted.
+    pub fn used_by_task(&self, lock: Arc<LockState<F>>) -> LockUse<'_, F> {
+        LockUse { states: self, lock }
     }
 
     /// Called while the states are locked. Invariant 3.
@@ -134,6 +151,11 @@ impl<F> LockState<F> {
     /// The ranges that are locked.
     pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
         self.inner().ranges.clone()
+    }
+
+    /// Whether something in a range is locked.
+    pub fn overlaps(&self, start: u64, last: u64) -> bool {
+        self.inner().ranges.iter().any(|(first, end)| *first <= last && start <= *end)
     }
 
     /// Checks whether there may be one more range.

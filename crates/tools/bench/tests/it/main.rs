@@ -1,0 +1,4 @@
+//! Benches from end to end, with the least work: their numbers mean nothing.
+
+mod growth;
+mod nfs;

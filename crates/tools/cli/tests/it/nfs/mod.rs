@@ -1,0 +1,92 @@
+//! NFS gateways as processes, and NFS clients of them.
+#![cfg(target_os = "linux")]
+
+mod silent;
+mod versions;
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use braid_testbed::{braid::Daemon, nfs::NfsMount, ports::Ports, wait::wait_for};
+
+use crate::harness::{Processes, braid, daemon, daemon_logging};
+
+/// A metadata server, I/O daemons with data servers, and gateways.
+pub struct NfsProcesses {
+    pub cluster: Processes,
+    pub gateways: Vec<Gateway>,
+    ports: Ports,
+    used: usize,
+}
+
+/// A gateway, its address, and its log.
+pub struct Gateway {
+    pub process: Daemon,
+    pub address: SocketAddr,
+    pub log: PathBuf,
+}
+
+impl NfsProcesses {
+    /// A cluster with I/O daemons on new directories. Leases are as long as by default.
+    pub fn start(iods: usize, gateways: usize) -> Self {
+        Self::start_with(iods, gateways, "60s")
+    }
+
+    /// The same with another lease time of the gateways.
+    pub fn start_with(iods: usize, gateways: usize, lease: &str) -> Self {
+        let mut started = Self::without_daemons();
+        // A file of its own, since the lease is no option of the command.
+        let lease = format!("\n[nfs]\nlease = \"{lease}\"\n");
+        let config = fs::read_to_string(&started.cluster.config).unwrap() + &lease;
+        fs::write(started.gateway_config(), config).unwrap();
+        for iod in 0..iods {
+            let disk = started.cluster.dir.path().join(format!("iod{iod}"));
+            started.add_iod(&disk);
+        }
+        (0..gateways).for_each(|_| started.add_gateway());
+        started
+    }
+
+    fn without_daemons() -> Self {
+        let (cluster, ports) = (Processes::start(), Ports::take(12).unwrap());
+        Self { cluster, gateways: Vec::new(), ports, used: 0 }
+    }
+
+    fn gateway_config(&self) -> PathBuf {
+        Path::new(&self.cluster.config).with_file_name("gateway.toml")
+    }
+
+    fn free_address(&mut self) -> String {
+        self.used += 1;
+        format!("127.0.0.1:{}", self.ports.all()[self.used - 1])
+    }
+
+    pub fn add_iod(&mut self, disk: &Path) {
+        let (listen, nfs) = (self.free_address(), self.free_address());
+        let disk = disk.to_str().unwrap();
+        let words = ["--config", &self.cluster.config, "iod", "--dir", disk];
+        let words = [&words[..], &["--listen", &listen, "--nfs-listen", &nfs]].concat();
+        self.cluster.iods.push(daemon(&[&words[..], &["--init"]].concat()));
+        let iods = self.cluster.iods.len();
+        wait_for("the I/O daemon is up", || self.cluster.up() == iods);
+    }
+
+    pub fn add_gateway(&mut self) {
+        let address = self.free_address();
+        let log = self.cluster.dir.path().join(format!("gateway{}.log", self.gateways.len()));
+        let mut command = braid();
+        command.arg("--config").arg(self.gateway_config());
+        command.args(["nfs", "--listen", &address]);
+        command.args(["--export", "/=127.0.0.1,sec=sys,squash=none"]);
+        let process = daemon_logging(&mut command, &log);
+        self.gateways.push(Gateway { process, address: address.parse().unwrap(), log });
+    }
+
+    /// A client of a gateway.
+    pub fn mount(&self, gateway: usize, owner: &str) -> NfsMount {
+        NfsMount::new(self.gateways[gateway].address, owner).unwrap()
+    }
+}
