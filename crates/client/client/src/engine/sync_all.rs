@@ -71,7 +71,7 @@ impl<D: Driver> Engine<D> {
         let deadline = self.deadline();
         let map = self.repeatable(GetClusterMap {}).until(deadline).send().await?;
         self.apply_map(&map);
-        let (began, files) = self.unflushed_files.begin_sync();
+        let (running, files) = self.unflushed_files.begin_sync();
         let files: Vec<_> = files.into_iter().map(|file| (file.pending(), file)).collect();
         // The log first: an unresponsive daemon would leave it no time.
         let log = self
@@ -106,9 +106,7 @@ impl<D: Driver> Engine<D> {
         }
         log?;
         debug_assert!(flushes.left.is_empty(), "3: a daemon has not answered");
-        self.unflushed_files
-            .end_sync(began)
-            .map_or(Ok(()), |server| Err(unsynced_data_lost(&server)))
+        running.end().map_or(Ok(()), |server| Err(unsynced_data_lost(&server)))
     }
 
     /// Flushes all daemons, with retries until the deadline.

@@ -17,8 +17,10 @@
 //! 2. A verifier that differs from the one in the table means a loss.
 //! 3. A loss is reported once at the next sync or close of the file, and to each `sync_all` that
 //!    began before another one reported it.
+//! 4. What a file leaves at its close is added to that of closed files while no `sync_all` runs.
+//!    Otherwise a `sync_all` would flush it, and the next one would report it as lost.
 //!
-//! `record_flush` asserts the order in 1, and `end_sync` that of the counts in 3. Both
+//! `record_flush` asserts the order in 1, and `RunningSync::end` that of the counts in 3. Both
 //! `record_write` and `record_flush` compare the verifiers (2).
 
 use std::{
@@ -141,14 +143,27 @@ impl WriteErrors {
 /// The unflushed writes of all files of a client, also of closed ones.
 #[derive(Debug, Default)]
 pub(crate) struct UnflushedFiles {
-    /// By their address in memory.
-    open: Mutex<HashMap<usize, Arc<UnflushedWrites>>>,
+    files: Mutex<Files>,
     of_closed_files: Arc<UnflushedWrites>,
 }
 
-/// The losses reported before a `sync_all` began.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SyncStart(u64);
+#[derive(Debug, Default)]
+struct Files {
+    /// By their address in memory. Also those in `closed`.
+    open: HashMap<usize, Arc<UnflushedWrites>>,
+    /// Calls of `sync_all` that run.
+    syncs: usize,
+    /// Files with unflushed writes that were closed while one ran, and the names of their daemons.
+    closed: Vec<(Arc<UnflushedWrites>, BTreeMap<IodId, String>)>,
+}
+
+/// A `sync_all` that runs.
+#[derive(Debug)]
+pub(super) struct RunningSync<'a> {
+    of: &'a UnflushedFiles,
+    /// The losses reported before it began.
+    reported: u64,
+}
 
 impl UnflushedFiles {
     /// Adds an opened file.
@@ -157,40 +172,67 @@ impl UnflushedFiles {
             table: Mutex::default(),
             losses: Arc::clone(&self.of_closed_files.losses),
         });
-        lock(&self.open).insert(Arc::as_ptr(&file).addr(), Arc::clone(&file));
+        lock(&self.files).open.insert(Arc::as_ptr(&file).addr(), Arc::clone(&file));
         file
     }
 
     /// The file is closed, and no write to it is in flight.
     pub(super) fn close(&self, file: &Arc<UnflushedWrites>, server: impl Fn(IodId) -> String) {
-        // Locked until the end: a concurrent `all` sees the open file, or what it left.
-        let mut open = lock(&self.open);
-        open.remove(&Arc::as_ptr(file).addr());
-        for (iod, daemon) in file.pending() {
+        // Locked until the end: a concurrent `sync_all` sees the open file, or what it left.
+        let mut files = lock(&self.files);
+        let pending = file.pending();
+        if files.syncs > 0 && !pending.is_empty() {
+            // Invariant 4.
+            let servers = pending.into_iter().map(|(iod, _)| (iod, server(iod))).collect();
+            files.closed.push((Arc::clone(file), servers));
+            return;
+        }
+        files.open.remove(&Arc::as_ptr(file).addr());
+        self.keep(pending, server);
+    }
+
+    /// Adds what a file left to that of closed files.
+    fn keep(&self, pending: Vec<(IodId, DaemonWrites)>, server: impl Fn(IodId) -> String) {
+        for (iod, daemon) in pending {
             self.of_closed_files.record_write(iod, daemon.verifier, || server(iod));
         }
     }
 
     /// A `sync_all` begins. Returns the open files and what closed files left.
-    pub(super) fn begin_sync(&self) -> (SyncStart, Vec<Arc<UnflushedWrites>>) {
+    pub(super) fn begin_sync(&self) -> (RunningSync<'_>, Vec<Arc<UnflushedWrites>>) {
         let reported = lock(&self.of_closed_files.losses.0).reported;
-        let open = lock(&self.open);
-        (
-            SyncStart(reported),
-            open.values().cloned().chain([Arc::clone(&self.of_closed_files)]).collect(),
-        )
+        let mut files = lock(&self.files);
+        files.syncs += 1;
+        let all = files.open.values().cloned().chain([Arc::clone(&self.of_closed_files)]);
+        (RunningSync { of: self, reported }, all.collect())
     }
+}
 
-    /// A `sync_all` has flushed everything. Returns a daemon that lost writes, if that was not
-    /// reported before this call began.
-    pub(super) fn end_sync(&self, began: SyncStart) -> Option<String> {
-        let mut losses = lock(&self.of_closed_files.losses.0);
+impl RunningSync<'_> {
+    /// Everything was flushed. Returns a daemon that lost writes, if that was not reported before
+    /// this call began.
+    pub(super) fn end(self) -> Option<String> {
+        let mut losses = lock(&self.of.of_closed_files.losses.0);
         debug_assert!(
-            began.0 <= losses.reported && losses.reported <= losses.count,
+            self.reported <= losses.reported && losses.reported <= losses.count,
             "3: a loss is reported that never was"
         );
         losses.reported = losses.count;
-        (losses.count > began.0).then(|| losses.last.clone())
+        (losses.count > self.reported).then(|| losses.last.clone())
+    }
+}
+
+impl Drop for RunningSync<'_> {
+    fn drop(&mut self) {
+        let mut files = lock(&self.of.files);
+        files.syncs -= 1;
+        if files.syncs > 0 {
+            return;
+        }
+        for (file, servers) in std::mem::take(&mut files.closed) {
+            files.open.remove(&Arc::as_ptr(&file).addr());
+            self.of.keep(file.pending(), |iod| servers.get(&iod).cloned().unwrap_or_default());
+        }
     }
 }
 
@@ -259,7 +301,7 @@ mod tests {
                 file.record_flush(iod, before, WriteVerifier(verifier), server);
             }
         }
-        open_files.end_sync(began)
+        began.end()
     }
 
     #[test]
@@ -284,6 +326,36 @@ mod tests {
     }
 
     #[test]
+    fn a_file_closed_during_a_sync_all_is_covered_by_it() {
+        let files = UnflushedFiles::default();
+        let file = files.open();
+        file.record_write(IOD, WriteVerifier(1), server);
+        let (running, all) = files.begin_sync();
+        let pending: Vec<_> = all.iter().map(|file| file.pending()).collect();
+        files.close(&file, |_| server());
+        for (file, pending) in all.iter().zip(pending) {
+            for (iod, before) in pending {
+                file.record_flush(iod, before, WriteVerifier(1), server);
+            }
+        }
+        assert_eq!(running.end(), None);
+        assert_eq!(sync_all(&files, 2), None, "what it flushed is not lost");
+        assert!(lock(&files.files).open.is_empty());
+    }
+
+    #[test]
+    fn a_file_closed_during_a_sync_all_that_fails_is_reported_by_the_next_one() {
+        let files = UnflushedFiles::default();
+        let file = files.open();
+        file.record_write(IOD, WriteVerifier(1), server);
+        let (running, _) = files.begin_sync();
+        files.close(&file, |_| server());
+        drop(running);
+        assert!(lock(&files.files).open.is_empty());
+        assert_eq!(sync_all(&files, 2), Some(server()));
+    }
+
+    #[test]
     fn a_loss_is_reported_by_the_file_and_by_each_earlier_sync_all() {
         let files = UnflushedFiles::default();
         let file = files.open();
@@ -291,10 +363,10 @@ mod tests {
         file.record_write(IOD, WriteVerifier(2), server);
         assert_eq!(file.take_lost(), Some(server()), "the file's own close comes first");
         let ((one, _), (other, _)) = (files.begin_sync(), files.begin_sync());
-        assert_eq!(files.end_sync(one), Some(server()));
-        assert_eq!(files.end_sync(other), Some(server()));
+        assert_eq!(one.end(), Some(server()));
+        assert_eq!(other.end(), Some(server()));
         let (late, _) = files.begin_sync();
-        assert_eq!(files.end_sync(late), None);
+        assert_eq!(late.end(), None);
     }
 
     #[test]
