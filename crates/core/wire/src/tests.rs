@@ -123,6 +123,7 @@ fn messages_page() -> String {
         ObjectRecord,
         OpenSessionReply,
         ReclaimedOpen,
+        GatewaySession,
         RenewReply,
         AgentCheckReply,
         ReadDirectoryReply,

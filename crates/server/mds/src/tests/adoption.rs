@@ -83,7 +83,8 @@ fn an_adopted_session_has_its_opens_and_locks_and_one_holder() {
     assert_eq!(locks, [lock(file, 0), lock(file, 20)]);
     assert_eq!(next.call(ListLocks { after: Some(lock(file, 0)) }).unwrap(), [lock(file, 20)]);
 
-    assert_eq!(earlier.stat("f").unwrap_err().status, Status::NoSession);
+    let of_earlier = earlier.call(ListOpens { after: 0 });
+    assert_eq!(of_earlier.unwrap_err().status, Status::NoSession);
     let back = world.connect(Role::Client, Credential::Client(key));
     let join = OpenSession { session: Some(earlier.session), client: "back".into() };
     assert_eq!(back.call(join).unwrap_err().status, Status::NoSession);
