@@ -1,10 +1,11 @@
 //! Files of a mount: each method is one compound.
 
-use std::net::SocketAddr;
+use std::{collections::HashMap, net::SocketAddr};
 
 use braid_nfs_wire::nfs4::{
-    ArgOp, Attributes, ClientId, EncodedAttributes, FileHandle, LockType, NfsStatus, Payload,
-    ResOp, ShareAccess, ShareDeny, StableHow, StateId, StateOwner, Verifier, args::*,
+    ArgOp, Attributes, Bitmap, ClientId, EncodedAttributes, FileHandle, LockType, NfsFtype,
+    NfsStatus, Payload, ResOp, ShareAccess, ShareDeny, StableHow, StateId, StateOwner, Verifier,
+    args::*, attribute,
 };
 use bytes::Bytes;
 
@@ -15,8 +16,12 @@ use super::session::{NfsError, NfsSession, unexpected};
 pub struct NfsMount {
     /// The session with the gateway.
     pub session: NfsSession,
+    /// The name of the client, which data servers are shown, too.
+    pub owner: String,
     /// The root directory.
     pub root: FileHandle,
+    /// Sessions with data servers.
+    pub data_servers: HashMap<SocketAddr, NfsSession>,
 }
 
 /// A file that is open to read and write.
@@ -39,6 +44,7 @@ macro_rules! last {
         }
     };
 }
+pub(super) use last;
 
 impl NfsMount {
     /// A new client named `owner`.
@@ -48,7 +54,27 @@ impl NfsMount {
     pub fn new(gateway: SocketAddr, owner: &str) -> Result<Self, NfsError> {
         let mut session = NfsSession::with_gateway(gateway, owner)?;
         let root = last!(GetFh, session, &[ArgOp::PutRootFh, ArgOp::GetFh])?.handle;
-        Ok(Self { session, root })
+        Ok(Self { session, owner: owner.to_owned(), root, data_servers: HashMap::new() })
+    }
+
+    /// The handle of a name.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn look_up(&mut self, dir: &FileHandle, name: &str) -> Result<FileHandle, NfsError> {
+        let look_up = ArgOp::Lookup(LookupArgs { name: text(name) });
+        Ok(last!(GetFh, self.session, &[put(dir), look_up, ArgOp::GetFh])?.handle)
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn make_directory(&mut self, dir: &FileHandle, name: &str) -> Result<FileHandle, NfsError> {
+        let object = CreateObject::Other(NfsFtype::Directory);
+        let attributes = encoded(&Attributes { mode: Some(0o777), ..Attributes::default() });
+        let create = ArgOp::Create(CreateArgs { object, name: text(name), attributes });
+        Ok(last!(GetFh, self.session, &[put(dir), create, ArgOp::GetFh])?.handle)
     }
 
     /// Opens a file to read and write, which is created with `create` if it does not exist.
@@ -64,7 +90,20 @@ impl NfsMount {
         let mode = encoded(&Attributes { mode: Some(0o666), ..Attributes::default() });
         let how =
             if create { OpenHow::Create(CreateHow::Unchecked(mode)) } else { OpenHow::NoCreate };
-        let (share_access, share_deny) = (ShareAccess::BOTH, ShareDeny::NONE);
+        self.open_as(dir, name, how, (ShareAccess::BOTH, ShareDeny::NONE))
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn open_as(
+        &mut self,
+        dir: &FileHandle,
+        name: &str,
+        how: OpenHow,
+        (share_access, share_deny): (ShareAccess, ShareDeny),
+    ) -> Result<NfsFile, NfsError> {
         let (owner, claim) = (state_owner("opens"), OpenClaim::Null(text(name)));
         let open = OpenArgs { seqid: 0, share_access, share_deny, owner, how, claim };
         let mut results = self.session.run(&[put(dir), ArgOp::Open(open), ArgOp::GetFh])?;
@@ -110,6 +149,57 @@ impl NfsMount {
         Ok((written.count, written.verifier))
     }
 
+    /// Makes a file durable through the gateway.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn commit(&mut self, file: &NfsFile) -> Result<Verifier, NfsError> {
+        let commit = ArgOp::Commit(CommitArgs { offset: 0, count: 0 });
+        Ok(last!(Commit, self.session, &[put(&file.handle), commit])?.verifier)
+    }
+
+    /// Attributes of a file.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn attributes(
+        &mut self,
+        handle: &FileHandle,
+        which: &[u32],
+    ) -> Result<Attributes, NfsError> {
+        let get = ArgOp::GetAttr(GetAttrArgs { attributes: Bitmap::of(which) });
+        let known = last!(GetAttr, self.session, &[put(handle), get])?.attributes;
+        Attributes::from_encoded(&known).map_err(|_| NfsError::Status(NfsStatus::BadXdr))
+    }
+
+    /// The size of a file.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn size(&mut self, handle: &FileHandle) -> Result<u64, NfsError> {
+        let known = self.attributes(handle, &[attribute::SIZE])?.size;
+        known.ok_or(NfsError::Status(NfsStatus::AttrNotSupp))
+    }
+
+    /// Changes the size of a file.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn set_size(&mut self, file: &NfsFile, size: u64) -> Result<(), NfsError> {
+        let attributes = encoded(&Attributes { size: Some(size), ..Attributes::default() });
+        let set = ArgOp::SetAttr(SetAttrArgs { state_id: file.open, attributes });
+        self.session.run(&[put(&file.handle), set]).map(drop)
+    }
+
+    /// Removes a name.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn remove(&mut self, dir: &FileHandle, name: &str) -> Result<(), NfsError> {
+        let remove = ArgOp::Remove(RemoveArgs { name: text(name) });
+        self.session.run(&[put(dir), remove]).map(drop)
+    }
+
     /// Renames within a directory.
     ///
     /// # Errors
@@ -146,15 +236,28 @@ impl NfsMount {
             Err(error) => Err(error),
         }
     }
+
+    /// Unlocks.
+    ///
+    /// # Errors
+    /// [`NfsError`]; `BAD_STATEID` if nothing was ever locked.
+    pub fn unlock(&mut self, file: &mut NfsFile, start: u64, bytes: u64) -> Result<(), NfsError> {
+        let state_id = file.locks.ok_or(NfsError::Status(NfsStatus::BadStateId))?;
+        let (lock_type, offset, length) = (LockType::Write, start, bytes);
+        let unlock = LockUnlockArgs { lock_type, seqid: 0, state_id, offset, length };
+        let unlock = [put(&file.handle), ArgOp::LockUnlock(unlock)];
+        file.locks = Some(last!(LockUnlock, self.session, &unlock)?.state_id);
+        Ok(())
+    }
 }
 
 /// PUTFH.
-fn put(handle: &FileHandle) -> ArgOp {
+pub(super) fn put(handle: &FileHandle) -> ArgOp {
     ArgOp::PutFh(PutFhArgs { handle: handle.clone() })
 }
 
 /// The bytes of a READ.
-fn read_bytes(data: Payload) -> Result<Bytes, NfsError> {
+pub(super) fn read_bytes(data: Payload) -> Result<Bytes, NfsError> {
     match data {
         Payload::Bytes(bytes) => Ok(bytes),
         Payload::External(_) => Err(NfsError::Status(NfsStatus::BadXdr)),

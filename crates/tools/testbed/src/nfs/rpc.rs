@@ -58,6 +58,11 @@ impl RpcConnection {
         Ok(Self { socket, reader, xid: 0, credential: user(0), minor_version: 2 })
     }
 
+    /// The socket, for what no client sends.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
     /// Sends a call of a program, version and procedure, without waiting for the reply.
     ///
     /// # Errors

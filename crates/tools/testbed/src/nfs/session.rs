@@ -1,4 +1,4 @@
-//! A session with a gateway. It uses one slot.
+//! A session with a gateway or data server. It uses one slot.
 
 use std::{
     fmt, io,
@@ -40,6 +40,16 @@ pub enum NfsError {
     Connection(io::Error),
 }
 
+impl NfsError {
+    /// The status, if the server answered.
+    pub fn status(&self) -> Option<NfsStatus> {
+        match self {
+            Self::Status(status) => Some(*status),
+            Self::Connection(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for NfsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,6 +84,7 @@ pub struct NfsSession {
     pub id: SessionId,
     /// Sequence number of the last request on slot 0.
     pub sequence: u32,
+    address: SocketAddr,
 }
 
 impl NfsSession {
@@ -82,7 +93,7 @@ impl NfsSession {
     /// # Errors
     /// [`NfsError`].
     pub fn with_gateway(address: SocketAddr, owner: &str) -> Result<Self, NfsError> {
-        let mut session = Self::begin(address, owner)?;
+        let mut session = Self::begin(address, owner, ExchangeIdFlags::USE_PNFS_MDS)?;
         let complete = ArgOp::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
         match session.run(&[complete]) {
             // The server knows the client by another session.
@@ -91,12 +102,19 @@ impl NfsSession {
         }
     }
 
-    fn begin(address: SocketAddr, owner: &str) -> Result<Self, NfsError> {
+    /// The same at a data server.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn with_data_server(address: SocketAddr, owner: &str) -> Result<Self, NfsError> {
+        Self::begin(address, owner, ExchangeIdFlags::USE_PNFS_DS)
+    }
+
+    fn begin(address: SocketAddr, owner: &str, flags: ExchangeIdFlags) -> Result<Self, NfsError> {
         let mut rpc = RpcConnection::connect(address)?;
         let owner_id = owner.to_owned().into();
         // The server that was restarted, or the client's session: the same instance of the client.
         let client_owner = ClientOwner { verifier: Verifier([1; 8]), owner_id };
-        let flags = ExchangeIdFlags::USE_PNFS_MDS;
         let (state_protect, implementation) = (StateProtectArgs::None, None);
         let exchange = ExchangeIdArgs { client_owner, flags, state_protect, implementation };
         let known = match one(&mut rpc, ArgOp::ExchangeId(exchange))? {
@@ -116,13 +134,18 @@ impl NfsSession {
             ResOp::CreateSession(created) => created?,
             other => return Err(unexpected(&other)),
         };
-        Ok(Self { rpc, client: known.client_id, id: created.session_id, sequence: 0 })
+        Ok(Self { rpc, client: known.client_id, id: created.session_id, sequence: 0, address })
     }
 
     /// SEQUENCE of the next request. With `cache_this` the server keeps the reply, which is then
     /// short.
     pub fn next(&mut self, cache_this: bool) -> ArgOp {
         self.sequence = self.sequence.wrapping_add(1);
+        self.again(cache_this)
+    }
+
+    /// SEQUENCE of the last request.
+    pub fn again(&self, cache_this: bool) -> ArgOp {
         ArgOp::Sequence(SequenceArgs {
             session_id: self.id,
             sequence_id: SequenceId(self.sequence),
@@ -170,6 +193,15 @@ impl NfsSession {
     /// [`NfsError`].
     pub fn last(&mut self, ops: &[ArgOp]) -> Result<ResOp, NfsError> {
         self.run(ops)?.pop().ok_or(NfsError::Status(NfsStatus::BadXdr))
+    }
+
+    /// A new connection for the same session.
+    ///
+    /// # Errors
+    /// Those of connect(2).
+    pub fn reconnect(&mut self) -> io::Result<()> {
+        self.rpc = RpcConnection::connect(self.address)?;
+        Ok(())
     }
 }
 

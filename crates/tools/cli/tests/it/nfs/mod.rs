@@ -1,4 +1,4 @@
-//! NFS gateways as processes, and NFS clients of them.
+//! NFS gateways and data servers as processes that are killed while NFS clients work.
 #![cfg(target_os = "linux")]
 
 mod silent;
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use braid_testbed::{braid::Daemon, nfs::NfsMount, ports::Ports, wait::wait_for};
+use braid_testbed::{braid::Daemon, nfs::NfsMount, ports::Ports};
 
 use crate::harness::{Processes, braid, daemon, daemon_logging};
 
@@ -20,6 +20,7 @@ pub struct NfsProcesses {
     pub gateways: Vec<Gateway>,
     ports: Ports,
     used: usize,
+    iods: Vec<Vec<String>>,
 }
 
 /// A gateway, its address, and its log.
@@ -52,7 +53,7 @@ impl NfsProcesses {
 
     fn without_daemons() -> Self {
         let (cluster, ports) = (Processes::start(), Ports::take(12).unwrap());
-        Self { cluster, gateways: Vec::new(), ports, used: 0 }
+        Self { cluster, gateways: Vec::new(), ports, used: 0, iods: Vec::new() }
     }
 
     fn gateway_config(&self) -> PathBuf {
@@ -69,9 +70,11 @@ impl NfsProcesses {
         let disk = disk.to_str().unwrap();
         let words = ["--config", &self.cluster.config, "iod", "--dir", disk];
         let words = [&words[..], &["--listen", &listen, "--nfs-listen", &nfs]].concat();
-        self.cluster.iods.push(daemon(&[&words[..], &["--init"]].concat()));
-        let iods = self.cluster.iods.len();
-        wait_for("the I/O daemon is up", || self.cluster.up() == iods);
+        self.iods.push(words.into_iter().map(str::to_owned).collect());
+        let number = self.iods.len() - 1;
+        let first: Vec<_> = self.iods[number].iter().map(String::as_str).collect();
+        self.cluster.iods.push(daemon(&[&first[..], &["--init"]].concat()));
+        while self.cluster.up() < self.iods.len() {}
     }
 
     pub fn add_gateway(&mut self) {
