@@ -24,6 +24,9 @@ use crate::server::NfsServer;
 /// results. Kerberos' tokens have 28 to 60 bytes.
 const GSS_REPLY_BYTES: usize = 24 + 64 + 80;
 
+/// Clients of NFSv3 ask this program for the first file handle. RFC 1813, appendix I.
+const MOUNT_PROGRAM: u32 = 100_005;
+
 /// A message to send.
 #[derive(Debug)]
 pub struct RpcReply {
@@ -84,7 +87,16 @@ pub async fn execute<S: Share>(
             }
             AcceptStatus::ProgramMismatch { low: NFS_VERSION, high: NFS_VERSION }
         }
-        _ => AcceptStatus::ProgramUnavailable,
+        (program, ..) => {
+            if program == MOUNT_PROGRAM && connection.is_first_mistake() {
+                tracing::info!(
+                    peer = %connection.peer(),
+                    "a client asked for the MOUNT protocol of NFS version 3; this server has 4.1 \
+                     and 4.2 only (mount option vers=4.2)"
+                );
+            }
+            AcceptStatus::ProgramUnavailable
+        }
     };
     RpcReply::without_results(&header.accepted(OpaqueAuth::none(), status))
 }

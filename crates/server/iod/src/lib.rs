@@ -36,6 +36,7 @@ pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};
 pub use frame_sink::{Answer, FrameSink, MemorySink, SinkError};
 pub use iod_core::IodCore;
+pub use nfs::CONNECTIONS_PER_ADDRESS_MAX as NFS_CONNECTIONS_PER_ADDRESS_MAX;
 pub use ops::{
     BlockingWork, DataServerFile, DataServerRead, DataServerWrite, ReadJob, ReadProgress, WriteJob,
 };

@@ -9,7 +9,7 @@
 use std::{
     io::{self, Read, Write},
     net::TcpStream,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use braid_nfs_wire::{
@@ -29,8 +29,10 @@ use super::{
     sessions::MESSAGE_BYTES_MAX,
 };
 
-/// How long a peer may take for the rest of a record, and for reading a reply.
+/// How long a peer may take for a whole record once it has begun, and for reading a reply.
 const STALL_MAX: Duration = Duration::from_secs(60);
+/// How long a new connection may be without its first request.
+const FIRST_REQUEST_MAX: Duration = Duration::from_secs(30);
 /// How long a connection may be idle. Linux disconnects after 6 minutes without a mount.
 const IDLE_MAX: Duration = Duration::from_secs(900);
 /// Bytes that are copied at a time where the system cannot send from a file.
@@ -51,18 +53,29 @@ fn serve(server: &DataServer, mut stream: TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(STALL_MAX))?;
     let mut reader = RecordReader::with_limit(MESSAGE_BYTES_MAX as usize);
     let mut handles = VerifiedHandles::default();
-    let mut was_idle = None;
+    let mut idle_max = FIRST_REQUEST_MAX;
+    // When the record that has begun must be complete; `None` between records.
+    let mut complete_by: Option<Instant> = None;
+    stream.set_read_timeout(Some(idle_max))?;
     loop {
         while let Some(record) = reader.next_record().map_err(io::Error::other)? {
+            // The peer has begun the next record only now.
+            complete_by = None;
+            idle_max = IDLE_MAX;
             if let Some(reply) = answer(server, &mut handles, record) {
                 send(&mut stream, &reply)?;
             }
         }
-        let idle = reader.is_between_records();
-        if was_idle != Some(idle) {
-            stream.set_read_timeout(Some(if idle { IDLE_MAX } else { STALL_MAX }))?;
-            was_idle = Some(idle);
-        }
+        // A peer that sends single bytes does not get more time by each of them.
+        let wait = if reader.is_between_records() {
+            complete_by = None;
+            idle_max
+        } else {
+            let end = *complete_by.get_or_insert_with(|| Instant::now() + STALL_MAX);
+            end.checked_duration_since(Instant::now()).ok_or(io::ErrorKind::TimedOut)?
+        };
+        // Zero would be no limit.
+        stream.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
         match stream.read(reader.space()) {
             Ok(0) => return Ok(()),
             Ok(bytes) => reader.advance(bytes),

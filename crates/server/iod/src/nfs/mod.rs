@@ -38,6 +38,9 @@ use crate::{daemon::Clock, iod_core::IodCore};
 
 /// Connections of NFS clients (I9): each has a thread, and memory for one request of 1 MiB.
 pub const CONNECTIONS_MAX: usize = 1024;
+/// Of these, connections from one address: a client has one for each session, or with `nconnect`
+/// 16. So no host takes all of them.
+pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
 /// How long the listener waits after an error such as too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -49,8 +52,8 @@ struct DataServer {
     sessions: Mutex<Sessions>,
     sizes: FileSizes,
     stopping: AtomicBool,
-    /// The sockets of open connections, for the stop.
-    connections: Mutex<HashMap<u64, TcpStream>>,
+    /// The open connections: the peer, and the socket for the stop.
+    connections: Mutex<HashMap<u64, (IpAddr, TcpStream)>>,
     next_connection: AtomicU64,
 }
 
@@ -109,7 +112,7 @@ impl NfsDataServer {
         for address in &self.addresses {
             drop(TcpStream::connect_timeout(&reachable(*address), Duration::from_secs(1)));
         }
-        for connection in self.shared.connections().values() {
+        for (_, connection) in self.shared.connections().values() {
             let _ = connection.shutdown(std::net::Shutdown::Both);
         }
         for thread in self.threads.drain(..) {
@@ -153,7 +156,14 @@ impl DataServer {
             if connections.len() >= CONNECTIONS_MAX {
                 return Err(io::Error::other(format!("more than {CONNECTIONS_MAX} connections")));
             }
-            connections.insert(number, stream.try_clone()?);
+            let ip = peer.ip().to_canonical();
+            if connections.values().filter(|(known, _)| *known == ip).count()
+                >= CONNECTIONS_PER_ADDRESS_MAX
+            {
+                let why = format!("more than {CONNECTIONS_PER_ADDRESS_MAX} connections of {ip}");
+                return Err(io::Error::other(why));
+            }
+            connections.insert(number, (ip, stream.try_clone()?));
         }
         // Removed when the thread ends, or when it does not begin.
         let entry = ConnectionSlot { server: self.clone(), number };
@@ -165,7 +175,7 @@ impl DataServer {
         Ok(())
     }
 
-    fn connections(&self) -> std::sync::MutexGuard<'_, HashMap<u64, TcpStream>> {
+    fn connections(&self) -> std::sync::MutexGuard<'_, HashMap<u64, (IpAddr, TcpStream)>> {
         self.connections.lock().unwrap_or_else(braid_types::poisoned)
     }
 

@@ -9,6 +9,8 @@
 //!    instead: a WRITE that arrives late on a connection that broke must not overwrite newer bytes
 //!    (RFC 8881 2.10.6).
 //! 2. Clients, their sessions, slots and cached replies are bounded (I9).
+//! 3. Nobody guesses the session of another client: a request on a slot of it would be answered
+//!    for the client's own next request, which would then not run.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,6 +21,8 @@ use braid_nfs_wire::nfs4::{
     results::{CreateSessionResult, SequenceResult},
 };
 use bytes::Bytes;
+
+use super::random;
 
 /// Clients that a data server knows; each takes about 1 KiB.
 pub(super) const CLIENTS_MAX: usize = 4096;
@@ -32,6 +36,9 @@ const OPERATIONS_MAX: u32 = 16;
 pub(super) const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (4 << 10);
 /// Bytes of a cached reply. Every reply but that of READ is shorter.
 pub(super) const CACHED_BYTES_MAX: usize = 4096;
+/// Bytes of all cached replies. Replies of correct clients have some 200 bytes, so this is enough
+/// for all slots of [`CLIENTS_MAX`] clients with one session.
+const CACHED_BYTES_TOTAL_MAX: usize = 64 << 20;
 
 /// All clients and sessions.
 #[derive(Debug)]
@@ -44,6 +51,8 @@ pub(super) struct Sessions {
     next: u64,
     /// Rises with each use of a client.
     uses: u64,
+    /// Bytes of all cached replies.
+    cached_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -98,6 +107,7 @@ impl Sessions {
             sessions: HashMap::new(),
             next: 1,
             uses: 0,
+            cached_bytes: 0,
         }
     }
 
@@ -113,10 +123,7 @@ impl Sessions {
         // A new client, or one that has restarted.
         self.remove_owner(owner);
         if self.clients.len() >= CLIENTS_MAX {
-            let idlest = self.clients.iter().min_by_key(|(_, client)| client.used);
-            if let Some(idlest) = idlest.map(|(owner, _)| owner.clone()) {
-                self.remove_owner(&idlest);
-            }
+            self.remove_idlest();
         }
         let id = ClientId(self.boot.wrapping_add(self.next_number()));
         let client = Client {
@@ -141,7 +148,9 @@ impl Sessions {
         &mut self,
         args: &CreateSessionArgs,
     ) -> NfsResult<CreateSessionResult> {
-        let (uses, number, boot) = (self.next_use(), self.next_number(), self.boot);
+        let uses = self.next_use();
+        // Invariant 3.
+        let id = SessionId(random().map_err(|_| NfsStatus::Delay)?);
         let client = self.client(args.client_id)?;
         client.used = uses;
         match (args.sequence.0, client.last_created) {
@@ -153,10 +162,6 @@ impl Sessions {
         if client.sessions.len() >= CLIENT_SESSIONS_MAX {
             return Err(NfsStatus::NoSpc);
         }
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&boot.to_be_bytes());
-        id[8..].copy_from_slice(&number.to_be_bytes());
-        let id = SessionId(id);
         client.sequence = args.sequence.0;
         client.confirmed = true;
         client.sessions.insert(id, vec![Slot::default(); fore.max_requests as usize]);
@@ -193,7 +198,9 @@ impl Sessions {
         } else if matches!(slot.state, SlotState::Running) {
             return Err(NfsStatus::Delay);
         }
+        let before = slot.cached_bytes();
         *slot = Slot { sequence: args.sequence_id.0, state: SlotState::Running };
+        self.cached_bytes -= before;
         Ok(SlotAnswer::Run(SequenceResult {
             session_id: args.session_id,
             sequence_id: args.sequence_id,
@@ -213,6 +220,12 @@ impl Sessions {
         {
             debug_assert!(matches!(slot.state, SlotState::Running), "1: it runs once");
             slot.state = SlotState::Done(reply.filter(|reply| reply.len() <= CACHED_BYTES_MAX));
+            let after = slot.cached_bytes();
+            self.cached_bytes += after;
+        }
+        // Invariant 2.
+        while self.cached_bytes > CACHED_BYTES_TOTAL_MAX {
+            self.remove_idlest();
         }
     }
 
@@ -224,7 +237,8 @@ impl Sessions {
     /// RFC 8881 18.37.3.
     pub(super) fn destroy_session(&mut self, session: &SessionId) -> NfsResult<()> {
         let id = self.sessions.remove(session).ok_or(NfsStatus::BadSession)?;
-        self.client(id)?.sessions.remove(session);
+        let slots = self.client(id)?.sessions.remove(session).unwrap_or_default();
+        self.cached_bytes -= slots.iter().map(Slot::cached_bytes).sum::<usize>();
         Ok(())
     }
 
@@ -251,8 +265,16 @@ impl Sessions {
     fn remove_owner(&mut self, owner: &Bytes) {
         let Some(client) = self.clients.remove(owner) else { return };
         self.owners.remove(&client.id);
-        for session in client.sessions.keys() {
+        for (session, slots) in &client.sessions {
             self.sessions.remove(session);
+            self.cached_bytes -= slots.iter().map(Slot::cached_bytes).sum::<usize>();
+        }
+    }
+
+    fn remove_idlest(&mut self) {
+        let idlest = self.clients.iter().min_by_key(|(_, client)| client.used);
+        if let Some(idlest) = idlest.map(|(owner, _)| owner.clone()) {
+            self.remove_owner(&idlest);
         }
     }
 
@@ -264,6 +286,15 @@ impl Sessions {
     fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+}
+
+impl Slot {
+    fn cached_bytes(&self) -> usize {
+        match &self.state {
+            SlotState::Done(Some(reply)) => reply.len(),
+            _ => 0,
+        }
     }
 }
 
@@ -391,6 +422,40 @@ mod tests {
         assert_eq!(all.create_session(&creation(later)), Err(NfsStatus::SeqMisordered));
         let again = all.exchange_id(&Bytes::from_static(b"client"), Verifier([1; 8]));
         assert!(again.confirmed && again.id == known.id);
+    }
+
+    #[test]
+    fn a_session_does_not_show_the_name_of_the_next_one() {
+        let mut all = sessions();
+        let (client, first) = with_session(&mut all);
+        let next = KnownClient { id: client, sequence: SequenceId(2), confirmed: true };
+        let second = all.create_session(&creation(next)).unwrap().session_id;
+        let equal = first.0.iter().zip(second.0).filter(|(one, other)| **one == *other).count();
+        assert!(equal < 8, "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn cached_replies_of_all_clients_together_are_bounded() {
+        let mut all = sessions();
+        let (mut first, mut cached) = (None, 0);
+        while cached <= CACHED_BYTES_TOTAL_MAX {
+            let owner = Bytes::from(format!("client {cached}"));
+            let known = all.exchange_id(&owner, Verifier([1; 8]));
+            let session = all.create_session(&creation(known)).unwrap().session_id;
+            first.get_or_insert(session);
+            for slot in 0..4 {
+                let request = request(session, slot, 1);
+                all.begin(&request).unwrap();
+                all.finish(&request, reply(CACHED_BYTES_MAX));
+                cached += CACHED_BYTES_MAX;
+            }
+        }
+        assert!(all.cached_bytes <= CACHED_BYTES_TOTAL_MAX);
+        assert!(!all.has_session(&first.unwrap()), "the idlest client was removed");
+        for owner in all.clients.keys().cloned().collect::<Vec<_>>() {
+            all.remove_owner(&owner);
+        }
+        assert_eq!(all.cached_bytes, 0);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The NFS data server over sockets, with a client that speaks the wire crate's messages.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     net::TcpStream,
+    time::Duration,
 };
 
+use braid_iod::NFS_CONNECTIONS_PER_ADDRESS_MAX;
 use braid_nfs_wire::{
     nfs4::{
         ArgOp, ClientOwner, CompoundHeader, CompoundReplyHeader, CreateSessionFlags,
@@ -24,7 +26,10 @@ use braid_nfs_wire::{
     },
     xdr::{Decoder, Encoder, Xdr},
 };
-use braid_types::{FileIndex, MdsEpoch, ObjectGeneration, PartIndex, SessionId, SizeGeneration};
+use braid_types::{
+    FileIndex, MdsEpoch, ObjectGeneration, PartIndex, SessionId, SizeGeneration,
+    limits::FILE_BYTES_MAX,
+};
 use braid_wire::{DataServerHandle, NFS_ADDRESS_LABEL, Rights};
 use bytes::Bytes;
 
@@ -56,6 +61,10 @@ struct NfsClient {
 impl NfsClient {
     fn connect(cluster: &Cluster) -> Self {
         let socket = TcpStream::connect(cluster.iod.nfs_addresses()[0]).unwrap();
+        Self::over(socket)
+    }
+
+    fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(LONG)).unwrap();
         let (reader, session) = (RecordReader::with_limit(4 << 20), NfsSessionId([0; 16]));
         let mut client = Self { socket, reader, session, sequence: 0, xid: 0 };
@@ -351,4 +360,46 @@ fn garbage_ends_the_connection_and_nothing_else() {
     hostile.write_all(&[0xff; 64]).unwrap();
     assert_eq!(hostile.read(&mut [0; 16]).unwrap(), 0, "disconnected");
     client.write(&signed(&handle()), MIB, b"data").unwrap();
+}
+
+#[test]
+fn one_address_does_not_take_all_connections() {
+    let cluster = cluster();
+    let address = cluster.iod.nfs_addresses()[0];
+    let mut all: Vec<_> = (0..NFS_CONNECTIONS_PER_ADDRESS_MAX)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    let mut refused = TcpStream::connect(address).unwrap();
+    refused.set_read_timeout(Some(LONG)).unwrap();
+    assert_eq!(refused.read(&mut [0]).unwrap_or(0), 0, "it is closed");
+    // The daemon admits another one as soon as it has seen the end of some.
+    all.clear();
+    let mut client = loop {
+        let mut socket = TcpStream::connect(address).unwrap();
+        // The end of a connection that is refused arrives at once; else there is nothing to read.
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        match socket.read(&mut [0]) {
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                break NfsClient::over(socket);
+            }
+            _ => {}
+        }
+    };
+    client.write(&signed(&handle()), MIB, b"data").unwrap();
+}
+
+#[test]
+fn offsets_near_the_largest_numbers_are_answered() {
+    let cluster = cluster();
+    let mut client = NfsClient::connect(&cluster);
+    let good = signed(&handle());
+    client.write(&good, MIB, b"data").unwrap();
+    for offset in [FILE_BYTES_MAX - 1, FILE_BYTES_MAX, 1 << 63, u64::MAX - 1, u64::MAX] {
+        let written = client.write(&good, offset, b"xy");
+        assert!(written.is_err(), "{offset}: past the largest file");
+        if let Ok((read, _)) = client.read(&good, offset, 10) {
+            assert!(read.is_empty(), "{offset}: behind the end");
+        }
+    }
+    assert_eq!(&client.read(&good, MIB, 4).unwrap().0[..], b"data", "it still serves");
 }
