@@ -33,3 +33,6 @@ mod scratch_cluster;
 mod space;
 pub mod stage;
 mod suite;
+
+// Tests of other clients than mounts check their histories, too.
+pub use history::linearizability;

@@ -612,47 +612,6 @@ calls! {
         file: FileIndex,
     } -> FileSizeReply;
 
-    /// From a gateway: what its next start needs to know of this session. Sent on each new
-    /// connection, since the server holds it in memory. Refused with `Busy` if the record is empty
-    /// and another session of this name without a record is connected: two gateways have one name.
-    SetGatewayRecord = 0x01eb {
-        /// The name of the gateway, 1 to `GATEWAY_NAME_BYTES_MAX` bytes.
-        gateway: String,
-        /// The record of the gateway's client, at most `GATEWAY_RECORD_BYTES_MAX` bytes. Empty for
-        /// the session of the gateway itself.
-        record: Vec<u8>,
-    } -> ();
-    /// From a gateway: live sessions that an earlier start of a gateway began with the same key, in
-    /// the order of their numbers. An empty reply ends the listing.
-    ListGatewaySessions = 0x01ec {
-        /// The name of the gateway.
-        gateway: String,
-        /// Sessions after this one.
-        after: SessionId,
-    } -> Vec<GatewaySession>;
-    /// From the next start of a gateway: continue a session of the earlier start, instead of
-    /// [`OpenSession`]. Connections of the earlier start are refused from then on. `TryAgain` while
-    /// the earlier start is connected or one of its calls runs. Repeatable by the same holder.
-    AdoptSession = 0x01ed {
-        /// The session.
-        session: SessionId,
-        /// The session of the gateway itself that continues it. It rises from start to start.
-        holder: SessionId,
-        /// Name of the client for `braid status`, where the server does not know it any more.
-        client: String,
-    } -> OpenSessionReply;
-    /// Open files of the session, in the order of their handles, at most `RECLAIM_OPENS_MAX`.
-    ListOpens = 0x01ee {
-        /// Handles after this one.
-        after: u64,
-    } -> Vec<ReclaimedOpen>;
-    /// Locks of the session, in the order of file, kind, owner and first byte, at most
-    /// `RECLAIM_LOCKS_MAX`.
-    ListLocks = 0x01ef {
-        /// Locks after this one.
-        after: Option<LockRequest>,
-    } -> Vec<LockRequest>;
-
     /// Request the delegation of a file that the session has open. Returns its number, as that of a
     /// lease; `None` if something conflicts; the call never waits.
     LeaseDelegation = 0x01e5 {
@@ -722,6 +681,47 @@ calls! {
         /// What to do if the new name exists.
         mode: RenameMode,
     } -> RenameEntryReply;
+
+    /// From a gateway: what its next start needs to know of this session. Sent on each new
+    /// connection, since the server holds it in memory. Refused with `Busy` if the record is empty
+    /// and another session of this name without a record is connected: two gateways have one name.
+    SetGatewayRecord = 0x01eb {
+        /// The name of the gateway, 1 to `GATEWAY_NAME_BYTES_MAX` bytes.
+        gateway: String,
+        /// The record of the gateway's client, at most `GATEWAY_RECORD_BYTES_MAX` bytes. Empty for
+        /// the session of the gateway itself.
+        record: Vec<u8>,
+    } -> ();
+    /// From a gateway: live sessions that an earlier start of a gateway began with the same key, in
+    /// the order of their numbers. An empty reply ends the listing.
+    ListGatewaySessions = 0x01ec {
+        /// The name of the gateway.
+        gateway: String,
+        /// Sessions after this one.
+        after: SessionId,
+    } -> Vec<GatewaySession>;
+    /// From the next start of a gateway: continue a session of the earlier start, instead of
+    /// [`OpenSession`]. Connections of the earlier start are refused from then on. `TryAgain` while
+    /// the earlier start is connected or one of its calls runs. Repeatable by the same holder.
+    AdoptSession = 0x01ed {
+        /// The session.
+        session: SessionId,
+        /// The session of the gateway itself that continues it. It rises from start to start.
+        holder: SessionId,
+        /// Name of the client for `braid status`, where the server does not know it any more.
+        client: String,
+    } -> OpenSessionReply;
+    /// Open files of the session, in the order of their handles, at most `RECLAIM_OPENS_MAX`.
+    ListOpens = 0x01ee {
+        /// Handles after this one.
+        after: u64,
+    } -> Vec<ReclaimedOpen>;
+    /// Locks of the session, in the order of file, kind, owner and first byte, at most
+    /// `RECLAIM_LOCKS_MAX`.
+    ListLocks = 0x01ef {
+        /// Locks after this one.
+        after: Option<LockRequest>,
+    } -> Vec<LockRequest>;
 }
 
 wire_struct! {

@@ -146,6 +146,21 @@ async fn conflict_with_a_client_of_another_gateway_stands() {
 }
 
 #[tokio::test]
+async fn silent_client_ends_also_without_a_conflict_at_its_gateway() {
+    let server = TestServer::start().await;
+    let other = TestServer::with_share(server.share.another_gateway(), config()).await;
+    let (mut a, mut b) = (Mount::new(&other, "a").await, Mount::new(&server, "b").await);
+    a.open(open("f", ShareAccess::BOTH, ShareDeny::READ).create()).await.unwrap();
+    let wanted = open("f", ShareAccess::READ, ShareDeny::NONE);
+    for expected in [Err(NfsStatus::ShareDenied), Ok(())] {
+        pass_a_lease(&server).await;
+        other.server.end_silent_clients().await;
+        assert_eq!(b.open(wanted.clone()).await.map(drop), expected);
+    }
+    assert_eq!(a.status([]).await, NfsStatus::BadSession);
+}
+
+#[tokio::test]
 async fn opens_and_locks_come_after_reclaim_complete() {
     let server = TestServer::start().await;
     let mut other = Mount::new(&server, "other").await;

@@ -54,10 +54,13 @@ pub trait Specification {
 pub struct TimedCall<C> {
     /// The number of the object among those of its kind.
     pub object: usize,
+    /// The thread that called.
     pub thread: usize,
+    /// When it began.
     pub invoked: u64,
     /// `NEVER` when the outcome is unknown.
     pub returned: u64,
+    /// The call and its result.
     pub call: C,
 }
 
@@ -67,7 +70,10 @@ pub enum CheckFailure {
     /// No order explains this call; with a description for people.
     NoOrder(String),
     /// Too many calls were in flight at one time.
-    TooMany { configurations: usize },
+    TooMany {
+        /// How many states with calls in flight were possible.
+        configurations: usize,
+    },
 }
 
 impl fmt::Display for CheckFailure {

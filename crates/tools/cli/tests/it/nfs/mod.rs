@@ -1,8 +1,12 @@
 //! NFS gateways and data servers as processes that are killed while NFS clients work.
 #![cfg(target_os = "linux")]
 
+mod full_disk;
+mod history;
+mod restarts;
 mod silent;
 mod versions;
+mod writer;
 
 use std::{
     fs,
@@ -12,7 +16,7 @@ use std::{
 
 use braid_testbed::{braid::Daemon, nfs::NfsMount, ports::Ports};
 
-use crate::harness::{Processes, braid, daemon, daemon_logging};
+use crate::harness::{Mounted, Processes, braid, daemon, daemon_logging};
 
 /// A metadata server, I/O daemons with data servers, and gateways.
 pub struct NfsProcesses {
@@ -77,6 +81,23 @@ impl NfsProcesses {
         while self.cluster.up() < self.iods.len() {}
     }
 
+    pub fn kill_iod(&mut self, iod: usize) {
+        self.cluster.iods[iod].kill();
+    }
+
+    pub fn restart_iod(&mut self, iod: usize) {
+        let words: Vec<_> = self.iods[iod].iter().map(String::as_str).collect();
+        self.cluster.iods[iod] = daemon(&words);
+    }
+
+    pub fn kill_mds(&mut self) {
+        self.cluster.mds.kill();
+    }
+
+    pub fn restart_mds(&mut self) {
+        self.cluster.mds = daemon(&["--config", &self.cluster.config, "mds"]);
+    }
+
     pub fn add_gateway(&mut self) {
         let address = self.free_address();
         let log = self.cluster.dir.path().join(format!("gateway{}.log", self.gateways.len()));
@@ -92,4 +113,16 @@ impl NfsProcesses {
     pub fn mount(&self, gateway: usize, owner: &str) -> NfsMount {
         NfsMount::new(self.gateways[gateway].address, owner).unwrap()
     }
+}
+
+/// A cluster whose only I/O daemon has a disk of this size; `None`, with the reason printed, where
+/// a small disk cannot be mounted.
+pub fn with_small_disk(size: &str) -> Option<(Mounted, NfsProcesses)> {
+    let mut processes = NfsProcesses::start(0, 0);
+    let disk = processes.cluster.dir.path().join("small");
+    fs::create_dir(&disk).unwrap();
+    let mounted = Mounted::tmpfs(&disk, size)?;
+    processes.add_iod(&disk.join("objects"));
+    processes.add_gateway();
+    Some((mounted, processes))
 }
