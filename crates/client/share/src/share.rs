@@ -69,6 +69,10 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
     /// Ends the session: its opens are closed, its locks removed, and all I/O daemons refuse it.
     fn end(self) -> impl Future<Output = ()> + Send;
 
+    /// Ends the use of the session, but not the session, so that the next start of the gateway
+    /// continues it ([`Share::adopt_clients`]). A session that no start can continue ends.
+    fn leave(self) -> impl Future<Output = ()> + Send;
+
     /// Attributes of a name in a directory. A symbolic link is not followed.
     fn look_up(
         &self,

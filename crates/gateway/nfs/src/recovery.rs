@@ -145,6 +145,13 @@ impl<S: Share> NfsServer<S> {
         }
     }
 
+    /// The next start waits for these clients, too.
+    pub(crate) async fn leave_awaited_clients(&self) {
+        for adopted in self.recovery().take_all() {
+            adopted.client.leave().await;
+        }
+    }
+
     /// Ends the sessions that no client has come for, and releases what was not reclaimed.
     pub async fn end_grace(&self) {
         self.end_awaited_clients().await;

@@ -16,6 +16,7 @@ use braid_share::Share;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::backchannel::{BackChannel, CallbackError};
@@ -311,12 +312,17 @@ impl<S: Share> NfsServer<S> {
         Some(session)
     }
 
-    /// Ends all clients, at the end of the gateway.
-    pub async fn end_all_clients(&self) {
-        let removed = self.clients().remove_all();
-        for client in removed {
-            self.end_client(client).await;
+    /// Leaves the sessions of all clients to the next start of the gateway. Called at its end.
+    pub async fn leave_all_clients(&self) {
+        let mut leaving = JoinSet::new();
+        for removed in self.clients().remove_all() {
+            leaving.spawn(async move {
+                if let Some(state) = removed.client.data() {
+                    state.leave().await;
+                }
+            });
         }
-        self.end_awaited_clients().await;
+        leaving.join_all().await;
+        self.leave_awaited_clients().await;
     }
 }

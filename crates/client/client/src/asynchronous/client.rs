@@ -105,6 +105,14 @@ impl<D: Driver> Client<D> {
         self.caller.engine().shut_down().await;
     }
 
+    /// Ends the connections and leaves the session at the metadata server, with what it has open
+    /// and locked, for the next start of a gateway (ADR 0040). Clients and files that share it are
+    /// not used any more. Without a next start the server ends the session when it was silent for
+    /// too long.
+    pub async fn leave(self) {
+        self.caller.engine().leave().await;
+    }
+
     /// The number of the present session at the metadata server. Sends nothing: it changes when a
     /// call notices that the server has ended the session, and is `None` before the first call and
     /// after [`Client::close`].

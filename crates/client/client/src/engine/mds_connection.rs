@@ -173,10 +173,7 @@ impl<D: Driver> Engine<D> {
         let known = lock(&self.session).clone();
         let is_new = known.is_none();
         let adopted = self.adopted_session(known.as_deref());
-        let mut reply = match &adopted {
-            Some(adopted) => self.adopt_session(&shared, &server, *adopted, deadline).await,
-            None => self.open_session(&shared, &server, known.as_ref(), deadline).await,
-        };
+        let mut reply = self.join_session(&shared, &server, known.as_ref(), deadline).await;
         if reply.as_ref().is_err_and(|error| error.status() == Status::NoSession) && known.is_some()
         {
             reply = self.open_session(&shared, &server, None, deadline).await;
@@ -203,7 +200,22 @@ impl<D: Driver> Engine<D> {
         Ok(link)
     }
 
-    pub(super) async fn open_session(
+    /// Opens a session, or joins the one of this client. One that was adopted is joined as such: the
+    /// server takes others who join it for the earlier start of the gateway.
+    pub(super) async fn join_session(
+        &self,
+        shared: &D::Shared,
+        server: &str,
+        known: Option<&Arc<Session>>,
+        deadline: Duration,
+    ) -> Result<OpenSessionReply> {
+        match self.adopted_session(known.map(Arc::as_ref)) {
+            Some(adopted) => self.adopt_session(shared, server, adopted, deadline).await,
+            None => self.open_session(shared, server, known, deadline).await,
+        }
+    }
+
+    async fn open_session(
         &self,
         shared: &D::Shared,
         server: &str,

@@ -100,7 +100,7 @@ impl<D: Driver> Engine<D> {
         }
         let endpoint = self.mds_endpoint()?;
         let shared = self.driver.connect_shared(&endpoint, self.attempt_deadline(deadline)).await?;
-        let reply = self.open_session(&shared, &link.server, Some(&link.session), deadline).await?;
+        let reply = self.join_session(&shared, &link.server, Some(&link.session), deadline).await?;
         let run = ServerEpoch { session: reply.session, epoch: reply.epoch };
         if run != link.epoch {
             // The server restarted, and the other connection has not noticed yet. That connection

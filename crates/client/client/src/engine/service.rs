@@ -148,6 +148,24 @@ impl<D: Driver> Engine<D> {
         *lock(&self.session) = None;
     }
 
+    /// Ends the connection and leaves the session as it is, for the next start of a gateway. What
+    /// was closed is closed at the server, too.
+    pub async fn leave(self: &Arc<Self>) {
+        if self.check_process().is_err() {
+            return;
+        }
+        self.lease_client.end();
+        let deadline =
+            self.driver.now().saturating_add(SESSION_END_TIMEOUT.min(self.config.timeout));
+        // A close that the server does not receive stays in the listing of the next start.
+        let _ = self.flush_closes_until(deadline).await;
+        let _ = self.send_pending_unlocks(deadline).await;
+        self.return_reservations(true).await;
+        drop(lock(&self.mds_connection).take());
+        // Otherwise the next tick would connect again.
+        *lock(&self.session) = None;
+    }
+
     /// One attempt of a call that both kinds of server understand, to the metadata server.
     pub(crate) async fn call_without_envelope<C: Call + Sync>(
         self: &Arc<Self>,

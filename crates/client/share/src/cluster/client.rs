@@ -49,6 +49,10 @@ impl ShareClient for ClusterClient {
         self.0.end().await;
     }
 
+    async fn leave(self) {
+        self.0.leave().await;
+    }
+
     async fn look_up(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<Attributes> {
         check(name)?;
         self.0.run_as(who, async |user: Client| user.lstat((dir, name)).await).await

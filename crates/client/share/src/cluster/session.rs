@@ -23,6 +23,8 @@ pub(super) type Client = asynchronous::Client<Tokio>;
 pub(super) struct Session {
     client: Client,
     id: SessionId,
+    /// Whether the next start of the gateway can continue it.
+    is_adoptable: bool,
     ended: AtomicBool,
     pub(super) losses: Arc<LossCounter>,
     /// The open files, by index: a commit covers all opens of a file.
@@ -33,12 +35,13 @@ pub(super) struct Session {
 impl Session {
     /// Connects and begins a session.
     pub(super) async fn begin(config: Config, losses: Arc<LossCounter>) -> Result<Arc<Self>> {
+        let is_adoptable = config.gateway.is_some();
         let client = Client::connect(config).await?;
         let missing = || Error::new(Status::NoSession, "the metadata server gave no session");
         let id = client.session_id().ok_or_else(missing)?;
         let (ended, files) = (AtomicBool::new(false), Mutex::default());
         let delegations = Delegations::new();
-        Ok(Arc::new(Self { client, id, ended, losses, files, delegations }))
+        Ok(Arc::new(Self { client, id, is_adoptable, ended, losses, files, delegations }))
     }
 
     pub(super) fn id(&self) -> SessionId {
@@ -58,6 +61,17 @@ impl Session {
         // If this fails, the end of the session replaces the closes.
         let _ = self.client.flush_closes().await;
         self.client.clone().close().await;
+    }
+
+    /// As [`crate::ShareClient::leave`].
+    pub(super) async fn leave(&self) {
+        if !self.is_adoptable {
+            return self.end().await;
+        }
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.delegations.end();
+            self.client.clone().leave().await;
+        }
     }
 
     /// Runs a call of the session. Fails if the session ended before it or during it.

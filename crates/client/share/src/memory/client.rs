@@ -60,6 +60,8 @@ impl ShareClient for MemoryClient {
         self.state.lock().end_session(self.session);
     }
 
+    async fn leave(self) {}
+
     async fn look_up(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<Attributes> {
         self.state
             .recall(self.session, Call::LookUp, |state| {

@@ -1,5 +1,7 @@
 //! The next start of a gateway continues the sessions of the earlier one. ADR 0040.
 
+use std::time::{Duration, Instant};
+
 use braid_share::{
     AdoptedClient, ClientRecord, Deny, FileIndex, Lock, OpenMode, OpenTarget, Rights, Share,
     ShareClient, ShareFile, Status, cluster::ClusterShare,
@@ -66,6 +68,23 @@ async fn one_adopted<S: Share>(share: &S) -> AdoptedClient<S::Client> {
 }
 
 #[test]
+fn what_is_adopted_is_reclaimed_from_a_restarted_metadata_server() {
+    on_a_cluster(async |mut cluster| {
+        let index = earlier_start(&cluster, "g", client_with_state);
+        let next = ClusterShare::connect_as(cluster.config.clone(), "g").await.expect("a gateway");
+        let AdoptedClient { client, opens, .. } = one_adopted(&next).await;
+        let file = client.reclaim_open(&root(), opens[0]).await.expect("the open");
+        cluster.restart_mds();
+        // The channel of recalls is the first to notice it.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let wanted = Lock { owner: 1, start: 0, last: 99, exclusive: true };
+        let held = client.test_lock(index, wanted).await.expect("a test of a lock");
+        assert_eq!(held.map(|held| held.owner), Some(77));
+        assert_eq!(read(&file, 0, 10).await.0, b"bytes");
+    });
+}
+
+#[test]
 fn opens_denials_and_locks_survive_a_restart_of_the_gateway() {
     on_a_cluster(async |cluster| {
         let index = earlier_start(&cluster, "g", client_with_state);
@@ -102,6 +121,34 @@ fn opens_denials_and_locks_survive_a_restart_of_the_gateway() {
         file.close().await.expect("a close");
         let opened = other.open(&root(), target.clone(), EXCLUSIVE).await.expect("it was closed");
         assert_eq!(read(&opened.file, 0, 99).await.0, b"bytes and more");
+    });
+}
+
+/// A client with a delegation to write. Nothing of it is dropped.
+async fn client_with_delegation(share: ClusterShare) -> FileIndex {
+    let client = share.begin_client(record(b"one")).await.expect("a session");
+    let both = OpenMode { rights: Rights::READ_WRITE, deny: Deny::NONE };
+    let opened = client.open(&root(), create_target(ROOT, "f"), both).await;
+    let file = opened.expect("a new file").file;
+    assert!(client.delegate(file.index(), true).await.expect("an answer"), "no delegation");
+    let index = file.index();
+    std::mem::forget((file, client, share));
+    index
+}
+
+#[test]
+fn delegations_of_the_earlier_start_give_way_to_others() {
+    on_a_cluster(async |cluster| {
+        let index = earlier_start(&cluster, "g", client_with_delegation);
+        let share = ClusterShare::connect_as(cluster.config.clone(), "g").await.expect("a name");
+        let adopted = one_adopted(&share).await;
+        let other = cluster.gateway().await;
+        let other = crate::support::client(&other).await;
+        let begun = Instant::now();
+        other.attributes(&root(), index).await.expect("the attributes");
+        assert!(begun.elapsed() < Duration::from_secs(4), "it waited for the delegation");
+        assert_eq!(adopted.opens.len(), 1);
+        adopted.client.release_open(adopted.opens[0]).await.expect("its open is there still");
     });
 }
 

@@ -77,20 +77,25 @@ fn shared_cluster() -> Arc<Cluster> {
 
 /// A cluster in this process.
 pub struct Cluster {
-    _servers: InProcessCluster,
+    servers: InProcessCluster,
     pub config: Config,
     admin: Client,
     _dir: tempfile::TempDir,
 }
 
 impl Cluster {
+    pub fn restart_mds(&mut self) {
+        self.servers.stop_mds();
+        self.servers.start_mds().expect("a metadata server");
+    }
+
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let servers = InProcessCluster::start(dir.path(), 2).expect("a cluster");
         let key = servers.add_key("gateway", KeyRights::full()).expect("a key");
         let config = servers.config(key.into_credential());
         let admin = servers.admin().expect("a client");
-        Self { _servers: servers, config, admin, _dir: dir }
+        Self { servers, config, admin, _dir: dir }
     }
 
     /// A new gateway.

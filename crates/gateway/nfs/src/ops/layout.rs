@@ -28,6 +28,7 @@ use bytes::Bytes;
 
 use crate::compound::CompoundState;
 use crate::handle::digest;
+use crate::ops::reclaim::check_may_reclaim;
 use crate::state::opens::Known;
 use crate::status::nfs_status;
 
@@ -262,10 +263,15 @@ pub async fn layout_commit<S: Share>(
     if known.kind != FileKind::File {
         return Err(NfsStatus::WrongType);
     }
-    let id = state.resolve_state_id(args.state_id)?;
-    match client.states.find(&id)? {
-        Known::Layout(layout) if layout.file.file == file.file => {}
-        _ => return Err(NfsStatus::BadStateId),
+    if args.reclaim {
+        // RFC 8881 18.42.3: the layout is of before the restart; only the open was reclaimed.
+        check_may_reclaim(state)?;
+    } else {
+        let id = state.resolve_state_id(args.state_id)?;
+        match client.states.find(&id)? {
+            Known::Layout(layout) if layout.file.file == file.file => {}
+            _ => return Err(NfsStatus::BadStateId),
+        }
     }
     let opens = client.states.opens_of_file(file.file);
     let writer = opens.iter().find(|open| open.mode().rights.allow(Rights::WRITE));

@@ -54,6 +54,12 @@ impl<S: Share> ClientState<S> {
         self.lock_waits.close();
         self.share.clone().end().await;
     }
+
+    /// The gateway stops: its next start continues the session.
+    pub async fn leave(&self) {
+        self.lock_waits.close();
+        self.share.clone().leave().await;
+    }
 }
 
 impl<S: Share> fmt::Debug for ClientState<S> {

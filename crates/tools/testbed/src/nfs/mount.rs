@@ -57,6 +57,53 @@ impl NfsMount {
         Ok(Self { session, owner: owner.to_owned(), root, data_servers: HashMap::new() })
     }
 
+    /// Begins again after a restart of the gateway. What is not reclaimed before
+    /// [`NfsSession::reclaim_complete`] is lost.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn begin_again(&mut self, gateway: SocketAddr) -> Result<(), NfsError> {
+        self.session = NfsSession::that_reclaims(gateway, &self.owner)?;
+        Ok(())
+    }
+
+    /// Reclaims an open (`CLAIM_PREVIOUS`).
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn reclaim_open(
+        &mut self,
+        file: &mut NfsFile,
+        (share_access, share_deny): (ShareAccess, ShareDeny),
+    ) -> Result<(), NfsError> {
+        let (owner, claim) = (state_owner("opens"), OpenClaim::Previous(DelegationType::None));
+        let how = OpenHow::NoCreate;
+        let open = OpenArgs { seqid: 0, share_access, share_deny, owner, how, claim };
+        let opened = last!(Open, self.session, &[put(&file.handle), ArgOp::Open(open)])?;
+        *file = NfsFile { open: opened.state_id, locks: None, ..file.clone() };
+        Ok(())
+    }
+
+    /// Reclaims an exclusive lock. The open was reclaimed before.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn reclaim_lock(
+        &mut self,
+        file: &mut NfsFile,
+        start: u64,
+        bytes: u64,
+    ) -> Result<(), NfsError> {
+        let lock = lock_of(file, true, start, bytes);
+        match self.session.last(&[put(&file.handle), lock])? {
+            ResOp::Lock(Ok(locked)) => {
+                file.locks = Some(locked.state_id);
+                Ok(())
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// The handle of a name.
     ///
     /// # Errors
@@ -214,24 +261,26 @@ impl NfsMount {
     /// # Errors
     /// [`NfsError`].
     pub fn lock(&mut self, file: &mut NfsFile, start: u64, bytes: u64) -> Result<bool, NfsError> {
-        let locker = match file.locks {
-            Some(state_id) => Locker::Existing(ExistingLocker { state_id, lock_seqid: 0 }),
-            None => Locker::New(NewLocker {
-                open_seqid: 0,
-                open_state_id: file.open,
-                lock_seqid: 0,
-                owner: state_owner("locks"),
-            }),
-        };
-        let lock_type = LockType::Write;
-        let (offset, length) = (start, bytes);
-        let lock = LockArgs { lock_type, reclaim: false, offset, length, locker };
-        match self.session.last(&[put(&file.handle), ArgOp::Lock(lock)]) {
+        match self.session.last(&[put(&file.handle), lock_of(file, false, start, bytes)]) {
             Ok(ResOp::Lock(Ok(locked))) => {
                 file.locks = Some(locked.state_id);
                 Ok(true)
             }
             Ok(other) => Err(unexpected(&other)),
+            Err(NfsError::Status(NfsStatus::Denied)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the file's lock owner could get an exclusive lock.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn may_lock(&mut self, file: &NfsFile, start: u64, bytes: u64) -> Result<bool, NfsError> {
+        let (lock_type, owner) = (LockType::Write, state_owner("locks"));
+        let test = LockTestArgs { lock_type, offset: start, length: bytes, owner };
+        match self.session.run(&[put(&file.handle), ArgOp::LockTest(test)]) {
+            Ok(_) => Ok(true),
             Err(NfsError::Status(NfsStatus::Denied)) => Ok(false),
             Err(error) => Err(error),
         }
@@ -254,6 +303,20 @@ impl NfsMount {
 /// PUTFH.
 pub(super) fn put(handle: &FileHandle) -> ArgOp {
     ArgOp::PutFh(PutFhArgs { handle: handle.clone() })
+}
+
+/// LOCK of the file's only lock owner.
+fn lock_of(file: &NfsFile, reclaim: bool, offset: u64, length: u64) -> ArgOp {
+    let locker = match file.locks {
+        Some(state_id) => Locker::Existing(ExistingLocker { state_id, lock_seqid: 0 }),
+        None => Locker::New(NewLocker {
+            open_seqid: 0,
+            open_state_id: file.open,
+            lock_seqid: 0,
+            owner: state_owner("locks"),
+        }),
+    };
+    ArgOp::Lock(LockArgs { lock_type: LockType::Write, reclaim, offset, length, locker })
 }
 
 /// The bytes of a READ.

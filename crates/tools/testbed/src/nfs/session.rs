@@ -93,13 +93,30 @@ impl NfsSession {
     /// # Errors
     /// [`NfsError`].
     pub fn with_gateway(address: SocketAddr, owner: &str) -> Result<Self, NfsError> {
-        let mut session = Self::begin(address, owner, ExchangeIdFlags::USE_PNFS_MDS)?;
-        let complete = ArgOp::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
-        match session.run(&[complete]) {
+        let mut session = Self::that_reclaims(address, owner)?;
+        match session.reclaim_complete() {
             // The server knows the client by another session.
-            Ok(_) | Err(NfsError::Status(NfsStatus::CompleteAlready)) => Ok(session),
+            Ok(()) | Err(NfsError::Status(NfsStatus::CompleteAlready)) => Ok(session),
             Err(error) => Err(error),
         }
+    }
+
+    /// The same, and the client may reclaim what it had before a restart of the gateway, until
+    /// [`Self::reclaim_complete`].
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn that_reclaims(address: SocketAddr, owner: &str) -> Result<Self, NfsError> {
+        Self::begin(address, owner, ExchangeIdFlags::USE_PNFS_MDS)
+    }
+
+    /// Everything is reclaimed.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn reclaim_complete(&mut self) -> Result<(), NfsError> {
+        let complete = ArgOp::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        self.run(&[complete]).map(drop)
     }
 
     /// The same at a data server.

@@ -82,7 +82,7 @@ impl Specification for Object {
 
 /// A client, with all files open.
 enum Actor {
-    Nfs { mount: NfsMount, files: [NfsFile; 3], layout: Option<NfsLayout> },
+    Nfs { mount: Box<NfsMount>, files: [NfsFile; 3], layout: Option<NfsLayout> },
     Library { client: Client, files: [File; 3] },
 }
 
@@ -95,7 +95,7 @@ impl Actor {
         let files = FILES.map(|name| mount.open(&root, name, true).unwrap());
         // Half of the clients use pNFS.
         let layout = (number < 2).then(|| mount.layout(&files[0], true).unwrap());
-        Self::Nfs { mount, files, layout }
+        Self::Nfs { mount: Box::new(mount), files, layout }
     }
 
     fn library(config: &Config) -> Self {

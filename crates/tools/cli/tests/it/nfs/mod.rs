@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod full_disk;
+mod gateway_restarts;
 mod history;
 mod restarts;
 mod silent;
@@ -32,6 +33,8 @@ pub struct Gateway {
     pub process: Daemon,
     pub address: SocketAddr,
     pub log: PathBuf,
+    /// How many starts there were at this address before.
+    start: usize,
 }
 
 impl NfsProcesses {
@@ -95,18 +98,33 @@ impl NfsProcesses {
     }
 
     pub fn restart_mds(&mut self) {
-        self.cluster.mds = daemon(&["--config", &self.cluster.config, "mds"]);
+        let log = self.cluster.dir.path().join("mds.log");
+        let mut command = braid();
+        command.args(["--config", &self.cluster.config, "mds"]);
+        self.cluster.mds = daemon_logging(&mut command, &log);
     }
 
     pub fn add_gateway(&mut self) {
         let address = self.free_address();
-        let log = self.cluster.dir.path().join(format!("gateway{}.log", self.gateways.len()));
+        let gateway = self.start_gateway(&address, 0);
+        self.gateways.push(gateway);
+    }
+
+    /// Starts a gateway that has ended again, at the same address.
+    pub fn restart_gateway(&mut self, gateway: usize) {
+        let address = self.gateways[gateway].address.to_string();
+        self.gateways[gateway] = self.start_gateway(&address, self.gateways[gateway].start + 1);
+    }
+
+    fn start_gateway(&self, address: &str, start: usize) -> Gateway {
+        let port = address.rsplit_once(':').unwrap().1;
+        let log = self.cluster.dir.path().join(format!("gateway{port}.{start}.log"));
         let mut command = braid();
         command.arg("--config").arg(self.gateway_config());
-        command.args(["nfs", "--listen", &address]);
+        command.args(["nfs", "--listen", address]);
         command.args(["--export", "/=127.0.0.1,sec=sys,squash=none"]);
         let process = daemon_logging(&mut command, &log);
-        self.gateways.push(Gateway { process, address: address.parse().unwrap(), log });
+        Gateway { process, address: address.parse().unwrap(), log, start }
     }
 
     /// A client of a gateway.

@@ -63,7 +63,8 @@ fn no_committed_byte_is_lost_when_an_iod_is_killed_under_pnfs() {
         });
         check(&mut processes.mount(1, "reader"), "f", |block| Writer::content(block, turn));
     }
-    assert!(writer.rewritten > 0, "another verifier shows that the daemon was restarted");
+    // What a killed daemon had not flushed is in the page cache of its host.
+    assert_eq!(writer.rewritten, 0, "the verifier says that something was lost");
 }
 
 #[test]
