@@ -200,8 +200,8 @@ impl<D: Driver> Engine<D> {
         Ok(link)
     }
 
-    /// Opens a session, or joins the one of this client. One that was adopted is joined as such: the
-    /// server takes others who join it for the earlier start of the gateway.
+    /// Opens a session, or joins the one of this client. One that was adopted is joined as such:
+    /// the server takes others who join it for the earlier start of the gateway.
     pub(super) async fn join_session(
         &self,
         shared: &D::Shared,

@@ -23,10 +23,7 @@ fn earlier_start<T: Send + 'static, F: Future<Output = T> + Send>(
     cluster: &Cluster,
     name: &str,
     work: impl FnOnce(ClusterShare) -> F + Send + 'static,
-) -> T
-where
-    T: Send,
-{
+) -> T {
     let config = cluster.config.clone();
     let name = name.to_owned();
     let thread = std::thread::spawn(move || {

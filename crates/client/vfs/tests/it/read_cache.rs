@@ -125,7 +125,7 @@ fn a_restart_of_the_metadata_server_ends_caching_until_the_next_open() {
     let before = answered(&cluster);
     (0..10).for_each(|_| _ = read(&file, 0, 10));
     assert!(answered(&cluster) > before, "without a lease each read asks a daemon");
-    // Until the server has told the client of its new epoch, an open has no lease.
+    // Until the client knows the new epoch of the server, an open has no lease.
     let asks_daemons = || {
         let file = reader(&client, "/f");
         assert_eq!(read(&file, 0, 10), [2; 10]);

@@ -9,7 +9,7 @@
 //! Invariants:
 //! 1. The lease at the metadata server is held from before a delegation is given to the client
 //!    until after it is returned or revoked.
-//! 2. A recall ends within [`RECALL_MAX`], whatever the client does (I8).
+//! 2. A recall ends within `RECALL_MAX`, whatever the client does (I8).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -1,9 +1,9 @@
 //! pNFS in a lab: hosts with links of a known rate, a gateway on the metadata server's host, and
 //! clients that read and write at the data servers.
 //!
-//! The limit of a row is what TCP carries over the links ([`line()`]). Measured writes are overwrites
-//! and end with COMMIT. Where the machine is too small for the rates, all links have a part of them
-//! ([`SLOWED`]); the limit is then a part as well, and the reason of the bar names it.
+//! The limit of a row is what TCP carries over the links ([`line()`]). Measured writes are
+//! overwrites and end with COMMIT. Where the machine is too small for the rates, all links have a
+//! part of them ([`SLOWED`]); the limit is then a part as well, and the reason of the bar names it.
 
 use std::{net::SocketAddr, sync::Barrier, thread, time::Instant};
 

@@ -82,7 +82,7 @@ fn write_and_release(processes: &NfsProcesses, mount: &mut NfsMount, mut file: N
 }
 
 #[test]
-fn clients_reclaim_opens_locks_and_removed_files_when_the_gateway_is_killed() {
+fn clients_reclaim_opens_and_locks_when_the_gateway_is_killed() {
     let mut processes = NfsProcesses::start(2, 2);
     let (mut mount, mut file, mut removed) = start(&processes);
     for round in 0..2 {
@@ -115,7 +115,7 @@ fn a_gateway_that_is_stopped_leaves_its_clients_to_the_next_start() {
 }
 
 #[test]
-fn a_client_that_does_not_come_back_loses_everything_after_the_grace_period() {
+fn a_client_that_does_not_come_back_loses_its_opens_and_locks() {
     let mut processes = NfsProcesses::start_with(1, 2, "5s");
     let (mut mount, mut file, _) = start(&processes);
     processes.gateways[0].process.kill();
