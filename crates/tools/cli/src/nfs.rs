@@ -59,7 +59,7 @@ pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     if args.delegations || args.no_delegations {
         section.delegations = Some(args.delegations);
     }
-    let gateway = Gateway::start(settings, &section)?;
+    let gateway = Gateway::start(settings, &section, NextStart::ContinuesClients)?;
     for address in &gateway.addresses {
         out.line(format!("NFS gateway listens on {address}"));
     }
@@ -85,9 +85,22 @@ pub struct Gateway {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the next start of a gateway does with the clients of this one. ADR 0040.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NextStart {
+    /// It continues them.
+    ContinuesClients,
+    /// It cannot continue them, since the metadata server ends with the gateway. So they end, too.
+    BeginsAgain,
+}
+
 impl Gateway {
     /// Connects to the cluster and listens.
-    pub fn start(settings: &Settings, section: &NfsSection) -> Result<Self, Fault> {
+    pub fn start(
+        settings: &Settings,
+        section: &NfsSection,
+        next: NextStart,
+    ) -> Result<Self, Fault> {
         let doing = || "starting the NFS gateway".to_owned();
         let configs = section.exports.iter().map(export).collect::<Result<Vec<_>, _>>()?;
         let protected = protection::start(section, &configs)?;
@@ -122,7 +135,7 @@ impl Gateway {
         let (ready, started) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("nfs-gateway".into()).spawn(move || {
             runtime.block_on(async {
-                match begin(config, nfs, protected.protection, &listen).await {
+                match begin(config, nfs, protected.protection, &listen, next).await {
                     Ok((server, listeners)) => {
                         let _ = ready.send(Ok(listeners.iter().map(Listener::address).collect()));
                         serve(server, listeners, stopped).await;
@@ -186,12 +199,15 @@ async fn begin(
     nfs: NfsConfig,
     protection: Protection,
     listen: &[SocketAddr],
+    next: NextStart,
 ) -> Result<(Server, Vec<Listener>), Fault> {
     // Without a fixed port no client comes back after a restart.
     let share = match listen.first() {
-        Some(address) if address.port() != 0 => ClusterShare::connect_as(config, &nfs.server_owner)
-            .await
-            .map_err(|error| name_taken(&error).unwrap_or_else(|| error.into()))?,
+        Some(address) if address.port() != 0 && next == NextStart::ContinuesClients => {
+            ClusterShare::connect_as(config, &nfs.server_owner)
+                .await
+                .map_err(|error| name_taken(&error).unwrap_or_else(|| error.into()))?
+        }
         _ => ClusterShare::connect(config).await?,
     };
     let mut listeners = Vec::new();

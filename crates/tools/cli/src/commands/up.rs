@@ -74,7 +74,7 @@ fn start_nfs(args: &UpArgs, listen: &str) -> Result<nfs::Gateway, Fault> {
     if section.exports.is_empty() {
         section.exports = vec![nfs::own_host_export()];
     }
-    nfs::Gateway::start(&settings, &section)
+    nfs::Gateway::start(&settings, &section, nfs::NextStart::BeginsAgain)
 }
 
 /// Where the cluster is mounted by default.
