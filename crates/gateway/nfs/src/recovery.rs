@@ -25,6 +25,7 @@ use crate::state::Principal;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{DurableClient, decode_record};
 use crate::state::opens::{InsertedOpen, subtract};
+use crate::state::reclaims::Reclaims;
 use crate::status::nfs_status;
 
 /// Sessions of the earlier start that no client has come for.
@@ -108,8 +109,14 @@ impl<S: Share> NfsServer<S> {
         for adopted in adopted {
             match decode_record(Bytes::copy_from_slice(&adopted.record)) {
                 Ok(DurableClient { owner, verifier, principal }) => {
-                    let awaited = Awaited { verifier, principal, adopted };
-                    let former = self.recovery().lock().insert(owner, awaited);
+                    let mut all = self.recovery().lock();
+                    let is_known = |known: &Awaited<_>| known.verifier == verifier;
+                    if all.get(&owner).is_some_and(is_known) {
+                        // The first one of an instance has what the client opened.
+                        unusable.push(adopted);
+                        continue;
+                    }
+                    let former = all.insert(owner, Awaited { verifier, principal, adopted });
                     unusable.extend(former.map(|former| former.adopted));
                 }
                 Err(why) => {
@@ -218,7 +225,8 @@ impl<S: Share> ClientState<S> {
         }
     }
 
-    /// LOCK with `reclaim`: whether the session had the lock.
+    /// LOCK with `reclaim`: whether the session had the lock. Until the value returned is dropped,
+    /// what was not reclaimed is not released.
     ///
     /// # Errors
     /// `NO_GRACE` if the client may not reclaim. `RECLAIM_BAD` if the session had no such lock.
@@ -226,15 +234,17 @@ impl<S: Share> ClientState<S> {
         &self,
         file: braid_share::FileIndex,
         lock: &Lock,
-    ) -> NfsResult<()> {
+    ) -> NfsResult<tokio::sync::MutexGuard<'_, Option<Reclaims>>> {
         let reclaims = self.reclaims.lock().await;
-        let reclaims = reclaims.as_ref().ok_or(NfsStatus::NoGrace)?;
-        if reclaims.had_lock(file, lock) { Ok(()) } else { Err(NfsStatus::ReclaimBad) }
+        let known = reclaims.as_ref().ok_or(NfsStatus::NoGrace)?;
+        if known.had_lock(file, lock) { Ok(reclaims) } else { Err(NfsStatus::ReclaimBad) }
     }
 
     /// Ends the reclaims of the client: what was not reclaimed is closed and unlocked.
     pub async fn finish_reclaims(&self) {
-        let Some(reclaims) = self.reclaims.lock().await.take() else { return };
+        // Locked until the end: neither RECLAIM_COMPLETE nor a LOCK that reclaims overtakes this.
+        let mut guard = self.reclaims.lock().await;
+        let Some(reclaims) = guard.take() else { return };
         let report = |what: &str, done: braid_share::Result<()>| {
             if let Err(error) = done {
                 tracing::warn!(%error, "{what} that was not reclaimed");

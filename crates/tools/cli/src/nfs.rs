@@ -279,6 +279,7 @@ async fn serve(server: Server, listeners: Vec<Listener>, stopped: watch::Receive
     for task in serving {
         let _ = task.await;
     }
+    server.leave_all_clients().await;
 }
 
 /// The addresses to listen on.

@@ -12,7 +12,10 @@
 //!    a restarted metadata server, also before a client of the gateway reclaims it.
 //! 2. Sequences of replay slots begin above those of the earlier holder (I7).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use braid_net::Driver;
 use braid_types::{SessionId, Status, limits::RECLAIM_OPENS_MAX};
@@ -54,7 +57,9 @@ impl<D: Driver> Engine<D> {
         AdoptedSession { session, holder }: AdoptedSession,
         deadline: Duration,
     ) -> Result<OpenSessionReply> {
-        let call = AdoptSession { session, holder, client: self.config.client_name.clone() };
+        let again = self.session_id().is_some();
+        let client = self.config.client_name.clone();
+        let call = AdoptSession { session, holder, again, client };
         let deadline = self.attempt_deadline(deadline);
         let reply = self.exchange(shared, Some(&Envelope::PLAIN), &call, deadline).await;
         let reply = reply.map_err(|failure| failure.into_error(server));
@@ -72,7 +77,6 @@ impl<D: Driver> Engine<D> {
     pub(super) async fn send_gateway_record(
         &self,
         link: &MdsConnection<D>,
-        is_new: bool,
         deadline: Duration,
     ) -> Result<()> {
         let Some(of) = &self.config.gateway else { return Ok(()) };
@@ -86,8 +90,17 @@ impl<D: Driver> Engine<D> {
         match set.map_err(|failure| failure.into_error(&link.server)) {
             // Another gateway has taken the name while this one was not connected. Its clients
             // have their sessions all the same.
-            Err(error) if error.status() == Status::Busy && !is_new => Ok(()),
-            set => set,
+            Err(error)
+                if error.status() == Status::Busy
+                    && self.record_accepted.load(Ordering::Acquire) =>
+            {
+                Ok(())
+            }
+            Ok(()) => {
+                self.record_accepted.store(true, Ordering::Release);
+                Ok(())
+            }
+            refused => refused,
         }
     }
 }

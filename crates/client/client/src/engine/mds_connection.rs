@@ -18,7 +18,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -171,7 +171,11 @@ impl<D: Driver> Engine<D> {
         let server = endpoint.name();
         let shared = self.driver.connect_shared(&endpoint, self.attempt_deadline(deadline)).await?;
         let known = lock(&self.session).clone();
-        let is_new = known.is_none();
+        // After `known` was read: a session that was left is not replaced by another one.
+        if self.left.load(Ordering::SeqCst) {
+            let why = "the session was left to the next start of the gateway";
+            return Err(Error::new(Status::StaleHandle, why));
+        }
         let adopted = self.adopted_session(known.as_deref());
         let mut reply = self.join_session(&shared, &server, known.as_ref(), deadline).await;
         if reply.as_ref().is_err_and(|error| error.status() == Status::NoSession) && known.is_some()
@@ -196,7 +200,7 @@ impl<D: Driver> Engine<D> {
         let link =
             MdsConnection { shared, session, server, epoch: run, identities: Mutex::default() };
         self.reclaim(&link, deadline).await?;
-        self.send_gateway_record(&link, is_new, deadline).await?;
+        self.send_gateway_record(&link, deadline).await?;
         Ok(link)
     }
 

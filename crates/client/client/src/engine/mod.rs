@@ -83,7 +83,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -136,6 +136,10 @@ pub struct Engine<D: Driver> {
     connecting: Semaphore,
     /// The last known session. I/O daemons accept it also while the metadata server is away (I1).
     session: Mutex<Option<Arc<Session>>>,
+    /// Whether the session was left to the next start of a gateway: nothing connects any more.
+    left: AtomicBool,
+    /// Whether the server has accepted the record of a gateway once.
+    record_accepted: AtomicBool,
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<Identities>,
     open_table: OpenTable,
@@ -196,6 +200,8 @@ impl<D: Driver> Engine<D> {
             mds_connection: Mutex::new(None),
             connecting: Semaphore::new(1),
             session: Mutex::new(None),
+            left: AtomicBool::new(false),
+            record_accepted: AtomicBool::new(false),
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::default(),
             open_table: OpenTable::default(),

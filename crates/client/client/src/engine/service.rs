@@ -4,7 +4,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::Poll,
     time::Duration,
 };
@@ -154,6 +154,7 @@ impl<D: Driver> Engine<D> {
         if self.check_process().is_err() {
             return;
         }
+        self.left.store(true, Ordering::SeqCst);
         self.lease_client.end();
         let deadline =
             self.driver.now().saturating_add(SESSION_END_TIMEOUT.min(self.config.timeout));

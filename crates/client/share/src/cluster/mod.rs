@@ -13,10 +13,6 @@
 //! 3. When the metadata server has ended a session, the library would begin another one, without
 //!    the opens and locks. A [`ClusterClient`] then fails all calls with `NoSession` instead, and
 //!    ends the other session.
-//!
-//! Difference from what the traits allow, until the native protocol has calls for it:
-//! - The record of a client is not stored. After a restart a gateway cannot adopt the sessions of
-//!   its clients; the metadata server ends them when they were silent for too long.
 
 mod adoption;
 mod attributes;

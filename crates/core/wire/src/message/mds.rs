@@ -708,6 +708,9 @@ calls! {
         session: SessionId,
         /// The session of the gateway itself that continues it. It rises from start to start.
         holder: SessionId,
+        /// Whether the holder has continued it before, so that it can reclaim the session from a
+        /// restarted server.
+        again: bool,
         /// Name of the client for `braid status`, where the server does not know it any more.
         client: String,
     } -> OpenSessionReply;

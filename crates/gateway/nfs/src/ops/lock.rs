@@ -65,9 +65,8 @@ pub async fn lock<S: Share>(
     };
     held.check_ranges()?;
     let lock = Lock { owner: held.number, start, last, exclusive };
-    if args.reclaim {
-        client.check_reclaim(file, &lock).await?;
-    }
+    let reclaiming =
+        if args.reclaim { Some(client.check_reclaim(file, &lock).await?) } else { None };
     let change = held.change.lock().await;
     if held.open.is_closed() {
         return Err(NfsStatus::BadStateId.into());
@@ -83,6 +82,7 @@ pub async fn lock<S: Share>(
     let id = held.locked(start, last);
     drop(change);
     drop(held);
+    drop(reclaiming);
     state.set_state_id(id);
     Ok(StateIdResult { state_id: id })
 }

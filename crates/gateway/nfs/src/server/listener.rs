@@ -121,7 +121,6 @@ impl Listener {
         // Receivers exist in the tasks that are left.
         let _ = closing.send(true);
         while tasks.join_next().await.is_some() {}
-        server.leave_all_clients().await;
     }
 }
 

@@ -236,14 +236,33 @@ impl<W> LockTable<W> {
         self.take_answers()
     }
 
-    /// A session has ended: its locks are released, its waits are removed.
-    pub(crate) fn end_session(&mut self, session: SessionId) -> Answers<W> {
-        let waits: Vec<Ticket> =
-            self.tickets.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
-        for ticket in waits {
-            let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
+    /// Another holder continues a session: the waits of the earlier one are removed. Otherwise a
+    /// lock might be granted that nobody has asked for any more.
+    pub(crate) fn end_waits(&mut self, session: SessionId) -> Answers<W> {
+        for target in self.dequeue_all(session) {
+            self.grant_waiting(target);
+            self.drop_if_empty(target, session);
+        }
+        self.take_answers()
+    }
+
+    /// Removes the waits of a session. Returns what they waited for.
+    fn dequeue_all(&mut self, session: SessionId) -> BTreeSet<LockTarget> {
+        let waits: Vec<(Ticket, LockTarget)> = self
+            .tickets
+            .range((session, 0)..=(session, u64::MAX))
+            .map(|(key, target)| (*key, *target))
+            .collect();
+        for (ticket, _) in &waits {
+            let waiter = self.dequeue(*ticket).and_then(|wait| wait.waiter);
             self.answers.extend(waiter.map(|waiter| (waiter.call, WaitOutcome::NoSuchWait)));
         }
+        waits.into_iter().map(|(_, target)| target).collect()
+    }
+
+    /// A session has ended: its locks are released, its waits are removed.
+    pub(crate) fn end_session(&mut self, session: SessionId) -> Answers<W> {
+        self.dequeue_all(session);
         let targets =
             self.of_session.get(&session).map(|of| of.targets.clone()).unwrap_or_default();
         for target in targets {

@@ -297,6 +297,19 @@ fn a_cycle_that_the_end_of_a_session_opens_again_is_no_deadlock() {
 }
 
 #[test]
+fn waits_of_an_earlier_holder_are_removed_and_its_locks_stay() {
+    let mut table = Table::new();
+    table.try_lock(wanted(1, 1, (0, 0), true));
+    table.try_lock(wanted(1, 2, (5, 5), true));
+    table.wait(wanted(1, 1, (5, 5), true), 11);
+    table.wait(wanted(1, 4, (0, 0), true), 40);
+    assert_eq!(table.locks.end_waits(SessionId(1)), [(11, WaitOutcome::NoSuchWait)]);
+    assert_eq!(table.locks.count(), 2);
+    assert_eq!(table.locks.end_session(SessionId(0)), [(40, WaitOutcome::NoSuchWait)]);
+    assert_eq!(table.locks.count(), 1, "the range that was waited for is granted to nobody");
+}
+
+#[test]
 fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 1, (0, 0), true));

@@ -69,7 +69,7 @@ impl MdsCore {
     fn adopt(
         &self,
         call: &Call,
-        AdoptSession { session, holder, client }: &AdoptSession,
+        AdoptSession { session, holder, again, client }: &AdoptSession,
     ) -> Result<SessionId, Failure> {
         let (session, holder) = (*session, *holder);
         check_gateway_key(call)?;
@@ -77,11 +77,18 @@ impl MdsCore {
         let (owner, now) = (call.connection.owner, call.received_at);
         let mut state = self.state();
         match state.sessions.adopt(session, holder, owner, now)? {
-            Adoption::Adopted(activity) => call.connection.bind(activity).map(|()| session),
+            Adoption::Again(activity) => call.connection.bind(activity).map(|()| session),
+            Adoption::Adopted(activity) => {
+                let answers = state.locks.end_waits(session);
+                drop(state);
+                self.answer_locks(answers);
+                call.connection.bind(activity).map(|()| session)
+            }
             Adoption::NotLive => {
-                // The holder reclaims after a restart of this server, as any other client.
+                // The holder reclaims after a restart of this server, as any other client. Another
+                // one does not know what to reclaim.
                 let recorded = state.sessions.live.recorded(session) == Some(owner);
-                if !recorded || !state.sessions.is_in_grace() {
+                if !again || !recorded || !state.sessions.is_in_grace() {
                     let why = format!("session {session} has ended");
                     return Err(Failure::new(Status::NoSession, why));
                 }
@@ -97,6 +104,7 @@ impl MdsCore {
         let listed = session_of(&call).and_then(|session| {
             let state = self.state();
             let live = state.sessions.live.get(session).ok_or_else(|| ended(session))?;
+            check_adopted(live.is_adopted())?;
             let opens = live.opens_after(r.after, RECLAIM_OPENS_MAX).into_iter();
             let opens = opens.map(|(open_id, open)| ReclaimedOpen {
                 open_id,
@@ -110,11 +118,20 @@ impl MdsCore {
     }
 
     pub(super) fn list_locks(&self, call: Call, r: &ListLocks) -> CallOutcome {
-        let listed: Result<Vec<LockRequest>, _> = session_of(&call).map(|session| {
-            self.state().locks.locks_after(session, r.after.as_ref(), RECLAIM_LOCKS_MAX)
+        let listed: Result<Vec<LockRequest>, _> = session_of(&call).and_then(|session| {
+            let state = self.state();
+            let live = state.sessions.live.get(session).ok_or_else(|| ended(session))?;
+            check_adopted(live.is_adopted())?;
+            Ok(state.locks.locks_after(session, r.after.as_ref(), RECLAIM_LOCKS_MAX))
         });
         CallOutcome::from(call, listed)
     }
+}
+
+/// A client knows what it has opened and locked itself. The listings are long.
+fn check_adopted(is_adopted: bool) -> Result<(), Failure> {
+    let why = "only a session that was continued lists what it has";
+    if is_adopted { Ok(()) } else { Err(Failure::new(Status::NotPermitted, why)) }
 }
 
 fn check_gateway(call: &Call, gateway: &str) -> Result<(), Failure> {

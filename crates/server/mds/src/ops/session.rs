@@ -95,8 +95,12 @@ impl MdsCore {
         // Another connection of the client may have reclaimed the session meanwhile. It is not
         // replaced, because that connection reports its activity to it.
         let reclaimed = state.sessions.live.get(id).filter(|live| live.owner == session.owner);
-        match reclaimed.map(|live| live.activity.clone()) {
-            Some(activity) => call.connection.bind(activity)?,
+        match reclaimed.map(|live| (live.activity.clone(), live.holder())) {
+            Some((_, holder)) if holder != session.holder() => {
+                let why = format!("another start of the gateway has session {id}");
+                return Err(Failure::new(Status::NoSession, why));
+            }
+            Some((activity, _)) => call.connection.bind(activity)?,
             None => {
                 // The grace period, or the session, may have ended since it was looked up.
                 let recorded = state.sessions.live.recorded(id) == Some(session.owner);

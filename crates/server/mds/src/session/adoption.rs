@@ -28,6 +28,8 @@ const HOLDER_SILENT_MS: u64 = 20_000;
 /// What [`SessionTable::adopt`] found.
 pub(crate) enum Adoption {
     /// The holder has the session. Its connection belongs to this activity.
+    Again(Arc<SessionActivity>),
+    /// The same, and it did not have it before.
     Adopted(Arc<SessionActivity>),
     /// The session is not live: it may be one from before a restart of this server.
     NotLive,
@@ -105,7 +107,7 @@ impl SessionTable {
         }
         if live.holder == Some(holder) {
             live.activity.note_activity(now);
-            return Ok(Adoption::Adopted(live.activity.clone()));
+            return Ok(Adoption::Again(live.activity.clone()));
         }
         let is_older = id >= holder || live.holder.is_some_and(|known| known > holder);
         if is_older || live.gateway.is_none() {

@@ -195,6 +195,11 @@ impl<W> ClientSession<W> {
         Self { holder: Some(holder), ..self }
     }
 
+    /// The session of the gateway that has adopted it, if one has.
+    pub(crate) fn holder(&self) -> Option<SessionId> {
+        self.holder
+    }
+
     /// Whether the next start of its gateway has adopted it.
     pub(crate) fn is_adopted(&self) -> bool {
         self.holder.is_some()

@@ -39,7 +39,7 @@ fn adopt(
     holder: SessionId,
 ) -> Result<Client, Status> {
     let mut client = world.connect(Role::Client, Credential::Client(key));
-    let call = AdoptSession { session, holder, client: "adopted".into() };
+    let call = AdoptSession { session, holder, again: false, client: "adopted".into() };
     let reply = client.call(call).map_err(|failure: Failure| failure.status)?;
     client.session = reply.session;
     client.sequence.store(holder.0 << 32, Ordering::Relaxed);
