@@ -312,8 +312,8 @@ impl<S: Share> NfsServer<S> {
         Some(session)
     }
 
-    /// Leaves the sessions of all clients to the next start of the gateway. Called at its end, after
-    /// all listeners have ended.
+    /// Leaves the sessions of all clients to the next start of the gateway. Called at its end,
+    /// after all listeners have ended.
     pub async fn leave_all_clients(&self) {
         let mut leaving = JoinSet::new();
         for removed in self.clients().remove_all() {
