@@ -220,6 +220,17 @@ async fn record_of_garbage_ends_its_session_and_the_gateway_starts() {
 }
 
 #[tokio::test]
+async fn of_two_sessions_of_one_instance_the_first_is_continued() {
+    let (server, _before, file) = start().await;
+    let (_, record) = server.client_records().pop().unwrap();
+    server.share.begin_client(record).await.unwrap();
+    let next = server.next_start().await;
+    let mut a = Mount::without_reclaim_complete(&next, "a").await;
+    let op = file.op(reclaim(ShareAccess::BOTH, DENY_WRITE));
+    assert_eq!(a.status(op).await, NfsStatus::Ok);
+}
+
+#[tokio::test]
 async fn two_restarts_in_a_row_lose_nothing() {
     let (server, _before, file) = start().await;
     let next = server.next_start().await;

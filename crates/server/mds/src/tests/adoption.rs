@@ -7,7 +7,7 @@ use braid_types::{Failure, KeyId, SessionId, Status, limits::GATEWAY_RECORD_BYTE
 use braid_wire::{
     Credential, Rights, Role,
     message::{
-        lock::{LockRequest, LockSpace},
+        lock::{LockReply, LockRequest, LockSpace},
         mds::{
             AdoptSession, KeyRights, ListGatewaySessions, ListLocks, ListOpens, LockSet,
             OpenSession, SetGatewayRecord,
@@ -111,6 +111,42 @@ fn a_session_is_adopted_only_when_its_holder_is_gone() {
     // An earlier start than the last one comes too late.
     let refused = adopt(&mut world, key, earlier.session, own.session);
     assert_eq!(refused.err(), Some(Status::NoSession));
+}
+
+#[test]
+fn after_a_restart_only_the_last_holder_continues_a_session() {
+    let mut world = World::new(1);
+    let (key, earlier) = client_of_a_gateway(&mut world);
+    let own = world.client_of(key);
+    world.core.disconnected(&earlier.connection);
+    adopt(&mut world, key, earlier.session, own.session).unwrap();
+    world.restart();
+    // A start that did not have the session does not know what to reclaim.
+    let refused = adopt(&mut world, key, earlier.session, own.session);
+    assert_eq!(refused.err(), Some(Status::NoSession));
+    let (session, holder) = (earlier.session, own.session);
+    let back = world.connect(Role::Client, Credential::Client(key));
+    let again = AdoptSession { session, holder, again: true, client: "again".into() };
+    assert_eq!(back.call(again).unwrap().session, session);
+    let back = world.connect(Role::Client, Credential::Client(key));
+    let join = OpenSession { session: Some(session), client: "earlier".into() };
+    assert_eq!(back.call(join).unwrap_err().status, Status::NoSession);
+}
+
+#[test]
+fn waits_for_locks_of_the_earlier_holder_end_with_the_adoption() {
+    let mut world = World::new(1);
+    let (key, earlier) = client_of_a_gateway(&mut world);
+    let (own, other) = (world.client_of(key), world.client_of(key));
+    let file = other.create("f").attributes.file;
+    let held = LockRequest { owner: 1, ..lock(file, 0) };
+    other.call(LockSet { lock: held.clone(), ticket: 0 }).unwrap();
+    let waiting = earlier.wait(&lock(file, 0), 5);
+    world.core.disconnected(&earlier.connection);
+    let next = adopt(&mut world, key, earlier.session, own.session).unwrap();
+    assert!(waiting.take::<LockReply>().is_some(), "it waits no longer");
+    other.unlock(&held);
+    assert_eq!(next.call(ListLocks { after: None }).unwrap(), []);
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Client {
         self.call(LockSet { lock: lock.clone(), ticket: 0 }).unwrap()
     }
 
-    fn wait(&self, lock: &LockRequest, ticket: u64) -> Pending {
+    pub(super) fn wait(&self, lock: &LockRequest, ticket: u64) -> Pending {
         let asked = self.call(LockSet { lock: lock.clone(), ticket }).unwrap();
         assert_eq!(asked.outcome, LockOutcome::Waiting);
         self.attach(lock, ticket)
@@ -45,7 +45,7 @@ impl Client {
         )
     }
 
-    fn unlock(&self, lock: &LockRequest) {
+    pub(super) fn unlock(&self, lock: &LockRequest) {
         self.call(Unlock { range: range(lock) }).unwrap();
     }
 }
