@@ -27,8 +27,6 @@ pub struct ClusterShare {
     file_system: FileSystemId,
     own: ClusterClient,
     losses: Arc<LossCounter>,
-    /// The name under which the next start finds the sessions of this one.
-    name: Option<String>,
 }
 
 impl ClusterShare {
@@ -50,11 +48,14 @@ impl ClusterShare {
     /// # Errors
     /// [`Status::Busy`] if another gateway of this name is connected, and still is after 25 s.
     pub async fn connect_as(config: Config, name: &str) -> Result<Self> {
-        let begun = Instant::now();
+        let (begun, mut waits) = (Instant::now(), false);
         loop {
             match Self::begin(config.clone(), Some(name)).await {
                 // The earlier start may have lost power: its connection has not ended.
                 Err(error) if error.status() == Status::Busy && begun.elapsed() < NAME_WAIT_MAX => {
+                    if !std::mem::replace(&mut waits, true) {
+                        tracing::warn!(%error, "waits at most 25 s for the other gateway to end");
+                    }
                     tokio::time::sleep(NAME_WAIT).await;
                 }
                 connected => return connected,
@@ -82,8 +83,7 @@ impl ClusterShare {
             return Err(Error::new(Status::NotPermitted, why).with_hint("the key file of a client"));
         }
         let (config, own) = (Arc::new(config), ClusterClient::new(session));
-        let name = name.map(str::to_owned);
-        Ok(Self { config, file_system: FileSystemId(cluster.0), own, losses, name })
+        Ok(Self { config, file_system: FileSystemId(cluster.0), own, losses })
     }
 
     /// The configuration of a client's session.
@@ -93,13 +93,14 @@ impl ClusterShare {
         record: Vec<u8>,
         adopted: Option<AdoptedSession>,
     ) -> Config {
-        let gateway = self.name.clone();
+        let gateway = self.name().map(str::to_owned);
         let gateway = gateway.map(|gateway| GatewaySession { gateway, record, adopted });
         Config { client_name, gateway, ..(*self.config).clone() }
     }
 
+    /// The name under which the next start finds the sessions of this one.
     pub(super) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.config.gateway.as_ref().map(|own| own.gateway.as_str())
     }
 
     pub(super) fn losses(&self) -> &Arc<LossCounter> {

@@ -137,7 +137,8 @@ struct Inner<F> {
     delegations: HashMap<FileIndex, Arc<DelegationState<F>>>,
     /// Revoked delegations that the client has not freed.
     revoked: usize,
-    owners: HashMap<Bytes, (u64, usize)>,
+    /// Names of lock owners by their number, and how many lock states each has.
+    owners: HashMap<u64, (Bytes, usize)>,
 }
 
 impl<F> Clone for Known<F> {
@@ -306,8 +307,7 @@ impl<F> States<F> {
 
     /// The name of the lock owner with a number.
     pub fn owner_of_number(&self, number: u64) -> Option<Bytes> {
-        let inner = self.lock();
-        inner.owners.iter().find(|(_, (known, _))| *known == number).map(|(name, _)| name.clone())
+        self.lock().owners.get(&number).map(|(name, _)| name.clone())
     }
 
     /// The new state id of the layout of a file, which is made if it does not exist.
@@ -400,10 +400,10 @@ impl<F> Inner<F> {
             return;
         }
         self.locks.remove(&(lock.owner.clone(), lock.open.file.file));
-        if let Some(entry) = self.owners.get_mut(&lock.owner) {
+        if let Some(entry) = self.owners.get_mut(&lock.number) {
             entry.1 -= 1;
             if entry.1 == 0 {
-                self.owners.remove(&lock.owner);
+                self.owners.remove(&lock.number);
             }
         }
     }

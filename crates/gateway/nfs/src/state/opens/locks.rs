@@ -87,7 +87,7 @@ impl<F> States<F> {
         }
         let other = inner.other(self.epoch, KIND_LOCK);
         let number = Self::owner_number(&key.0);
-        inner.owners.entry(key.0.clone()).or_insert((number, 0)).1 += 1;
+        inner.owners.entry(number).or_insert_with(|| (key.0.clone(), 0)).1 += 1;
         let lock = Arc::new(LockState {
             other,
             owner: key.0.clone(),
