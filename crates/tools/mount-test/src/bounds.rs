@@ -363,7 +363,9 @@ fn while_gone(
     let place = |number: usize| -> Result<PreparedDir> {
         let dir = mount.point().join(below(gone, number));
         let late = if CALLS[number].name == LATE_UNLINK { open_late(&dir)? } else { Vec::new() };
-        Ok(PreparedDir { open: (CALLS[number].open)(&dir)?, dir, late })
+        let open = (CALLS[number].open)(&dir)
+            .with_context(|| format!("prepare {} before the failure", CALLS[number].name))?;
+        Ok(PreparedDir { open, dir, late })
     };
     let places = (0..CALLS.len()).map(place).collect::<Result<Vec<_>>>()?;
     gone.victims.iter().try_for_each(|victim| take_away(cluster, *victim, gone.silent))?;
@@ -379,11 +381,19 @@ fn while_gone(
         ended.with_context(|| format!("{} hangs", measured.name))
     };
     let column = CALLS.iter().zip(ended).map(named).collect::<Result<Column>>()?;
-    let file = mount.point().join(below(gone, 0)).join("f");
-    until("a file is read again", RECOVERY_MAX, || {
-        Ok(fs::read(&file).is_ok_and(|bytes| bytes.len() == FILE_BYTES))
-    })?;
+    let dir = mount.point().join(below(gone, 0));
+    until("files are created, written and read again", RECOVERY_MAX, || Ok(serves(&dir).is_ok()))?;
     Ok(column)
+}
+
+/// Uses the metadata server and all daemons: what the mount has cached answers none of it.
+fn serves(dir: &Path) -> io::Result<()> {
+    let new = dir.join("after");
+    let file = File::create(&new)?;
+    file.write_all_at(&vec![9; FILE_BYTES], 0)?;
+    file.sync_all()?;
+    fs::remove_file(&new)?;
+    fs::read(f(dir)).map(drop)
 }
 
 /// Files whose attributes are all cached, so that the next open sends no request.
