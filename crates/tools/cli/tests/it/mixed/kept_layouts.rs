@@ -96,10 +96,11 @@ fn a_removed_file_ends_with_its_close_though_its_layout_is_kept() {
     // The daemons delete the objects a moment later. A late write does not create them again.
     wait_for("the data servers to refuse the layout", || {
         OFFSETS.iter().all(|&offset| {
-            refused(write(&mut nfs, (&file, &layout), offset, b"late")) == Some(NfsStatus::Stale)
+            let written = refused(write(&mut nfs, (&file, &layout), offset, b"late"));
+            let read = refused(nfs.mount.direct_read((&file, &layout), offset, 4));
+            (written, read) == (Some(NfsStatus::Stale), Some(NfsStatus::Stale))
         })
     });
-    is_refused(&mut nfs, (&file, &layout));
     mixed.fsck();
 }
 
