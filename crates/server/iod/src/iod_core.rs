@@ -202,8 +202,8 @@ impl<S: ObjectStore> IodCore<S> {
     ///
     /// # Errors
     /// [`Status::ObjectLost`] when a recorded object is absent, and [`Status::StaleHandle`] when it
-    /// was deleted; [`Status::StaleGeneration`] when the file was truncated since the capability was
-    /// signed (I5).
+    /// was deleted; [`Status::StaleGeneration`] when the file was truncated since the capability
+    /// was signed (I5).
     pub(crate) fn open(
         &self,
         capability: &VerifiedCapability,

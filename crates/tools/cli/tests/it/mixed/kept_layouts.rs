@@ -103,25 +103,3 @@ fn a_removed_file_ends_with_its_close_though_its_layout_is_kept() {
     });
     mixed.fsck();
 }
-
-#[test]
-fn a_layout_that_is_kept_after_close_makes_no_mount_read_old_bytes() {
-    let Some(mixed) = Mixed::shared() else { return };
-    let (dir, mut nfs) = mixed.dir("kept-closed");
-    let (file, layout) = with_layout(&mut nfs, "f");
-    nfs.mount.close(&file).unwrap();
-    let open = open_both(&dir.join("f"));
-    for turn in 0..10 {
-        // Fills the mount's cache.
-        let mut found = [0; 6];
-        open.read_exact_at(&mut found, OFFSETS[0]).unwrap();
-        let bytes: &[u8] = if turn % 2 == 0 { b"behind" } else { b"before" };
-        let bytes = Bytes::copy_from_slice(bytes);
-        match nfs.mount.direct_write((&file, &layout), OFFSETS[0], bytes.clone()) {
-            Err(NfsError::Status(NfsStatus::Stale)) => return,
-            other => drop(other.unwrap()),
-        }
-        open.read_exact_at(&mut found, OFFSETS[0]).unwrap();
-        assert_eq!(found[..], bytes[..], "turn {turn}");
-    }
-}
