@@ -39,6 +39,7 @@ use crate::{
     collective::Collectives,
     connection::{ConnectionState, Peer},
     counters::Counters,
+    deleted_objects::DeletedObjects,
     flush_all::FlushAll,
     measurement_interval::MeasurementInterval,
     registration::HeartbeatInfo,
@@ -56,6 +57,7 @@ pub struct IodCore<S> {
     flush_all: FlushAll,
     measuring: MeasurementInterval,
     counters: Counters,
+    deleted_objects: DeletedObjects,
     reservations: Reservations,
     started: Duration,
     /// Nanoseconds from this machine's wall clock to the metadata server's.
@@ -81,6 +83,7 @@ impl<S: ObjectStore> IodCore<S> {
             flush_all: FlushAll::default(),
             measuring: MeasurementInterval::default(),
             counters: Counters::default(),
+            deleted_objects: DeletedObjects::default(),
             reservations: Reservations::of_one_daemon(),
             started: now,
             clock_offset: AtomicI64::new(0),
@@ -198,8 +201,9 @@ impl<S: ObjectStore> IodCore<S> {
     /// The object of a local part, opened; `None` when it is absent and was never recorded (I11).
     ///
     /// # Errors
-    /// [`Status::ObjectLost`] when a recorded object is absent; [`Status::StaleGeneration`] when
-    /// the file was truncated since the capability was signed (I5).
+    /// [`Status::ObjectLost`] when a recorded object is absent, and [`Status::StaleHandle`] when it
+    /// was deleted; [`Status::StaleGeneration`] when the file was truncated since the capability
+    /// was signed (I5).
     pub(crate) fn open(
         &self,
         capability: &VerifiedCapability,
@@ -207,6 +211,10 @@ impl<S: ObjectStore> IodCore<S> {
     ) -> Result<Option<OpenedObject>, Failure> {
         let object = match self.store.open(local_part.object) {
             Err(why) if why.is_no_object() && !local_part.recorded => return Ok(None),
+            Err(why) if why.is_no_object() => {
+                self.check_not_deleted(local_part)?;
+                return self.logged(Err(why));
+            }
             opened => self.logged(opened)?,
         };
         let stat = self.logged(object.stat())?;
@@ -231,6 +239,7 @@ impl<S: ObjectStore> IodCore<S> {
         capability: &VerifiedCapability,
         local_part: &LocalPart,
     ) -> Result<Arc<dyn Object>, Failure> {
+        self.check_not_deleted(local_part)?;
         let new = capability.new_object(local_part.object);
         // An object that is not recorded is usually absent: the first write creates it.
         if !local_part.recorded
@@ -242,6 +251,19 @@ impl<S: ObjectStore> IodCore<S> {
             Some(OpenedObject { object, .. }) => Ok(object),
             None => self.logged(self.store.create(&new)),
         }
+    }
+
+    fn check_not_deleted(&self, local_part: &LocalPart) -> Result<(), Failure> {
+        if self.deleted_objects.contains(local_part.object) {
+            let detail = format!("the file of object {} was removed", local_part.object);
+            return Err(Failure::new(Status::StaleHandle, detail));
+        }
+        Ok(())
+    }
+
+    /// The objects that were deleted last.
+    pub(crate) fn deleted_objects(&self) -> &DeletedObjects {
+        &self.deleted_objects
     }
 
     /// Decides which requests and slices may touch objects.

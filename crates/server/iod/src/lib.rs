@@ -15,6 +15,7 @@ mod connection;
 mod connections;
 mod counters;
 mod daemon;
+mod deleted_objects;
 mod flush_all;
 mod frame_sink;
 pub mod fuzzing;

@@ -34,5 +34,6 @@ mod space;
 pub mod stage;
 mod suite;
 
-// Tests of other clients than mounts check their histories, too.
+// Tests of other clients than mounts check their histories and lock, too.
 pub use history::linearizability;
+pub use locks::calls as record_locks;

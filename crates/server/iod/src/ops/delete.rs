@@ -10,6 +10,8 @@ use crate::iod_core::IodCore;
 pub(crate) fn begin<S: ObjectStore>(delete: Delete) -> BlockingWork<S> {
     let durable = delete.durable;
     let run = move |core: &IodCore<S>, _: Clock<'_>| {
+        // First: a write that comes now must not create the object again.
+        core.deleted_objects().note(&delete.objects);
         for object in &delete.objects {
             core.logged(core.store().delete(*object))?;
         }

@@ -3,7 +3,9 @@
 
 use braid_layout::{Distribution, Layout};
 use braid_store::{DiskOp, Fault};
-use braid_types::{ByteCount, FileOffset, IodId, SizeGeneration, Status, Timestamp};
+use braid_types::{
+    ByteCount, FileIndex, FileOffset, IodId, ObjectId, SizeGeneration, Status, Timestamp,
+};
 use braid_wire::{
     Capability,
     message::{
@@ -244,6 +246,13 @@ fn deleted_objects_are_gone_and_again_is_harmless() {
     mds.call(&delete).unwrap();
     mds.call(&delete).unwrap();
     assert_eq!(client.read(&capability, contiguous(0, 10)).unwrap().payload, b"");
+    // Nor does a capability that a client keeps create them again.
+    let late = client.write(&capability, contiguous(0, 10), &[2; 10]);
+    assert_eq!(refusal(late), Status::StaleHandle);
+    assert_eq!(client.read(&capability, contiguous(0, 10)).unwrap().payload, b"");
+    let recorded = Capability { existing_parts: vec![1], ..capability };
+    let late = client.read(&recorded, contiguous(0, 10));
+    assert_eq!(refusal(late), Status::StaleHandle, "it is not lost");
 }
 
 #[test]
@@ -306,17 +315,21 @@ fn what_was_collected_with_a_flush_survives_the_loss_of_power() {
 fn what_was_deleted_durably_stays_away_after_every_loss_of_power() {
     let came_back = |durable, rounds: u32| {
         let core = daemon(1);
-        let capability = capability(striped([1, 1]));
-        let collect = || {
-            let collect = CollectSizes { objects: vec![object(0)], flush: true };
-            Client::mds(&core).call(&collect).unwrap().objects[0].exists
-        };
-        (0..rounds).any(|_| {
+        (1..=rounds).any(|round| {
+            // A deleted file never comes again.
+            let file = FileIndex(FILE.0 + u64::from(round));
+            let capability = Capability { file, ..capability(striped([1, 1])) };
+            let objects = vec![ObjectId { file, ..object(0) }];
+            let collect = || {
+                let collect = CollectSizes { objects: objects.clone(), flush: true };
+                Client::mds(&core).call(&collect).unwrap().objects[0].exists
+            };
             Client::of_session(&core, SESSION)
                 .write(&capability, contiguous(0, 10), &[1; 10])
                 .unwrap();
             assert!(collect());
-            Client::mds(&core).call(&Delete { objects: vec![object(0)], durable }).unwrap();
+            let delete = Delete { objects: objects.clone(), durable };
+            Client::mds(&core).call(&delete).unwrap();
             core.store().crash();
             collect()
         })

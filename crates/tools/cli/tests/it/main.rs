@@ -6,6 +6,7 @@ mod command;
 mod harness;
 mod leases;
 mod locks;
+mod mixed;
 mod modes;
 mod mount;
 mod nfs;

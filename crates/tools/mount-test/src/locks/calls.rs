@@ -23,8 +23,11 @@ pub enum Space {
 /// The requested mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
+    /// Others may have it shared.
     Shared,
+    /// Nobody else has it.
     Alone,
+    /// No lock.
     Unlock,
 }
 

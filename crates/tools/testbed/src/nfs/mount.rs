@@ -94,7 +94,7 @@ impl NfsMount {
         start: u64,
         bytes: u64,
     ) -> Result<(), NfsError> {
-        let lock = lock_of(file, true, start, bytes);
+        let lock = lock_of(file, (LockType::Write, true), start, bytes);
         match self.session.last(&[put(&file.handle), lock])? {
             ResOp::Lock(Ok(locked)) => {
                 file.locks = Some(locked.state_id);
@@ -256,12 +256,89 @@ impl NfsMount {
         self.session.run(&[put(dir), ArgOp::SaveFh, put(dir), ArgOp::Rename(rename)]).map(drop)
     }
 
+    /// Renames across directories.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn rename_to(
+        &mut self,
+        (dir, old): (&FileHandle, &str),
+        (new_dir, new): (&FileHandle, &str),
+    ) -> Result<(), NfsError> {
+        let rename = RenameArgs { old_name: text(old), new_name: text(new) };
+        self.session.run(&[put(dir), ArgOp::SaveFh, put(new_dir), ArgOp::Rename(rename)]).map(drop)
+    }
+
+    /// The names in a directory that fits into one reply.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn list(&mut self, dir: &FileHandle) -> Result<Vec<String>, NfsError> {
+        let list = ArgOp::ReadDir(ReadDirArgs {
+            cookie: 0,
+            verifier: Verifier([0; 8]),
+            dir_count: 64 << 10,
+            max_count: 64 << 10,
+            attributes: Bitmap::new(),
+        });
+        let listed = last!(ReadDir, self.session, &[put(dir), list])?;
+        if !listed.eof {
+            return Err(NfsError::Status(NfsStatus::TooSmall));
+        }
+        let names = listed.entries.iter();
+        Ok(names.map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect())
+    }
+
+    /// The change attribute of a file or directory.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn change(&mut self, handle: &FileHandle) -> Result<u64, NfsError> {
+        let known = self.attributes(handle, &[attribute::CHANGE])?.change;
+        known.ok_or(NfsError::Status(NfsStatus::AttrNotSupp))
+    }
+
+    /// Changes the mode of a file or directory.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn set_mode(&mut self, handle: &FileHandle, mode: u32) -> Result<(), NfsError> {
+        let attributes = encoded(&Attributes { mode: Some(mode), ..Attributes::default() });
+        let set = ArgOp::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes });
+        self.session.run(&[put(handle), set]).map(drop)
+    }
+
     /// Requests an exclusive lock without waiting. `false`: another owner has it.
     ///
     /// # Errors
     /// [`NfsError`].
     pub fn lock(&mut self, file: &mut NfsFile, start: u64, bytes: u64) -> Result<bool, NfsError> {
-        match self.session.last(&[put(&file.handle), lock_of(file, false, start, bytes)]) {
+        self.lock_as(file, LockType::Write, start, bytes)
+    }
+
+    /// Requests an exclusive lock. `false`: another owner has it, and the server sends
+    /// CB_NOTIFY_LOCK when it is free.
+    ///
+    /// # Errors
+    /// [`NfsError`].
+    pub fn lock_or_wait(
+        &mut self,
+        file: &mut NfsFile,
+        start: u64,
+        bytes: u64,
+    ) -> Result<bool, NfsError> {
+        self.lock_as(file, LockType::WriteWaiting, start, bytes)
+    }
+
+    fn lock_as(
+        &mut self,
+        file: &mut NfsFile,
+        lock_type: LockType,
+        start: u64,
+        bytes: u64,
+    ) -> Result<bool, NfsError> {
+        let lock = lock_of(file, (lock_type, false), start, bytes);
+        match self.session.last(&[put(&file.handle), lock]) {
             Ok(ResOp::Lock(Ok(locked))) => {
                 file.locks = Some(locked.state_id);
                 Ok(true)
@@ -306,7 +383,12 @@ pub(super) fn put(handle: &FileHandle) -> ArgOp {
 }
 
 /// LOCK of the file's only lock owner.
-fn lock_of(file: &NfsFile, reclaim: bool, offset: u64, length: u64) -> ArgOp {
+fn lock_of(
+    file: &NfsFile,
+    (lock_type, reclaim): (LockType, bool),
+    offset: u64,
+    length: u64,
+) -> ArgOp {
     let locker = match file.locks {
         Some(state_id) => Locker::Existing(ExistingLocker { state_id, lock_seqid: 0 }),
         None => Locker::New(NewLocker {
@@ -316,7 +398,7 @@ fn lock_of(file: &NfsFile, reclaim: bool, offset: u64, length: u64) -> ArgOp {
             owner: state_owner("locks"),
         }),
     };
-    ArgOp::Lock(LockArgs { lock_type: LockType::Write, reclaim, offset, length, locker })
+    ArgOp::Lock(LockArgs { lock_type, reclaim, offset, length, locker })
 }
 
 /// The bytes of a READ.
@@ -331,10 +413,10 @@ fn encoded(attributes: &Attributes) -> EncodedAttributes {
     attributes.to_encoded(&attributes.mask())
 }
 
-fn state_owner(name: &str) -> StateOwner {
+pub(super) fn state_owner(name: &str) -> StateOwner {
     StateOwner { client_id: ClientId(0), owner: text(name) }
 }
 
-fn text(name: &str) -> Bytes {
+pub(super) fn text(name: &str) -> Bytes {
     name.to_owned().into()
 }

@@ -78,8 +78,7 @@ impl RpcConnection {
         let mut to = Encoder::new();
         CallHeader { xid, program, version, procedure, credential, verifier }.encode(&mut to);
         arguments(&mut to);
-        let record = to.to_vec();
-        self.socket.write_all(&[&record_header(record.len())[..], &record].concat())
+        self.send_record(&to.to_vec())
     }
 
     /// The reply to the last call, and what follows its header.
@@ -87,22 +86,37 @@ impl RpcConnection {
     /// # Errors
     /// The connection has ended, or the reply is none to that call.
     pub fn receive(&mut self) -> io::Result<(ReplyBody, Decoder)> {
-        let record = loop {
+        let mut from = Decoder::new(self.receive_record()?);
+        let header = ReplyHeader::decode(&mut from).map_err(io::Error::other)?;
+        if header.xid != self.xid {
+            return Err(io::Error::other("a reply to another call"));
+        }
+        Ok((header.body, from))
+    }
+
+    /// The next message of the server.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) fn receive_record(&mut self) -> io::Result<Bytes> {
+        loop {
             if let Some(record) = self.reader.next_record().map_err(io::Error::other)? {
-                break record;
+                return Ok(record);
             }
             let read = self.socket.read(self.reader.space())?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             self.reader.advance(read);
-        };
-        let mut from = Decoder::new(record);
-        let header = ReplyHeader::decode(&mut from).map_err(io::Error::other)?;
-        if header.xid != self.xid {
-            return Err(io::Error::other("a reply to another call"));
         }
-        Ok((header.body, from))
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) fn send_record(&mut self, record: &[u8]) -> io::Result<()> {
+        self.socket.write_all(&[&record_header(record.len())[..], record].concat())
     }
 
     /// Sends operations as they are, and waits for their results.

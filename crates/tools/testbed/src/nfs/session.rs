@@ -10,12 +10,12 @@ use braid_nfs_wire::nfs4::{
     ArgOp, ClientId, ClientOwner, CreateSessionFlags, ExchangeIdFlags, NfsStatus, ResOp,
     SequenceId, SessionId, SlotId, Verifier,
     args::{
-        ChannelAttributes, CreateSessionArgs, ExchangeIdArgs, ReclaimCompleteArgs, SequenceArgs,
-        StateProtectArgs,
+        CallbackSecurity, ChannelAttributes, CreateSessionArgs, ExchangeIdArgs,
+        ReclaimCompleteArgs, SequenceArgs, StateProtectArgs,
     },
 };
 
-use super::rpc::RpcConnection;
+use super::{callbacks::CALLBACK_PROGRAM, rpc::RpcConnection};
 
 /// How long a call is repeated that is answered with DELAY or GRACE.
 const DELAY_MAX: Duration = Duration::from_secs(60);
@@ -84,7 +84,7 @@ pub struct NfsSession {
     pub id: SessionId,
     /// Sequence number of the last request on slot 0.
     pub sequence: u32,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
 }
 
 impl NfsSession {
@@ -144,8 +144,8 @@ impl NfsSession {
             flags: CreateSessionFlags::default(),
             fore_channel: CHANNEL,
             back_channel: CHANNEL,
-            callback_program: 0,
-            callback_security: Vec::new(),
+            callback_program: CALLBACK_PROGRAM,
+            callback_security: vec![CallbackSecurity::None],
         };
         let created = match one(&mut rpc, ArgOp::CreateSession(create))? {
             ResOp::CreateSession(created) => created?,

@@ -1,23 +1,22 @@
-//! Histories of calls by NFS clients and clients of the library: is there an order of the calls
-//! that explains every answer?
+//! Histories of calls by NFS clients, clients of the library, and mounts: is there an order of the
+//! calls that explains every answer?
 //!
 //! ```text
 //!   gateway 0 ── clients 0, 2 ─┐  words of a file, by gateway and by pNFS
 //!   gateway 1 ── clients 1, 3 ─┼─ the size of a file             ── an order of the calls?
-//!   library   ── clients 4, 5 ─┘  a name that moves, a lock
+//!   library   ── clients 4, 5 ─┤  a name that moves, a lock
+//!   mounts    ── clients 6, 7 ─┘
 //! ```
+//!
+//! While another client has a file open, a mount caches nothing of it. So in every second round the
+//! clients open the file with the words for each call.
 //!
 //! By hand: `BRAID_NFS_HISTORY=SEED,ROUNDS,CALLS`.
 
-use std::{
-    net::SocketAddr,
-    sync::Barrier,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, path::Path, sync::Barrier, time::Instant};
 
 use braid_client::{
-    Client, Config, Credential, File, LockRange, LockRequest, LockSpace, OpenOptions, RenameMode,
-    Status,
+    Client, Config, File, LockRange, LockRequest, LockSpace, OpenOptions, RenameMode, Status,
 };
 use braid_mount_tests::linearizability::{Specification, TimedCall, find_order};
 use braid_nfs_wire::nfs4::{NfsStatus, StableHow};
@@ -25,15 +24,13 @@ use braid_testbed::nfs::{NfsError, NfsFile, NfsLayout, NfsMount};
 use braid_types::Random;
 use bytes::Bytes;
 
-use super::NfsProcesses;
+use super::{NfsProcesses, history_mounts::MountActor};
 
 /// Words around the end of stripes of 1 MiB, so that two daemons have some.
 const WORDS: [u64; 6] = [0, 8, (1 << 20) - 8, 1 << 20, (1 << 20) + 8, 3 << 20];
-const CLIENTS: usize = 6;
-/// Clients of the library among them; the others are NFS clients.
+const NFS_CLIENTS: usize = 4;
 const LIBRARY_CLIENTS: usize = 2;
 const SEED: u64 = 1;
-const ROUNDS: u64 = 1;
 const CALLS: u64 = 250;
 
 /// Objects: the words, then these.
@@ -49,6 +46,11 @@ enum Call {
     Rename {
         from: u64,
         moved: bool,
+    },
+    /// Whether the name is there.
+    Look {
+        name: u64,
+        found: bool,
     },
     /// Whether a client got the lock.
     Lock {
@@ -72,6 +74,7 @@ impl Specification for Object {
             Call::Read(value) => (value == *state).then_some(value),
             Call::Rename { from, moved: true } => (*state == from).then_some(1 - from),
             Call::Rename { from, moved: false } => (*state != from).then_some(*state),
+            Call::Look { name, found } => ((*state == name) == found).then_some(*state),
             Call::Lock { client, granted: true } => (*state == 0).then_some(client as u64 + 1),
             Call::Lock { granted: false, .. } => (*state != 0).then_some(*state),
             Call::Unlock => Some(0),
@@ -80,83 +83,107 @@ impl Specification for Object {
     }
 }
 
-/// A client, with all files open.
+/// A client, with all files open. The words are not open where each call opens them.
 enum Actor {
-    Nfs { mount: Box<NfsMount>, files: [NfsFile; 3], layout: Option<NfsLayout> },
-    Library { client: Client, files: [File; 3] },
+    Nfs {
+        mount: Box<NfsMount>,
+        words: Option<NfsFile>,
+        files: [NfsFile; 2],
+        layout: Option<NfsLayout>,
+    },
+    Library {
+        client: Client,
+        words: Option<File>,
+        files: [File; 2],
+    },
+    Mount(MountActor),
 }
 
-const FILES: [&str; 3] = ["words", "size", "lock"];
+pub(super) const WORDS_FILE: &str = "words";
+pub(super) const FILES: [&str; 2] = ["size", "lock"];
 
 impl Actor {
-    fn nfs(gateway: SocketAddr, number: usize, seed: u64) -> Self {
+    fn nfs(gateway: SocketAddr, number: usize, seed: u64, keeps_open: bool) -> Self {
         let mut mount = NfsMount::new(gateway, &format!("client {number} of {seed}")).unwrap();
         let root = mount.root.clone();
         let files = FILES.map(|name| mount.open(&root, name, true).unwrap());
+        let words = keeps_open.then(|| mount.open(&root, WORDS_FILE, true).unwrap());
         // Half of the clients use pNFS.
-        let layout = (number < 2).then(|| mount.layout(&files[0], true).unwrap());
-        Self::Nfs { mount: Box::new(mount), files, layout }
+        let pnfs = words.as_ref().filter(|_| number < 2);
+        let layout = pnfs.map(|words| mount.layout(words, true).unwrap());
+        Self::Nfs { mount: Box::new(mount), words, files, layout }
     }
 
-    fn library(config: &Config) -> Self {
+    fn library(config: &Config, keeps_open: bool) -> Self {
         let client = Client::connect(config.clone()).unwrap();
         let options = OpenOptions::new().read(true).write(true).create(true);
         let files = FILES.map(|name| client.open(format!("/{name}").as_str(), &options).unwrap());
-        Self::Library { client, files }
+        let words = keeps_open.then(|| library_words(&client));
+        Self::Library { client, words, files }
     }
 
     fn write(&mut self, offset: u64, value: u64) {
         let data = Bytes::copy_from_slice(&value.to_be_bytes());
         match self {
-            Self::Nfs { mount, files, layout: Some(layout) } => {
-                mount.direct_write((&files[0], layout), offset, data).map(drop).unwrap();
+            Self::Nfs { mount, words: Some(words), layout: Some(layout), .. } => {
+                mount.direct_write((words, layout), offset, data).map(drop).unwrap();
             }
-            Self::Nfs { mount, files, layout: None } => {
-                let (count, _) = mount.write(&files[0], offset, data, StableHow::Unstable).unwrap();
+            Self::Nfs { mount, words, .. } => with_nfs_words(mount, words, |mount, words| {
+                let (count, _) = mount.write(words, offset, data, StableHow::Unstable).unwrap();
                 assert_eq!(count, 8);
+            }),
+            Self::Library { client, words, .. } => {
+                let opened = words.is_none().then(|| library_words(client));
+                let words = words.as_ref().or(opened.as_ref()).unwrap();
+                words.write_at(&data, offset).unwrap();
             }
-            Self::Library { files, .. } => {
-                files[0].write_at(&data, offset).unwrap();
-            }
+            Self::Mount(mount) => mount.write(offset, &data),
         }
     }
 
     fn read(&mut self, offset: u64) -> u64 {
         let bytes: Vec<u8> = match self {
-            Self::Nfs { mount, files, layout: Some(layout) } => {
-                mount.direct_read((&files[0], layout), offset, 8).unwrap().into()
+            Self::Nfs { mount, words: Some(words), layout: Some(layout), .. } => {
+                mount.direct_read((words, layout), offset, 8).unwrap().into()
             }
-            Self::Nfs { mount, files, layout: None } => {
-                mount.read(&files[0], offset, 8).unwrap().into()
-            }
-            Self::Library { files, .. } => {
+            Self::Nfs { mount, words, .. } => with_nfs_words(mount, words, |mount, words| {
+                mount.read(words, offset, 8).unwrap().into()
+            }),
+            Self::Library { client, words, .. } => {
+                let opened = words.is_none().then(|| library_words(client));
+                let words = words.as_ref().or(opened.as_ref()).unwrap();
                 let mut bytes = vec![0; 8];
-                let read = files[0].read_at(&mut bytes, offset).unwrap();
+                let read = words.read_at(&mut bytes, offset).unwrap();
                 bytes.truncate(read);
                 bytes
             }
+            Self::Mount(mount) => mount.read(offset, 8),
         };
         u64::from_be_bytes(bytes.try_into().expect("8 bytes: the file is longer"))
     }
 
     fn set_size(&mut self, bytes: u64) {
         match self {
-            Self::Nfs { mount, files, .. } => mount.set_size(&files[1], bytes).unwrap(),
-            Self::Library { files, .. } => drop(files[1].set_len(bytes).unwrap()),
+            Self::Nfs { mount, files, .. } => mount.set_size(&files[0], bytes).unwrap(),
+            Self::Library { files, .. } => drop(files[0].set_len(bytes).unwrap()),
+            Self::Mount(mount) => mount.set_size(bytes),
         }
     }
 
     fn size(&mut self) -> u64 {
         match self {
-            Self::Nfs { mount, files, .. } => mount.size(&files[1].handle).unwrap(),
+            Self::Nfs { mount, files, .. } => mount.size(&files[0].handle).unwrap(),
             Self::Library { client, .. } => client.stat("/size").unwrap().bytes.0,
+            Self::Mount(mount) => mount.size(),
         }
     }
 
-    /// Moves the name; `false` if it is not there.
-    fn rename(&mut self, from: u64) -> bool {
+    /// Moves the name if it is there. A mount only looks: Linux looks up the two names of a rename
+    /// one after the other, and answers by itself if both lead to one file (docs/consistency.md).
+    fn rename(&mut self, from: u64) -> Call {
         let (old, new) = (format!("name{from}"), format!("name{}", 1 - from));
-        match self {
+        let moved = match self {
+            Self::Mount(mount) => return Call::Look { name: from, found: mount.has(&old) },
             Self::Nfs { mount, .. } => {
                 let root = mount.root.clone();
                 match mount.rename(&root, &old, &new) {
@@ -173,31 +200,55 @@ impl Actor {
                     Err(error) => panic!("rename: {error}"),
                 }
             }
-        }
+        };
+        Call::Rename { from, moved }
     }
 
     fn lock(&mut self) -> bool {
         match self {
-            Self::Nfs { mount, files, .. } => mount.lock(&mut files[2], 5, 10).unwrap(),
-            Self::Library { client, files } => {
-                let (file, space, owner) = (files[2].index(), LockSpace::Range, 1);
+            Self::Nfs { mount, files, .. } => mount.lock(&mut files[1], 5, 10).unwrap(),
+            Self::Library { client, files, .. } => {
+                let (file, space, owner) = (files[1].index(), LockSpace::Range, 1);
                 let (pid, start, last, exclusive) = (1, 5, 14, true);
                 let lock = LockRequest { file, space, owner, pid, start, last, exclusive };
                 client.try_lock_range(&lock).unwrap().is_none()
             }
+            Self::Mount(mount) => mount.lock(5, 10),
         }
     }
 
     fn unlock(&mut self) {
         match self {
-            Self::Nfs { mount, files, .. } => mount.unlock(&mut files[2], 5, 10).unwrap(),
-            Self::Library { client, files } => {
-                let (file, space) = (files[2].index(), LockSpace::Range);
+            Self::Nfs { mount, files, .. } => mount.unlock(&mut files[1], 5, 10).unwrap(),
+            Self::Library { client, files, .. } => {
+                let (file, space) = (files[1].index(), LockSpace::Range);
                 let range = LockRange { file, space, owner: 1, start: 5, last: 14 };
                 client.unlock_range(&range).unwrap();
             }
+            Self::Mount(mount) => mount.unlock(5, 10),
         }
     }
+}
+
+/// The open file with the words, or one that is closed after the call.
+fn with_nfs_words<T>(
+    mount: &mut NfsMount,
+    words: &Option<NfsFile>,
+    call: impl FnOnce(&mut NfsMount, &NfsFile) -> T,
+) -> T {
+    if let Some(words) = words {
+        return call(mount, words);
+    }
+    let root = mount.root.clone();
+    let opened = mount.open(&root, WORDS_FILE, true).unwrap();
+    let done = call(mount, &opened);
+    mount.close(&opened).unwrap();
+    done
+}
+
+fn library_words(client: &Client) -> File {
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    client.open(format!("/{WORDS_FILE}").as_str(), &options).unwrap()
 }
 
 /// Random calls of one client, with their times.
@@ -237,7 +288,7 @@ fn play(
             76..82 => (SIZE, Call::Read(actor.size())),
             82..90 => {
                 let from = random.below(2);
-                (NAME, Call::Rename { from, moved: actor.rename(from) })
+                (NAME, actor.rename(from))
             }
             _ if locked => {
                 actor.unlock();
@@ -263,36 +314,25 @@ fn check(record: &[TimedCall<Call>]) -> Result<(), String> {
     Ok(())
 }
 
-fn library_config(processes: &NfsProcesses) -> Config {
-    let shown = processes.cluster.ok(&["--json", "config", "explain"]);
-    let settings: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    let mut settings = settings.as_array().unwrap().iter();
-    let mds = settings.find(|setting| setting["setting"] == "cluster.mds").unwrap();
-    let key = std::path::Path::new(&processes.cluster.config).with_file_name("keys/client.key");
-    let mut config =
-        Config::new([mds["value"].as_str().unwrap()], Credential::from_key_file(key).unwrap());
-    config.timeout = Duration::from_secs(60);
-    config
-}
-
 /// Seed, rounds and calls of each client.
-fn sizes() -> (u64, u64, u64) {
-    let Ok(given) = std::env::var("BRAID_NFS_HISTORY") else { return (SEED, ROUNDS, CALLS) };
+fn sizes(rounds: u64) -> (u64, u64, u64) {
+    let Ok(given) = std::env::var("BRAID_NFS_HISTORY") else { return (SEED, rounds, CALLS) };
     let mut numbers = given.split(',').map(|number| number.parse().expect("SEED,ROUNDS,CALLS"));
     let mut next = || numbers.next().expect("SEED,ROUNDS,CALLS");
     (next(), next(), next())
 }
 
-#[test]
-fn calls_of_nfs_clients_and_the_library_have_an_order() {
-    let (first_seed, rounds, calls) = sizes();
-    let processes = NfsProcesses::start(2, 2);
-    let config = library_config(&processes);
+/// Rounds of random calls by clients of two gateways, of the library, and of these mounts.
+pub(super) fn run(rounds: u64, processes: &NfsProcesses, mounts: &[&Path]) {
+    let (first_seed, rounds, calls) = sizes(rounds);
+    let config = processes.library();
     for seed in first_seed..first_seed + rounds {
         println!("BRAID_NFS_HISTORY={seed},1,{calls}");
-        let mut actors: Vec<_> = (0..CLIENTS - LIBRARY_CLIENTS)
-            .map(|number| Actor::nfs(processes.gateways[number % 2].address, number, seed))
-            .chain((0..LIBRARY_CLIENTS).map(|_| Actor::library(&config)))
+        let keeps_open = seed % 2 == 1;
+        let gateway = |number: usize| processes.gateways[number % 2].address;
+        let mut actors: Vec<_> = (0..NFS_CLIENTS)
+            .map(|number| Actor::nfs(gateway(number), number, seed, keeps_open))
+            .chain((0..LIBRARY_CLIENTS).map(|_| Actor::library(&config, keeps_open)))
             .collect();
         // The state that all objects begin with.
         for offset in WORDS {
@@ -301,12 +341,14 @@ fn calls_of_nfs_clients_and_the_library_have_an_order() {
         actors[0].set_size(0);
         if seed == first_seed {
             let options = OpenOptions::new().write(true).create(true);
-            let Actor::Library { client, .. } = &actors[CLIENTS - 1] else { unreachable!() };
+            let Some(Actor::Library { client, .. }) = actors.last() else { unreachable!() };
             drop(client.open("/name0", &options).unwrap());
         } else {
             actors[0].rename(1);
         }
-        let (start, barrier) = (Instant::now(), Barrier::new(CLIENTS));
+        let of_mount = |point: &&Path| Actor::Mount(MountActor::new(point, keeps_open));
+        actors.extend(mounts.iter().map(of_mount));
+        let (start, barrier) = (Instant::now(), Barrier::new(actors.len()));
         let record: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = actors
                 .iter_mut()
@@ -323,10 +365,42 @@ fn calls_of_nfs_clients_and_the_library_have_an_order() {
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         check(&record).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        let mut stale = record;
-        // Counter-test: a read of a value that nobody wrote is found.
-        let read = stale.iter_mut().find(|call| matches!(call.call, Call::Read(_))).unwrap();
-        read.call = Call::Read(u64::MAX);
-        assert!(check(&stale).is_err());
+        // Counter-test: a read of a client that returns what it read before, after it has read
+        // something newer, is found. The last clients are mounts, if there are some.
+        let stale = with_stale_read(record, actors.len() - 1);
+        assert!(check(&stale).is_err(), "seed {seed}: a stale read was not found");
     }
+}
+
+/// The record with one more read of a word by a client, of a value that it had seen replaced.
+fn with_stale_read(mut record: Vec<TimedCall<Call>>, client: usize) -> Vec<TimedCall<Call>> {
+    let reads = |word: usize| {
+        let of_word =
+            record.iter().filter(move |call| (call.object, call.thread) == (word, client));
+        let mut reads: Vec<_> = of_word
+            .filter_map(|call| match call.call {
+                Call::Read(value) => Some((call.invoked, value)),
+                _ => None,
+            })
+            .collect();
+        reads.sort_unstable();
+        reads
+    };
+    let mut words = (0..WORDS.len()).map(reads);
+    let older = words.find_map(|reads| {
+        let (_, last) = *reads.last()?;
+        reads.iter().map(|(_, value)| *value).find(|value| *value != last)
+    });
+    let value = older.expect("a client reads two values of one word");
+    let word = (0..WORDS.len()).find(|word| reads(*word).iter().any(|read| read.1 == value));
+    let object = word.expect("the word with this value");
+    let invoked = record.iter().map(|call| call.returned).max().expect("calls") + 1;
+    let call = Call::Read(value);
+    record.push(TimedCall { object, thread: client, invoked, returned: invoked + 1, call });
+    record
+}
+
+#[test]
+fn calls_of_nfs_clients_and_the_library_have_an_order() {
+    run(1, &NfsProcesses::start(2, 2), &[]);
 }

@@ -4,6 +4,7 @@
 mod full_disk;
 mod gateway_restarts;
 mod history;
+mod history_mounts;
 mod restarts;
 mod silent;
 mod versions;
@@ -13,8 +14,10 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use braid_client::{Config, Credential};
 use braid_testbed::{braid::Daemon, nfs::NfsMount, ports::Ports};
 
 use crate::harness::{Mounted, Processes, braid, daemon, daemon_logging};
@@ -33,6 +36,7 @@ pub struct Gateway {
     pub process: Daemon,
     pub address: SocketAddr,
     pub log: PathBuf,
+    options: Vec<String>,
     /// How many starts there were at this address before.
     start: usize,
 }
@@ -105,26 +109,51 @@ impl NfsProcesses {
     }
 
     pub fn add_gateway(&mut self) {
+        self.add_gateway_with(&[]);
+    }
+
+    /// The same with options of `braid nfs`.
+    pub fn add_gateway_with(&mut self, options: &[&str]) {
         let address = self.free_address();
-        let gateway = self.start_gateway(&address, 0);
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        let gateway = self.start_gateway(&address, options, 0);
         self.gateways.push(gateway);
     }
 
     /// Starts a gateway that has ended again, at the same address.
     pub fn restart_gateway(&mut self, gateway: usize) {
-        let address = self.gateways[gateway].address.to_string();
-        self.gateways[gateway] = self.start_gateway(&address, self.gateways[gateway].start + 1);
+        let before = &self.gateways[gateway];
+        let (address, options) = (before.address.to_string(), before.options.clone());
+        self.gateways[gateway] = self.start_gateway(&address, options, before.start + 1);
     }
 
-    fn start_gateway(&self, address: &str, start: usize) -> Gateway {
+    fn start_gateway(&self, address: &str, options: Vec<String>, start: usize) -> Gateway {
         let port = address.rsplit_once(':').unwrap().1;
         let log = self.cluster.dir.path().join(format!("gateway{port}.{start}.log"));
         let mut command = braid();
         command.arg("--config").arg(self.gateway_config());
         command.args(["nfs", "--listen", address]);
-        command.args(["--export", "/=127.0.0.1,sec=sys,squash=none"]);
+        command.args(["--export", "/=127.0.0.1,sec=sys,squash=none"]).args(&options);
         let process = daemon_logging(&mut command, &log);
-        Gateway { process, address: address.parse().unwrap(), log, start }
+        Gateway { process, address: address.parse().unwrap(), log, options, start }
+    }
+
+    /// The address of the metadata server, and the file of a client's key.
+    pub fn contact(&self) -> (String, PathBuf) {
+        let shown = self.cluster.ok(&["--json", "config", "explain"]);
+        let settings: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        let mut settings = settings.as_array().unwrap().iter();
+        let mds = settings.find(|setting| setting["setting"] == "cluster.mds").unwrap();
+        let key = Path::new(&self.cluster.config).with_file_name("keys/client.key");
+        (mds["value"].as_str().unwrap().to_owned(), key)
+    }
+
+    /// The configuration of clients of the library.
+    pub fn library(&self) -> Config {
+        let (mds, key) = self.contact();
+        let mut config = Config::new([mds], Credential::from_key_file(key).unwrap());
+        config.timeout = Duration::from_secs(60);
+        config
     }
 
     /// A client of a gateway.
