@@ -1,0 +1,2 @@
+//! Integration tests.
+#![cfg(target_os = "linux")]
