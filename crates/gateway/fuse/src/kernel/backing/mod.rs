@@ -19,9 +19,9 @@
 //!    the open fails with EIO. With `DIRECT_IO` the handler gets READ and WRITE, and mappings use
 //!    the backing file.
 //! 5. Read, write, splice and mappings bypass the handler. All other calls are requests, with
-//!    truncate, fallocate, fsync and SEEK_DATA among them. After a write the kernel asks for the
-//!    attributes again; after a store through a mapping it uses those that it has until they
-//!    expire.
+//!    truncate, fallocate, fsync and SEEK_DATA among them. After a read or a write the kernel asks
+//!    for the attributes again; after a store through a mapping, or a change by another way to the
+//!    backing file, it uses those that it has until they expire.
 
 mod ioctl;
 
