@@ -9,7 +9,8 @@
 //! ```
 //!
 //! 1. The kernel looks up the id when the reply has been written already. So a [`BackingFile`]
-//!    outlives the reply: until the RELEASE of the handle that it was opened with.
+//!    outlives the reply: until the RELEASE of the handle that it was opened with. An open that the
+//!    kernel fails by 2 or 4 has a RELEASE too.
 //! 2. All files that are open on one node at the same time have the same id. An open with another
 //!    id, or without one, fails with EIO, and so does one with an id while another open file of the
 //!    node uses the page cache.
