@@ -3,8 +3,8 @@
 //! [`kernel`] speaks the kernel's protocol and knows nothing of BraidFS.
 //! [`fs`] serves its requests with `vfs`.
 #![cfg(target_os = "linux")]
-// Allowed in kernel::clone (one ioctl), kernel::invalidator::table (a thread's own descriptors) and
-// kernel::uring.
+// Allowed in kernel::clone (one ioctl), kernel::backing::ioctl (two),
+// kernel::invalidator::table (a thread's own descriptors) and kernel::uring.
 #![deny(unsafe_code)]
 
 pub mod fs;
