@@ -202,6 +202,31 @@ impl Union {
         self.attributes(id)
     }
 
+    /// An ACL that somebody without `CAP_FSETID` and outside the group has set ends the set-group-id
+    /// bit.
+    ///
+    /// # Errors
+    /// Those of chmod(2).
+    pub fn drop_setgid(&self, id: NodeId) -> Result<()> {
+        let mode = self.attributes(id)?.mode;
+        if mode & 0o2000 != 0 {
+            let mode = Some(mode & 0o5777);
+            self.set_attributes(id, &NewAttributes { mode, ..NewAttributes::default() })?;
+        }
+        Ok(())
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is none.
+    pub fn read_link(&self, id: NodeId) -> Result<Vec<u8>> {
+        let node = self.nodes.get(id)?;
+        let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;
+        let fd = self.reference(&node, branch)?;
+        Ok(rustix::fs::readlinkat(&*fd, c"", Vec::new())?.into_bytes())
+    }
+
     fn set_one(&self, fd: BorrowedFd<'_>, new: &NewAttributes) -> Result<()> {
         if let Some(size) = new.size {
             truncate(fd, size)?;
