@@ -130,12 +130,7 @@ pub(crate) fn stat_fd(fd: impl AsFd) -> Result<Statx> {
 }
 
 fn stat_at_empty(fd: BorrowedFd<'_>) -> Result<Statx> {
-    rustix::fs::statx(
-        fd,
-        c"",
-        AtFlags::EMPTY_PATH,
-        StatxFlags::BASIC_STATS | StatxFlags::BTIME,
-    )
+    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
 pub(crate) fn copy_of(branch: usize, stat: &Statx) -> Copy {

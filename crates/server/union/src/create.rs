@@ -226,10 +226,8 @@ impl Union {
 
     fn copy_attributes(&self, node: &Node, model: &OwnedFd, new: &OwnedFd) -> Result<()> {
         let stat = stat_fd(model)?;
-        let (uid, gid) = (
-            rustix::fs::Uid::from_raw(stat.stx_uid),
-            rustix::fs::Gid::from_raw(stat.stx_gid),
-        );
+        let (uid, gid) =
+            (rustix::fs::Uid::from_raw(stat.stx_uid), rustix::fs::Gid::from_raw(stat.stx_gid));
         rustix::fs::fchown(new, Some(uid), Some(gid))?;
         let from = path_of(model);
         for name in crate::xattrs::names(&from)? {
@@ -276,11 +274,8 @@ impl Union {
             let Ok(directory) = rustix::fs::Dir::read_from(branch.root()) else { continue };
             for entry in directory.flatten() {
                 if entry.file_name().to_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) {
-                    let _ = rustix::fs::unlinkat(
-                        branch.root(),
-                        entry.file_name(),
-                        AtFlags::REMOVEDIR,
-                    );
+                    let _ =
+                        rustix::fs::unlinkat(branch.root(), entry.file_name(), AtFlags::REMOVEDIR);
                 }
             }
         }

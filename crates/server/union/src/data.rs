@@ -38,9 +38,7 @@ impl Union {
         data: &[u8],
         kill_suidgid: bool,
     ) -> Result<usize> {
-        if kill_suidgid
-            && let Some(mode) = without_suidgid(stat_fd(file.fd())?.stx_mode.into())
-        {
+        if kill_suidgid && let Some(mode) = without_suidgid(stat_fd(file.fd())?.stx_mode.into()) {
             set_mode(file.fd(), mode)?;
         }
         let mut done = 0;

@@ -50,6 +50,11 @@ pub enum PoolError {
     Exists { path: PathBuf },
     #[error("opening a pool in {path} failed: there is none; try: braid union create")]
     NoPool { path: PathBuf },
+    #[error(
+        "opening the pool in {path} failed: another process has it mounted; try: findmnt -t \
+         fuse.braid"
+    )]
+    InUse { path: PathBuf },
     #[error("{what} failed: {source}")]
     Io { what: String, source: Errno },
 }

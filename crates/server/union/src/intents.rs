@@ -115,9 +115,8 @@ impl Union {
     /// Does one step, unless it is done.
     pub(crate) fn carry_out(&self, step: &Step) -> Result<()> {
         let (number, inode, path) = match step {
-            Step::Rename { branch, inode, from, .. } | Step::Exchange { branch, inode, from, .. } => {
-                (branch, inode, from)
-            }
+            Step::Rename { branch, inode, from, .. }
+            | Step::Exchange { branch, inode, from, .. } => (branch, inode, from),
             Step::Unlink { branch, inode, path }
             | Step::RemoveDirectory { branch, inode, path } => (branch, inode, path),
         };

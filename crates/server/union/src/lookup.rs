@@ -89,11 +89,13 @@ impl Union {
     }
 
     fn search(&self, parent: &Node, name: &[u8], first_only: bool) -> Result<OnBranches> {
+        if !parent.is_directory {
+            return Err(Errno::NOTDIR);
+        }
         let mut found = OnBranches { stats: Vec::new() };
         let mut failed = Errno::NOENT;
         for copy in parent.copies() {
-            let stat =
-                self.directory_fd(parent, copy.branch).and_then(|fd| stat_at(&*fd, name));
+            let stat = self.directory_fd(parent, copy.branch).and_then(|fd| stat_at(&*fd, name));
             match stat {
                 Ok(stat) if found.stats.is_empty() => {
                     found.stats.push((copy.branch, stat));
@@ -121,9 +123,12 @@ impl Union {
         }
         let (branch, stat) = found.stats[0];
         let entered = Name { directory, name: name.into() };
-        let node = self.nodes.enter(is_directory, copies, Some(entered), || {
-            self.index(branch, &stat, directory, name)
-        });
+        // Before the table is locked: the xattr of a directory is read through its parent's node.
+        let index = match copies.iter().find_map(|copy| self.nodes.of_inode(*copy)) {
+            Some(known) => known.index,
+            None => self.index(branch, &stat, directory, name),
+        };
+        let node = self.nodes.enter(is_directory, copies, Some(entered), index);
         if is_directory {
             // A directory that was replaced directly on a branch has another inode.
             self.drop_stale_fds(&node);
@@ -145,9 +150,8 @@ impl Union {
     /// `st_ino` of a file: the branch and the inode there, so it is the same after a restart. A
     /// directory that was created on a second branch keeps that of the first, in an xattr.
     fn index(&self, branch: usize, stat: &Statx, directory: NodeId, name: &[u8]) -> u64 {
-        let stored = is_directory(stat)
-            .then(|| self.stored_index(branch, stat, directory, name))
-            .flatten();
+        let stored =
+            is_directory(stat).then(|| self.stored_index(branch, stat, directory, name)).flatten();
         stored.unwrap_or_else(|| self.computed_index(branch, stat.stx_ino))
     }
 

@@ -112,8 +112,7 @@ impl NodeTable {
         let state = NodeState { copies: root, ..NodeState::default() };
         let by_inode =
             state.copies.iter().map(|copy| ((copy.branch, copy.inode), NodeId::ROOT)).collect();
-        let root =
-            Node { id: NodeId::ROOT, index, is_directory: true, state: Mutex::new(state) };
+        let root = Node { id: NodeId::ROOT, index, is_directory: true, state: Mutex::new(state) };
         let nodes = HashMap::from([(root.id, Known { node: Arc::new(root), lookups: 1 })]);
         Self { tables: Mutex::new(Tables { nodes, by_inode, next: 2 }) }
     }
@@ -133,14 +132,14 @@ impl NodeTable {
         node.copy_on(copy.branch).is_some_and(|known| known == copy).then(|| Arc::clone(node))
     }
 
-    /// Counts a lookup of the node with these copies, which is new or known. `index` gives the
+    /// Counts a lookup of the node with these copies, which is new or known. `index`: the
     /// `st_ino` of a new one.
     pub(crate) fn enter(
         &self,
         is_directory: bool,
         copies: Vec<Copy>,
         name: Option<Name>,
-        index: impl FnOnce() -> u64,
+        index: u64,
     ) -> Arc<Node> {
         let mut tables = lock(&self.tables);
         let tables = &mut *tables;
@@ -155,7 +154,7 @@ impl NodeTable {
             let id = NodeId(tables.next);
             tables.next += 1;
             let state = Mutex::default();
-            let node = Arc::new(Node { id, index: index(), is_directory, state });
+            let node = Arc::new(Node { id, index, is_directory, state });
             tables.nodes.insert(id, Known { node, lookups: 0 });
             id
         });
@@ -167,8 +166,10 @@ impl NodeTable {
         let mut state = known.node.state();
         for old in std::mem::replace(&mut state.copies, copies) {
             // The directory was removed from a branch by somebody else.
-            let gone = state.copies.iter().all(|copy| (copy.branch, copy.inode)
-                != (old.branch, old.inode));
+            let gone = state
+                .copies
+                .iter()
+                .all(|copy| (copy.branch, copy.inode) != (old.branch, old.inode));
             if gone && tables.by_inode.get(&(old.branch, old.inode)) == Some(&id) {
                 tables.by_inode.remove(&(old.branch, old.inode));
             }

@@ -50,7 +50,8 @@ impl Union {
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
             self.check_writable(branch)?;
         }
-        let path = crate::attributes::path_of(&*self.reference(&node, branch)?);
+        let reference = self.reference(&node, branch)?;
+        let path = crate::attributes::path_of(&*reference);
         // The path is a link to the file itself.
         let fd = rustix::fs::open(path, flags - OFlags::NOFOLLOW, Mode::empty())?;
         Ok(self.enter_open(&node, fd, flags))

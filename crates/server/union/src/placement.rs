@@ -68,7 +68,8 @@ impl FromStr for Placement {
         let prefixes = ["same-path,", "ep", "msp"];
         let whole = order(text).map(|order| Self { order, same_path: false });
         let rest = prefixes.iter().filter_map(|prefix| text.strip_prefix(prefix));
-        let prefixed = || rest.filter_map(order).next().map(|order| Self { order, same_path: true });
+        let prefixed =
+            || rest.filter_map(order).next().map(|order| Self { order, same_path: true });
         whole.or_else(prefixed).ok_or_else(|| {
             let words: Vec<&str> = WORDS.iter().map(|(word, ..)| *word).collect();
             format!(
@@ -207,9 +208,7 @@ mod tests {
             Branch::open(n as u8, dirs[n].path(), Default::default(), min_free).unwrap()
         };
         let placement = Placement { order: Order::First, same_path: false };
-        let order = |branches: &[Branch]| {
-            Placer::default().order(placement, branches, 0, |_| true)
-        };
+        let order = |branches: &[Branch]| Placer::default().order(placement, branches, 0, |_| true);
         assert_eq!(order(&[open(0, u64::MAX), open(1, 0)]), [1]);
         assert_eq!(order(&[open(0, u64::MAX), open(1, u64::MAX)]), [0, 1]);
     }

@@ -138,6 +138,26 @@ impl Pool {
         &self.meta
     }
 
+    /// Takes the pool for this process, until the file is closed.
+    ///
+    /// # Errors
+    /// Another process has it.
+    pub(crate) fn lock(&self) -> Result<File, PoolError> {
+        let path = self.meta.join("lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .during(|| format!("opening {}", path.display()))?;
+        let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        match rustix::fs::flock(&file, lock) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::AGAIN) => Err(PoolError::InUse { path: self.meta.clone() }),
+            Err(error) => Err(error).during(|| format!("locking {}", path.display())),
+        }
+    }
+
     /// Adds directories at the end.
     ///
     /// # Errors
@@ -199,8 +219,8 @@ impl Pool {
 
     /// Files of the pool itself must not be shown in it, and no branch may fill its disk.
     fn check_apart_from_meta(&self) -> Result<(), PoolError> {
-        let meta = fs::canonicalize(&self.meta)
-            .during(|| format!("finding {}", self.meta.display()))?;
+        let meta =
+            fs::canonicalize(&self.meta).during(|| format!("finding {}", self.meta.display()))?;
         self.config.branches.iter().try_for_each(|branch| check_apart(&meta, &branch.path))
     }
 
@@ -240,9 +260,8 @@ impl Pool {
 
 /// 4 GiB, or a twentieth of a small file system.
 fn default_min_free(path: &Path) -> u64 {
-    let bytes = rustix::fs::statvfs(path).map_or(u64::MAX, |space| {
-        space.f_blocks.saturating_mul(space.f_frsize)
-    });
+    let bytes = rustix::fs::statvfs(path)
+        .map_or(u64::MAX, |space| space.f_blocks.saturating_mul(space.f_frsize));
     MIN_FREE.min(bytes / 20)
 }
 

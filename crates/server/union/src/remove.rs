@@ -45,9 +45,9 @@ impl Union {
             return Err(Errno::NOTDIR);
         }
         let node = self.enter(directory, name, &found).node;
-        let removed = self.check_empty(node, &found).and_then(|()| {
-            self.remove_everywhere(&parent, name, &found, AtFlags::REMOVEDIR)
-        });
+        let removed = self
+            .check_empty(node, &found)
+            .and_then(|()| self.remove_everywhere(&parent, name, &found, AtFlags::REMOVEDIR));
         if removed.is_ok() {
             self.name_removed(&parent, name, &found);
             self.fds.remove_all(node, self.branches.len());

@@ -33,6 +33,8 @@ pub struct Union {
     /// Calls that change one name hold it shared; renames hold it exclusive: they may take several
     /// steps, and nobody sees half of one.
     pub(crate) renames: RwLock<()>,
+    /// Held while this process has the pool in use.
+    lock: Option<fs::File>,
 }
 
 /// The space of all branches, bytes; each file system counts once.
@@ -53,6 +55,18 @@ impl Union {
     /// # Errors
     /// A branch is missing or another one. Nothing was changed.
     pub fn open(pool: &Pool) -> std::result::Result<Self, PoolError> {
+        let mut union = Self::open_read_only(pool)?;
+        union.lock = Some(pool.lock()?);
+        union.remove_temporary_directories();
+        union.finish_renames()?;
+        Ok(union)
+    }
+
+    /// Opens the branches only to look at them: another process may have the pool in use.
+    ///
+    /// # Errors
+    /// As for [`Union::open`].
+    pub fn open_read_only(pool: &Pool) -> std::result::Result<Self, PoolError> {
         let mut branches = Vec::new();
         for config in &pool.config.branches {
             pool.check_identity(config)?;
@@ -66,7 +80,7 @@ impl Union {
         let root = root.collect::<std::result::Result<Vec<_>, PoolError>>()?;
         let path = pool.meta().join("renames");
         fs::create_dir_all(&path).during(|| format!("creating {}", path.display()))?;
-        let union = Self {
+        Ok(Self {
             pool: pool.config.pool,
             branches,
             placement: pool.config.placement,
@@ -75,10 +89,8 @@ impl Union {
             fds: DirectoryFds::default(),
             intents: IntentLog::open(path)?,
             renames: RwLock::default(),
-        };
-        union.remove_temporary_directories();
-        union.finish_renames()?;
-        Ok(union)
+            lock: None,
+        })
     }
 
     /// The branches and their space.

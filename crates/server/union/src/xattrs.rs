@@ -75,7 +75,8 @@ impl Union {
         if name.starts_with(OWN) {
             return Err(Errno::NODATA);
         }
-        value(&path_of(&*self.first_reference(&node)?), name)
+        let reference = self.first_reference(&node)?;
+        value(&path_of(&*reference), name)
     }
 
     /// The names of the xattrs.
@@ -84,7 +85,8 @@ impl Union {
     /// Those of listxattr(2).
     pub fn xattrs(&self, id: NodeId) -> Result<Vec<Vec<u8>>> {
         let node = self.nodes.get(id)?;
-        names(&path_of(&*self.first_reference(&node)?))
+        let reference = self.first_reference(&node)?;
+        names(&path_of(&*reference))
     }
 
     /// Sets an xattr, on every copy of a directory.
@@ -98,7 +100,8 @@ impl Union {
         let node = self.nodes.get(id)?;
         for (at, copy) in node.copies().iter().enumerate() {
             self.check_writable(copy.branch)?;
-            let path = path_of(&*self.reference(&node, copy.branch)?);
+            let reference = self.reference(&node, copy.branch)?;
+            let path = path_of(&*reference);
             let how = match how {
                 // What the first copy has or lacks decides.
                 _ if at > 0 => XattrFlags::empty(),
@@ -122,7 +125,8 @@ impl Union {
         let node = self.nodes.get(id)?;
         for (at, copy) in node.copies().iter().enumerate() {
             self.check_writable(copy.branch)?;
-            let path = path_of(&*self.reference(&node, copy.branch)?);
+            let reference = self.reference(&node, copy.branch)?;
+            let path = path_of(&*reference);
             match rustix::fs::removexattr(path, name) {
                 Err(Errno::NODATA) if at > 0 => {}
                 done => done?,
@@ -147,8 +151,7 @@ impl Union {
             b"fullpath" => Ok(whole(first)),
             b"allpaths" => {
                 // Of a file too: copies on other branches are hidden, and this shows them.
-                let paths: Vec<Vec<u8>> =
-                    self.all_branches(node).into_iter().map(whole).collect();
+                let paths: Vec<Vec<u8>> = self.all_branches(node).into_iter().map(whole).collect();
                 Ok(paths.join(&0))
             }
             _ => Err(Errno::NODATA),

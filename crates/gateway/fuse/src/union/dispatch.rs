@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use braid_union::{
-    DirectoryListing, Found, NodeId, OpenFile, RenameMode, SetXattr,
-};
+use braid_union::{DirectoryListing, Found, NodeId, OpenFile, RenameMode, SetXattr};
 use rustix::fs::{OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -127,8 +125,7 @@ impl UnionFileSystem {
             }
             Op::Create { name, flags, mode, umask, .. } => {
                 let flags = OFlags::from_bits_retain(flags);
-                let (found, file) =
-                    union.create(node, name, flags, (mode, umask), user(header))?;
+                let (found, file) = union.create(node, name, flags, (mode, umask), user(header))?;
                 let opened = self.opened(file);
                 send(&mut |reply| {
                     if reply.created(&entry(&found), opened).is_err() {
@@ -254,9 +251,10 @@ impl UnionFileSystem {
     }
 
     fn opened(&self, file: Arc<OpenFile>) -> Opened {
-        let backing = self.backings.get().and_then(|backings| {
-            backings.open(&file, || self.union.attributes(file.node).ok())
-        });
+        let backing = self
+            .backings
+            .get()
+            .and_then(|backings| backings.open(&file, || self.union.attributes(file.node).ok()));
         let id = backing.as_ref().map(|backing| backing.id());
         let flags = match id {
             Some(_) => abi::fopen::PASSTHROUGH,
