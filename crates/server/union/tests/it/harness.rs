@@ -96,8 +96,10 @@ impl Fixture {
     }
 
     pub fn link(&self, path: &str, new: &str) -> Result<(), Errno> {
+        // In the order of link(2).
+        let node = self.node(path)?;
         let (directory, name) = self.parent(new)?;
-        self.union.link(self.node(path)?, directory, name).map(drop)
+        self.union.link(node, directory, name).map(drop)
     }
 
     pub fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
