@@ -65,7 +65,7 @@ impl Handler for OneFile {
             Operation::Lookup { .. } => reply.error(Errno::NOENT),
             Operation::GetAttributes { .. } => reply.attributes(&attributes(node), Validity::Never),
             Operation::Open { .. } => {
-                let _ = reply.opened(Opened { handle: 1, flags: self.flags });
+                let _ = reply.opened(Opened { handle: 1, flags: self.flags, backing: None });
             }
             Operation::Read { size, .. } => reply.data(&self.content[..size as usize]),
             Operation::Write { data, .. } => reply.written(data.len() as u32),

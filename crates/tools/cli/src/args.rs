@@ -77,6 +77,12 @@ const FSCK_EXAMPLES: &str = "Examples:
   braid fsck                        check only, change nothing
   braid fsck --mend
   braid fsck --affected-by 3        files with a part on I/O daemon 3";
+const UNION_EXAMPLES: &str = "\
+Examples:
+  braid union create media --meta /var/lib/braid-media /mnt/disk1 /mnt/disk2
+  braid union up /var/lib/braid-media /media
+  braid union where /media/films/one.mkv
+  braid umount /media";
 const QUOTA_EXAMPLES: &str = "Examples:
   braid quota set --user alice --bytes 10G --soft-bytes 8G --grace 7d
   braid quota set --dir /projects/x --inodes 1M
@@ -327,6 +333,9 @@ pub enum Command {
     /// Limits and usage of users, groups and directories
     #[command(subcommand, after_help = QUOTA_EXAMPLES)]
     Quota(QuotaCommand),
+    /// The disks of this machine as one file system of plain files, without a cluster
+    #[command(subcommand, after_help = UNION_EXAMPLES)]
+    Union(UnionCommand),
     /// Show the layout of files, and set the default layout of directories
     #[command(subcommand, after_help = LAYOUT_EXAMPLES)]
     Layout(LayoutCommand),
@@ -831,6 +840,82 @@ pub enum LayoutCommand {
         #[command(flatten)]
         layout: LayoutArgs,
     },
+}
+
+/// `braid union`.
+#[derive(Subcommand, Debug)]
+pub enum UnionCommand {
+    /// Make a pool of directories; nothing in them is moved or copied
+    Create(UnionCreateArgs),
+    /// Mount a pool, and serve it in the background
+    Up(UnionUpArgs),
+    /// Show the branches of a pool and their space
+    Status {
+        /// The pool's metadata directory
+        meta: PathBuf,
+    },
+    /// Add directories to a pool; a mount has them after its next start
+    Add {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// Directories; DIR=ro: read only, DIR=nc: no new files
+        #[arg(required = true)]
+        disks: Vec<String>,
+        /// Put new files elsewhere when less than this is free [default: 4GiB, or a twentieth]
+        #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+        min_free: Option<u64>,
+    },
+    /// Choose the branch of new files; a mount follows after its next start
+    Placement {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// most-free, least-free, round-robin, user, random, random-by-free or first; with
+        /// same-path, before it: only branches that have the directory. Words of mergerfs too.
+        placement: String,
+    },
+    /// Show on which disk a file of a mounted union is
+    Where {
+        /// Files and directories
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+    },
+}
+
+/// `braid union create`.
+#[derive(Args, Debug, Clone)]
+pub struct UnionCreateArgs {
+    /// The name of the pool
+    pub name: String,
+    /// The pool's metadata directory: some kilobytes, on any disk
+    #[arg(long, value_name = "DIR")]
+    pub meta: PathBuf,
+    /// Directories; DIR=ro: read only, DIR=nc: no new files
+    #[arg(required = true)]
+    pub disks: Vec<String>,
+    /// Put new files elsewhere when less than this is free [default: 4GiB, or a twentieth]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub min_free: Option<u64>,
+    /// The branch of new files; see: braid union placement --help
+    #[arg(long, default_value = "most-free")]
+    pub placement: String,
+}
+
+/// `braid union up`.
+#[derive(Args, Debug, Clone)]
+pub struct UnionUpArgs {
+    /// The pool's metadata directory
+    pub meta: PathBuf,
+    /// The directory to mount on
+    pub point: PathBuf,
+    /// Options of mount(8): ro, noatime, noexec, suid, dev, noallow_other
+    #[arg(long, short = 'o', value_delimiter = ',', value_name = "OPTIONS")]
+    pub options: Vec<String>,
+    /// Stay in the foreground
+    #[arg(long, short = 'f')]
+    pub foreground: bool,
+    /// Read and write all files through this process, not by the kernel itself
+    #[arg(long)]
+    pub no_passthrough: bool,
 }
 
 /// `braid quota`.

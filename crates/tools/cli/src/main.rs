@@ -89,6 +89,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         }
         Command::Du(args) => commands::space::du(&args.paths, &settings()?, out)?,
         Command::Quota(command) => commands::quota::run(&command, &settings()?, out)?,
+        Command::Union(command) => return commands::union::run(&command, out),
         Command::Df(_) => commands::space::df(&settings()?, out)?,
         Command::Layout(command) => commands::layout::run(&command, &settings()?, out)?,
         Command::Mount(args) => return commands::mount::mount(&args, global, out),
@@ -109,6 +110,7 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
         Command::Mds(args) => args.command.is_none(),
         Command::Iod(args) => args.command.is_none(),
         Command::Agent(_) | Command::Nfs(_) | Command::Mount(_) => true,
+        Command::Union(args::UnionCommand::Up(_)) => true,
         _ => false,
     };
     let level = match (global.verbose, daemon) {

@@ -19,7 +19,8 @@ impl FileSystem {
     pub(super) fn open_directory(&self, directory: FileIndex, answer: Answer<'_>) -> Done {
         let handle = self.vfs.open_directory(directory)?;
         answer.with(|reply| {
-            if reply.opened(kernel::Opened { handle: handle.0, flags: 0 }).is_err() {
+            let opened = kernel::Opened { handle: handle.0, ..kernel::Opened::default() };
+            if reply.opened(opened).is_err() {
                 let _ = self.vfs.release_directory(handle);
             }
         })

@@ -116,5 +116,5 @@ fn for_kernel(opened: &Opened) -> kernel::Opened {
         true => fopen::KEEP_CACHE,
         false => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
     };
-    kernel::Opened { handle: opened.handle.0, flags }
+    kernel::Opened { handle: opened.handle.0, flags, backing: None }
 }

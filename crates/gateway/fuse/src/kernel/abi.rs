@@ -122,6 +122,8 @@ pub mod fopen {
     pub const NOFLUSH: u32 = 1 << 5;
     /// Direct writes of several threads to one file run in parallel.
     pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
+    /// The kernel reads and writes a backing file instead of asking (Linux 6.9).
+    pub const PASSTHROUGH: u32 = 1 << 7;
 }
 
 /// Flags inside requests.

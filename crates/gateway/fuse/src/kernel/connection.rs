@@ -1,6 +1,7 @@
 //! A connection, from INIT to its end.
 
 use super::abi::{BUFFER_HEADER_BYTES, MINOR_OLDEST};
+use super::backing::BackingFiles;
 use super::channel::Channel;
 use super::device::Device;
 use super::init::{InitOutcome, Offer, offer, ours};
@@ -88,7 +89,9 @@ impl Connection {
             Invalidators::start(&device, Bounds::PAGES)?,
             Invalidators::start(&device, Bounds::NAMES)?,
         );
-        handler.started(Notifier::new(Arc::clone(&device), pages, names));
+        let passes = agreed.features.contains(Features::PASSTHROUGH);
+        let backing = passes.then(|| BackingFiles::new(Arc::clone(&device)));
+        handler.started(Notifier::new(Arc::clone(&device), pages, names, backing));
         let pool = Pool::new(device, handler, &agreed, options);
         pool.start()?;
         let started = |queues| Rings::start(&pool, queues).map_err(NoIoUring::refused);

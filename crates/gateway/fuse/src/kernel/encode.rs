@@ -1,6 +1,6 @@
 //! Encodes replies. No I/O.
 
-use super::abi::OUT_HEADER_BYTES;
+use super::abi::{OUT_HEADER_BYTES, fopen};
 use super::{
     Attributes, Entry, ExtendedStat, Kind, Lock, LockKind, Opened, SpaceStat, Time, Validity,
 };
@@ -99,7 +99,11 @@ impl Message {
 
     /// `fuse_open_out`.
     pub(super) fn opened(&mut self, opened: &Opened) -> &mut Self {
-        self.u64(opened.handle).u32(opened.flags).u32(0)
+        let (flags, backing) = match opened.backing {
+            Some(id) => (opened.flags | fopen::PASSTHROUGH, id.number()),
+            None => (opened.flags, 0),
+        };
+        self.u64(opened.handle).u32(flags).i32(backing)
     }
 
     /// `fuse_statfs_out`.

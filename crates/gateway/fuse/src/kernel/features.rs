@@ -76,7 +76,8 @@ features! {
     CREATE_SUPP_GROUP = 34,
     /// A file open with `DIRECT_IO` may still be mapped shared.
     DIRECT_IO_ALLOW_MMAP = 36,
-    /// The kernel reads and writes a file of a local file system by itself.
+    /// The kernel reads and writes a file of a local file system by itself
+    /// ([`super::BackingFiles`]). Needs [`Wanted::stack_depth`].
     PASSTHROUGH = 37,
     /// File handles of an export are refused.
     NO_EXPORT_SUPPORT = 38,
@@ -158,6 +159,14 @@ pub struct Wanted {
     /// The kernel ends the whole mount when a request is unanswered for this long
     /// (`REQUEST_TIMEOUT`). A wait for a lock counts, so this is only for handlers that limit it.
     pub request_timeout: Option<Duration>,
+    /// With `PASSTHROUGH`: how many file systems may be stacked, this one included, 1 or 2 (the
+    /// kernel's `FILESYSTEM_MAX_STACK_DEPTH`). A backing file must be on a file system of a lower
+    /// depth. With 1 it cannot be on overlayfs or on another mount with passthrough, and one of
+    /// these may be stacked on this mount. With 2 it is the reverse.
+    ///
+    /// `PASSTHROUGH` is left out with any other depth, and where `WRITEBACK_CACHE` is agreed: the
+    /// kernel would ignore it then.
+    pub stack_depth: u32,
 }
 
 impl Default for Wanted {
@@ -171,6 +180,7 @@ impl Default for Wanted {
             background_max: 64,
             congestion_threshold: 48,
             request_timeout: None,
+            stack_depth: 0,
         }
     }
 }

@@ -19,6 +19,9 @@ const ALWAYS: Features = Features(
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const REQUEST_BYTES_MIN: u32 = 4096;
 
+/// `FILESYSTEM_MAX_STACK_DEPTH`.
+const STACK_DEPTH_MAX: u32 = 2;
+
 /// What the kernel's INIT offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
@@ -50,6 +53,7 @@ pub(super) struct InitOutcome {
     background_max: u16,
     congestion_threshold: u16,
     request_timeout_s: u16,
+    stack_depth: u32,
     page_bytes: u32,
 }
 
@@ -60,7 +64,14 @@ impl InitOutcome {
         if timeout.is_some() {
             features |= Features::REQUEST_TIMEOUT;
         }
-        let features = features.and(kernel.offered);
+        let mut features = features.and(kernel.offered);
+        // The kernel would ignore PASSTHROUGH without an error, and refuse each backing file.
+        if features.contains(Features::WRITEBACK_CACHE)
+            || !(1..=STACK_DEPTH_MAX).contains(&wanted.stack_depth)
+        {
+            features = features - Features::PASSTHROUGH;
+        }
+        let passes = features.contains(Features::PASSTHROUGH);
         Self {
             features,
             request_bytes_max: wanted
@@ -70,6 +81,7 @@ impl InitOutcome {
             background_max: wanted.background_max,
             congestion_threshold: wanted.congestion_threshold.min(wanted.background_max),
             request_timeout_s: timeout.map_or(0, whole_seconds),
+            stack_depth: if passes { wanted.stack_depth } else { 0 },
             page_bytes,
         }
     }
@@ -94,8 +106,8 @@ impl InitOutcome {
         message.u16(self.background_max).u16(self.congestion_threshold).u32(self.request_bytes_max);
         // A time granularity of 1 ns; no mapping alignment.
         message.u32(1).u16(pages).u16(0).u32(high);
-        // No stacking; the rest is reserved.
-        message.u32(0).u16(self.request_timeout_s).zeros(22)
+        // The rest is reserved.
+        message.u32(self.stack_depth).u16(self.request_timeout_s).zeros(22)
     }
 }
 
@@ -143,12 +155,34 @@ mod tests {
     }
 
     #[test]
+    fn passthrough_is_agreed_only_with_a_stack_depth_and_without_write_back() {
+        let passes = Features::PASSTHROUGH;
+        let depth = |offered: Features, features, stack_depth| {
+            let wanted = Wanted { features, stack_depth, ..Wanted::default() };
+            let agreed = InitOutcome::new(&kernel(ALWAYS | offered), &wanted, PAGE);
+            assert_eq!(agreed.features.contains(passes), agreed.stack_depth > 0);
+            agreed.stack_depth
+        };
+        assert_eq!([0, 1, 2, 3].map(|wanted| depth(passes, passes, wanted)), [0, 1, 2, 0]);
+        assert_eq!(depth(Features::default(), passes, 1), 0, "the kernel lacks it");
+        assert_eq!(depth(passes, Features::default(), 1), 0, "it is not wanted");
+        let both = passes | Features::WRITEBACK_CACHE;
+        assert_eq!(depth(both, both, 1), 0, "the kernel buffers writes");
+        assert_eq!(depth(passes, both, 1), 1, "the kernel cannot buffer writes");
+    }
+
+    #[test]
     fn the_reply_has_its_fields_at_the_offsets_of_the_kernel() {
-        let offered = ALWAYS | Features::DIRECT_IO_ALLOW_MMAP | Features::ASYNC_READ;
+        let offered = ALWAYS
+            | Features::DIRECT_IO_ALLOW_MMAP
+            | Features::PASSTHROUGH
+            | Features::REQUEST_TIMEOUT;
         let wanted = Wanted {
             features: offered,
             background_max: 64,
             congestion_threshold: 90,
+            request_timeout: Some(Duration::from_secs(0x1234)),
+            stack_depth: 2,
             ..Wanted::default()
         };
         let kernel = kernel(offered);
@@ -163,7 +197,9 @@ mod tests {
         assert_eq!((u16_at(16), u16_at(18)), (64, 64), "the threshold is never above the maximum");
         assert_eq!((u32_at(20), u32_at(24)), (1 << 20, 1));
         assert_eq!((u16_at(28), u16_at(30)), (256, 0));
-        assert_eq!((u32_at(32), u32_at(36)), (1 << (36 - 32), 0));
+        assert_eq!(u32_at(32), 1 << (36 - 32) | 1 << (37 - 32) | 1 << (42 - 32));
+        assert_eq!((u32_at(36), u16_at(40)), (2, 0x1234));
+        assert_eq!(bytes[16 + 42..], [0; 22]);
     }
 
     #[test]

@@ -24,6 +24,7 @@
 //!    use the device.
 
 pub mod abi;
+mod backing;
 mod channel;
 mod clone;
 mod connection;
@@ -45,6 +46,7 @@ mod value;
 mod worker;
 mod worker_count;
 
+pub use backing::{BackingError, BackingFile, BackingFiles, BackingId};
 pub use connection::StartError;
 pub use encode::DirectoryBuffer;
 pub use features::{Features, KernelFeatures, Wanted};

@@ -1,6 +1,7 @@
 //! Notifications to the kernel.
 
 use super::abi::notify;
+use super::backing::BackingFiles;
 use super::device::Device;
 use super::encode::Message;
 use super::invalidator::{Invalidation, Invalidators, Work};
@@ -11,12 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Invalidates the kernel's caches. Any thread may call it, also one that serves a request.
+/// Invalidates the kernel's caches, and registers backing files with it. Any thread may call it,
+/// also one that serves a request.
 #[derive(Clone, Debug)]
 pub struct Notifier {
     device: Arc<Device>,
     pages: Arc<Invalidators>,
     names: Arc<Invalidators>,
+    backing: Option<BackingFiles>,
 }
 
 /// `fuse_notify_inval_inode_out`.
@@ -68,8 +71,19 @@ impl Expiry {
 }
 
 impl Notifier {
-    pub(super) fn new(device: Arc<Device>, pages: Invalidators, names: Invalidators) -> Self {
-        Self { device, pages: Arc::new(pages), names: Arc::new(names) }
+    pub(super) fn new(
+        device: Arc<Device>,
+        pages: Invalidators,
+        names: Invalidators,
+        backing: Option<BackingFiles>,
+    ) -> Self {
+        Self { device, pages: Arc::new(pages), names: Arc::new(names), backing }
+    }
+
+    /// Registers files that the kernel reads and writes by itself. `None`:
+    /// [`super::Features::PASSTHROUGH`] was not agreed at INIT.
+    pub fn backing_files(&self) -> Option<&BackingFiles> {
+        self.backing.as_ref()
     }
 
     /// Drops a node's attributes and ACLs. Takes no lock.

@@ -4,7 +4,7 @@ use super::abi::{OUT_HEADER_BYTES, opcode};
 use super::channel::Channel;
 use super::encode::{DirectoryBuffer, Message};
 use super::interrupt::{Interrupt, Interrupts};
-use super::{Attributes, Entry, ExtendedStat, Header, Lock, SpaceStat, Validity};
+use super::{Attributes, BackingId, Entry, ExtendedStat, Header, Lock, SpaceStat, Validity};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,6 +29,10 @@ pub struct Opened {
     pub handle: u64,
     /// `abi::fopen`.
     pub flags: u32,
+    /// The file that the kernel reads and writes instead of asking; it sets
+    /// `abi::fopen::PASSTHROUGH`. Only where [`super::Notifier::backing_files`] has any, and by the
+    /// rules of [`super::BackingFile`].
+    pub backing: Option<BackingId>,
 }
 
 /// The kernel did not accept a reply. It does not count the lookup, and will not release the

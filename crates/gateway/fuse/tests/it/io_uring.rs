@@ -34,7 +34,7 @@ fn holding(memory: Memory) -> Option<TestMount> {
 /// the others, and those closes wait for the others' servers. Not `pipe`: a ring has no descriptor
 /// for a pipe. Not `mount`, which takes minutes on a busy machine.
 const MODULES: [(&[&str], &str); 2] = [
-    (&["requests::", "signals::", "killed::", "notifications::"], "4"),
+    (&["requests::", "signals::", "killed::", "notifications::", "passthrough::"], "4"),
     (&["programs_calls::", "mappings::", "write_back::", "locks::"], "1"),
 ];
 /// Each of them takes a fifth of that on a busy machine.

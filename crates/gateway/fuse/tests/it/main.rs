@@ -8,6 +8,7 @@ mod locks;
 mod mappings;
 mod mount;
 mod notifications;
+mod passthrough;
 mod pipe;
 mod programs_calls;
 mod requests;

@@ -19,7 +19,7 @@ const BYTES: u64 = 4 << 20;
 const STORED_AT: u64 = 1 << 20;
 
 /// A shared mapping of a file's beginning.
-struct Mapping {
+pub struct Mapping {
     address: *mut u8,
     length: usize,
 }
@@ -28,7 +28,7 @@ struct Mapping {
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn of(file: &File, length: usize) -> Self {
+    pub fn of(file: &File, length: usize) -> Self {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses an unused address, and nothing truncates the file.
         let address =
@@ -36,13 +36,13 @@ impl Mapping {
         Self { address: address.cast(), length }
     }
 
-    fn store(&self, at: usize, word: u64) {
+    pub fn store(&self, at: usize, word: u64) {
         assert!(at.is_multiple_of(8) && at + 8 <= self.length);
         // SAFETY: within the mapping, aligned.
         unsafe { self.address.add(at).cast::<u64>().write_volatile(word) }
     }
 
-    fn load(&self, at: usize) -> u64 {
+    pub fn load(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.length);
         // SAFETY: within the mapping, aligned.
         unsafe { self.address.add(at).cast::<u64>().read_volatile() }

@@ -19,5 +19,6 @@ pub mod space;
 pub mod stat;
 pub mod status;
 pub mod sync;
+pub mod union;
 pub mod up;
 pub mod user_names;

@@ -165,7 +165,7 @@ pub fn stop_signal(point: &Path) -> Result<mpsc::Receiver<()>, Fault> {
 }
 
 /// The text of the FUSE layer, with its advice if it has any.
-fn mount_fault(point: &Path, error: &MountError) -> Fault {
+pub fn mount_fault(point: &Path, error: &MountError) -> Fault {
     let exit = match error {
         MountError::NotAllowed => Exit::Refused,
         MountError::Point { why, .. } if why.kind() == std::io::ErrorKind::NotADirectory => {

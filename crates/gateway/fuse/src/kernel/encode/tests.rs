@@ -1,6 +1,7 @@
 //! Answers where the kernel looks for them.
 
 use super::*;
+use crate::kernel::BackingId;
 use proptest::prelude::*;
 
 const HEADER: usize = OUT_HEADER_BYTES;
@@ -72,7 +73,7 @@ fn structures_have_the_sizes_that_the_kernel_wants() {
     let size = |bytes: Vec<u8>| bytes.len() - HEADER;
     assert_eq!(size(bytes(|m| m.attributes_valid(&attributes(), Validity::Never))), 104);
     assert_eq!(size(bytes(|m| m.absent(Validity::Always))), 128);
-    assert_eq!(size(bytes(|m| m.opened(&Opened { handle: 1, flags: 2 }))), 16);
+    assert_eq!(size(bytes(|m| m.opened(&Opened { handle: 1, flags: 2, backing: None }))), 16);
     assert_eq!(size(bytes(|m| m.space(&SpaceStat::default()))), 80);
     assert_eq!(size(bytes(|m| m.lock(None))), 24);
     assert_eq!(size(bytes(|m| m.extended(&ExtendedStat::default(), Validity::Never))), 288);
@@ -144,4 +145,15 @@ proptest! {
             prop_assert_eq!(listing.as_bytes().len() % 8, 0);
         }
     }
+}
+
+#[test]
+fn an_open_file_is_passed_through_where_it_has_a_backing_file() {
+    let opened = Opened { handle: 1, flags: fopen::NOFLUSH, backing: None };
+    let own = bytes(|m| m.opened(&opened));
+    assert_eq!((u32_at(&own, 8), u32_at(&own, 12)), (fopen::NOFLUSH, 0));
+    let id = Some(BackingId::from_number(0x1234_5678).unwrap());
+    let passed = bytes(|m| m.opened(&Opened { backing: id, ..opened }));
+    assert_eq!(u32_at(&passed, 8), fopen::NOFLUSH | fopen::PASSTHROUGH);
+    assert_eq!((u64_at(&passed, 0), u32_at(&passed, 12)), (1, 0x1234_5678));
 }

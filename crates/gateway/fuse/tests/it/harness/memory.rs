@@ -154,7 +154,7 @@ impl Memory {
 
     fn serve(&self, request: Request<'_>, reply: Reply) {
         let node = request.header.node;
-        let opened = Opened { handle: 7, flags: self.open_flags };
+        let opened = Opened { handle: 7, flags: self.open_flags, backing: None };
         match request.operation {
             Operation::Lookup { name } => {
                 match self.find(node, name).and_then(|found| self.entry(found)) {

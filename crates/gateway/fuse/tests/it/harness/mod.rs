@@ -9,7 +9,7 @@ pub use memory::{FILE, Memory, SUB};
 
 use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted};
 use braid_fuse::kernel::uring::IoUring;
-use braid_fuse::kernel::{PoolOptions, StartError, abi};
+use braid_fuse::kernel::{Handler, PoolOptions, StartError, abi};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -37,20 +37,9 @@ impl TestMount {
 
     /// With the transport of this run.
     pub fn over(io_uring: IoUring, memory: Memory, pool: PoolOptions) -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let mut options = MountOptions::new("memory", dir.path());
-        options.io_uring = io_uring;
         let memory = Arc::new(memory);
-        match Mounted::new(&options, pool, memory.clone()) {
-            Ok(mounted) => Some(Self { memory, mounted, dir }),
-            Err(error @ (MountError::NoDevice(_) | MountError::NotAllowed)) => skipped(&error),
-            Err(error @ MountError::Start(StartError::NoIoUring { .. })) => skipped(&error),
-            // The mode of the device decides whether users may mount on this machine.
-            Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => {
-                skipped(&error)
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let (mounted, dir) = mount_on_temporary_dir(io_uring, pool, memory.clone())?;
+        Some(Self { memory, mounted, dir })
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -62,6 +51,27 @@ impl TestMount {
     }
 }
 
+/// `None`, and the reason printed, where this machine cannot mount.
+pub fn mount_on_temporary_dir(
+    io_uring: IoUring,
+    pool: PoolOptions,
+    handler: Arc<dyn Handler>,
+) -> Option<(Mounted, tempfile::TempDir)> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = MountOptions::new("memory", dir.path());
+    options.io_uring = io_uring;
+    match Mounted::new(&options, pool, handler) {
+        Ok(mounted) => Some((mounted, dir)),
+        Err(error @ (MountError::NoDevice(_) | MountError::NotAllowed)) => skipped(&error),
+        Err(error @ MountError::Start(StartError::NoIoUring { .. })) => skipped(&error),
+        // The mode of the device decides whether users may mount on this machine.
+        Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => {
+            skipped(&error)
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// The transport of this run ([`OVER`]). Every kernel has the device.
 pub fn transport() -> IoUring {
     std::env::var(OVER).ok().map_or(IoUring::Off, |word| word.parse().unwrap())
@@ -70,7 +80,7 @@ pub fn transport() -> IoUring {
 /// Set to `on`, tests of mounts run over io_uring.
 pub const OVER: &str = "BRAID_TEST_IO_URING";
 
-fn skipped(why: &MountError) -> Option<TestMount> {
+fn skipped<T>(why: &MountError) -> Option<T> {
     println!("skipped: no mount on this machine: {why}");
     None
 }

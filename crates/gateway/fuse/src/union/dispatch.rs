@@ -1,0 +1,351 @@
+//! One request each.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use braid_union::{DirectoryListing, Found, NodeId, OpenFile, RenameMode, SetXattr};
+use rustix::fs::{OFlags, RenameFlags, XattrFlags};
+use rustix::io::Errno;
+
+use super::{
+    UnionFileSystem, VALID,
+    convert::{attributes, changes, entry, time, user},
+    handles::Open,
+};
+use crate::kernel::{
+    Call, DirectoryBuffer, ExtendedStat, Kind, Opened, Operation, Reply, Request, SpaceStat, abi,
+};
+
+/// `STATX_BASIC_STATS | STATX_BTIME`.
+const STATX_MASK: u32 = 0xfff;
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+/// Offsets of `.` and `..` in a listing.
+const DOTS: u64 = 2;
+/// The unit of the block counts of `statfs`.
+const BLOCK_BYTES: u32 = 4096;
+const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
+
+type Done = Result<(), Errno>;
+
+impl UnionFileSystem {
+    pub(super) fn dispatch(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Option<Reply>,
+        call: &mut Call<'_>,
+    ) -> Done {
+        use Operation as Op;
+        let (header, node) = (&request.header, NodeId(request.header.node));
+        let union = &self.union;
+        let mut send = |give: &mut dyn FnMut(Reply)| -> Done {
+            reply.take().into_iter().for_each(give);
+            Ok(())
+        };
+        match request.operation {
+            Op::Lookup { name } => {
+                let found = union.look_up(node, name)?;
+                send(&mut |reply| self.reply_entry(reply, &found))
+            }
+            Op::MakeDirectory { name, mode, umask } => {
+                let found = union.create_directory(node, name, (mode, umask), user(header))?;
+                send(&mut |reply| self.reply_entry(reply, &found))
+            }
+            Op::MakeNode { name, mode, umask, device } => {
+                let device = rustix::fs::makedev(
+                    device >> 8 & 0xfff,
+                    device & 0xff | device >> 12 & 0xfff00,
+                );
+                let found = union.create_node(node, name, (mode, umask), device, user(header))?;
+                send(&mut |reply| self.reply_entry(reply, &found))
+            }
+            Op::Symlink { name, target } => {
+                let found = union.create_symlink(node, name, target, user(header))?;
+                send(&mut |reply| self.reply_entry(reply, &found))
+            }
+            Op::Link { node: file, new_name } => {
+                let found = union.link(NodeId(file), node, new_name)?;
+                send(&mut |reply| self.reply_entry(reply, &found))
+            }
+            Op::Unlink { name } => {
+                union.unlink(node, name)?;
+                send(&mut Reply::ok)
+            }
+            Op::RemoveDirectory { name } => {
+                union.remove_directory(node, name)?;
+                send(&mut Reply::ok)
+            }
+            Op::Rename { name, new_parent, new_name, flags } => {
+                let mode = match RenameFlags::from_bits_retain(flags) {
+                    flags if flags.is_empty() => RenameMode::Replace,
+                    RenameFlags::NOREPLACE => RenameMode::NoReplace,
+                    RenameFlags::EXCHANGE => RenameMode::Exchange,
+                    _ => return Err(Errno::INVAL),
+                };
+                union.rename((node, name), (NodeId(new_parent), new_name), mode)?;
+                send(&mut Reply::ok)
+            }
+            Op::ReadLink => {
+                let target = union.read_link(node)?;
+                send(&mut |reply| reply.data(&target))
+            }
+
+            Op::GetAttributes { .. } => {
+                let found = attributes(&union.attributes(node)?);
+                send(&mut |reply| reply.attributes(&found, VALID))
+            }
+            Op::ExtendedStat { .. } => {
+                let found = union.attributes(node)?;
+                let stat = ExtendedStat {
+                    mask: STATX_MASK,
+                    flags: 0,
+                    flags_known: 0,
+                    created: time(found.created),
+                    attributes: attributes(&found),
+                };
+                send(&mut |reply| reply.extended_stat(&stat, VALID))
+            }
+            Op::SetAttributes(wanted) => {
+                let found = attributes(&union.set_attributes(node, &changes(&wanted))?);
+                send(&mut |reply| reply.attributes(&found, VALID))
+            }
+            Op::Access { .. } => send(&mut Reply::ok),
+            Op::StatFs => {
+                let space = self.space()?;
+                send(&mut |reply| reply.space(&space))
+            }
+
+            Op::Open { flags, .. } => {
+                let file = union.open_file(node, OFlags::from_bits_retain(flags))?;
+                let opened = self.opened(file);
+                send(&mut |reply| {
+                    if reply.opened(opened).is_err() {
+                        self.close(opened.handle);
+                    }
+                })
+            }
+            Op::Create { name, flags, mode, umask, .. } => {
+                let flags = OFlags::from_bits_retain(flags);
+                let (found, file) = union.create(node, name, flags, (mode, umask), user(header))?;
+                let opened = self.opened(file);
+                send(&mut |reply| {
+                    if reply.created(&entry(&found), opened).is_err() {
+                        self.close(opened.handle);
+                        self.union.forget(found.node, 1);
+                    }
+                })
+            }
+            Op::Release { handle, .. } => {
+                self.close(handle);
+                send(&mut Reply::ok)
+            }
+            Op::Read { handle, offset, size, .. } => {
+                let file = self.handles.file(handle)?;
+                let size = call.scratch.len().min(size as usize);
+                let bytes = union.read(&file, offset, &mut call.scratch[..size])?;
+                send(&mut |reply| reply.data(&call.scratch[..bytes]))
+            }
+            Op::Write { handle, offset, data, kill_suidgid, .. } => {
+                let file = self.handles.file(handle)?;
+                let bytes = union.write(&file, offset, data, kill_suidgid)?;
+                let bytes = u32::try_from(bytes).map_err(|_| Errno::INVAL)?;
+                send(&mut |reply| reply.written(bytes))
+            }
+            Op::Sync { handle, data_only } => {
+                union.sync(&*self.handles.file(handle)?, data_only)?;
+                send(&mut Reply::ok)
+            }
+            Op::Allocate { handle, offset, length, mode } => {
+                union.allocate(&*self.handles.file(handle)?, mode, offset, length)?;
+                send(&mut Reply::ok)
+            }
+            Op::Seek { handle, offset, whence } => {
+                let data = match whence {
+                    SEEK_DATA => true,
+                    SEEK_HOLE => false,
+                    _ => return Err(Errno::INVAL),
+                };
+                let found = union.seek(&*self.handles.file(handle)?, offset, data)?;
+                send(&mut |reply| reply.position(found))
+            }
+            Op::CopyRange { handle, offset, to_handle, to_offset, length, .. } => {
+                let (from, to) = (self.handles.file(handle)?, self.handles.file(to_handle)?);
+                let bytes = union.copy_range((&from, offset), (&to, to_offset), length)?;
+                send(&mut |reply| reply.copied(bytes as u64))
+            }
+
+            Op::OpenDirectory { .. } => {
+                let listing = Arc::new(Mutex::new(union.list(node)?));
+                let handle = self.handles.insert(Open::Directory(listing));
+                send(&mut |reply| {
+                    if reply.opened(Opened { handle, ..Opened::default() }).is_err() {
+                        self.handles.remove(handle);
+                    }
+                })
+            }
+            Op::ReadDirectory { handle, offset, size, plus } => {
+                let listing = self.handles.directory(handle)?;
+                let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
+                if offset == 0 {
+                    // rewinddir(3): what was created since the open is seen.
+                    *listing = union.list(node)?;
+                }
+                let (buffer, entered) = self.listing(node, &listing, offset, size, plus);
+                send(&mut |reply| {
+                    if reply.directory(&buffer).is_err() {
+                        entered.iter().for_each(|node| self.union.forget(*node, 1));
+                    }
+                })
+            }
+            Op::ReleaseDirectory { handle, .. } => {
+                self.handles.remove(handle);
+                send(&mut Reply::ok)
+            }
+            Op::SyncDirectory { .. } => {
+                union.sync_directory(node)?;
+                send(&mut Reply::ok)
+            }
+            Op::SyncFs => {
+                union.sync_all()?;
+                send(&mut Reply::ok)
+            }
+
+            Op::GetXattr { name, size } => {
+                let value = union.xattr(node, name)?;
+                sized(&value, size, &mut send)
+            }
+            Op::ListXattr { size } => {
+                let mut list = union.xattrs(node)?.join(&0);
+                if !list.is_empty() {
+                    list.push(0);
+                }
+                sized(&list, size, &mut send)
+            }
+            Op::SetXattr { name, value, flags, acl_kill_sgid } => {
+                let how = match XattrFlags::from_bits_retain(flags) {
+                    flags if flags.is_empty() => SetXattr::Any,
+                    XattrFlags::CREATE => SetXattr::Create,
+                    XattrFlags::REPLACE => SetXattr::Replace,
+                    _ => return Err(Errno::INVAL),
+                };
+                union.set_xattr(node, name, value, how)?;
+                if acl_kill_sgid && name == ACL_ACCESS {
+                    union.drop_setgid(node)?;
+                }
+                send(&mut Reply::ok)
+            }
+            Op::RemoveXattr { name } => {
+                union.remove_xattr(node, name)?;
+                send(&mut Reply::ok)
+            }
+
+            Op::Ioctl { .. } => Err(Errno::NOTTY),
+            // FLUSH among them: the kernel then sends no more of them.
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn reply_entry(&self, reply: Reply, found: &Found) {
+        if reply.entry(&entry(found)).is_err() {
+            self.union.forget(found.node, 1);
+        }
+    }
+
+    fn opened(&self, file: Arc<OpenFile>) -> Opened {
+        let backing = self
+            .backings
+            .get()
+            .and_then(|backings| backings.open(&file, || self.union.attributes(file.node).ok()));
+        let id = backing.as_ref().map(|backing| backing.id());
+        let flags = match id {
+            Some(_) => abi::fopen::PASSTHROUGH,
+            None => abi::fopen::DIRECT_IO | abi::fopen::PARALLEL_DIRECT_WRITES,
+        };
+        let handle = self.handles.insert(Open::File(file, backing));
+        Opened { handle, flags: flags | abi::fopen::NOFLUSH, backing: id }
+    }
+
+    fn close(&self, handle: u64) {
+        if let Some(Open::File(file, backing)) = self.handles.remove(handle) {
+            self.union.close(&file);
+            if let Some(backings) = self.backings.get() {
+                backings.close(file.node);
+            }
+            drop(backing);
+        }
+    }
+
+    fn space(&self) -> Result<SpaceStat, Errno> {
+        let space = self.union.space()?;
+        let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
+        Ok(SpaceStat {
+            blocks: blocks(space.bytes),
+            blocks_free: blocks(space.free),
+            blocks_available: blocks(space.available),
+            files: space.files,
+            files_free: space.files_free,
+            block_size: BLOCK_BYTES,
+            fragment_size: BLOCK_BYTES,
+            name_len_max: space.name_len_max,
+        })
+    }
+
+    /// A part of a listing, and the nodes whose lookups it counts.
+    fn listing(
+        &self,
+        directory: NodeId,
+        listing: &DirectoryListing,
+        offset: u64,
+        size: u32,
+        plus: bool,
+    ) -> (DirectoryBuffer, Vec<NodeId>) {
+        let mut buffer = DirectoryBuffer::new(size);
+        let mut entered = Vec::new();
+        let dots: [&[u8]; 2] = [b".", b".."];
+        for (at, name) in (1..).zip(dots).skip_while(|(at, _)| *at <= offset) {
+            let fits = match plus {
+                true => buffer.push_plus(None, directory.0, at, Kind::Directory, name),
+                false => buffer.push(directory.0, at, Kind::Directory, name),
+            };
+            if !fits {
+                return (buffer, entered);
+            }
+        }
+        let begin = usize::try_from(offset.saturating_sub(DOTS)).unwrap_or(usize::MAX);
+        for (at, listed) in (DOTS + 1..).zip(&listing.entries).skip(begin) {
+            let kind = Kind::of_mode(u32::from(listed.kind) << 12);
+            let fits = if plus {
+                // A name that is gone by now has no attributes; the kernel looks it up.
+                let found = self.union.look_up(directory, &listed.name).ok();
+                let fits = buffer.push_plus(
+                    found.as_ref().map(entry).as_ref(),
+                    found.as_ref().map_or(listed.index, |found| found.attributes.index),
+                    at,
+                    kind,
+                    &listed.name,
+                );
+                match found {
+                    Some(found) if fits => entered.push(found.node),
+                    Some(found) => self.union.forget(found.node, 1),
+                    None => {}
+                }
+                fits
+            } else {
+                buffer.push(listed.index, at, kind, &listed.name)
+            };
+            if !fits {
+                break;
+            }
+        }
+        (buffer, entered)
+    }
+}
+
+/// A value of an xattr: whole, or only how long it is.
+fn sized(value: &[u8], size: u32, send: &mut dyn FnMut(&mut dyn FnMut(Reply)) -> Done) -> Done {
+    let bytes = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
+    match size {
+        0 => send(&mut |reply| reply.xattr_size(bytes)),
+        size if bytes <= size => send(&mut |reply| reply.data(value)),
+        _ => Err(Errno::RANGE),
+    }
+}

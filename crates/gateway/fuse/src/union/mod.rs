@@ -1,0 +1,92 @@
+//! Serves the kernel's requests with a union of local file systems (`braid-union`).
+//!
+//! ```text
+//!   kernel::Handler ──> UnionFileSystem::handle ──> one method of Union for each request
+//!        |                                              |  system calls on a branch
+//!        +── passthrough: the kernel reads and writes ──+──> the branch's page cache
+//! ```
+//!
+//! 1. The kernel checks permissions (`default_permissions`, POSIX ACLs). What is created belongs to
+//!    the calling user.
+//! 2. Locks are the kernel's own: one machine has the union.
+//! 3. All open files of a node are served in one way at a time, passed through or not: see
+//!    `backing`.
+//! 4. If the kernel does not accept a reply with a node or a handle, it is undone.
+
+mod backing;
+mod convert;
+mod dispatch;
+mod handles;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use braid_union::{NodeId, Union};
+
+use self::{backing::Backings, handles::Handles};
+use crate::kernel::{
+    Call, Features, Forget, Handler, KernelFeatures, Notifier, Reply, Request, Validity, Wanted,
+};
+
+/// How long the kernel uses names and attributes without asking: direct changes on a branch are
+/// seen after this time.
+const VALID: Validity = Validity::For(Duration::from_secs(1));
+/// Passthrough: branches are on plain file systems, and another stacked file system may lie on this
+/// mount.
+const STACK_DEPTH: u32 = 1;
+
+/// A union behind one mount.
+#[derive(Debug)]
+pub struct UnionFileSystem {
+    union: Arc<Union>,
+    handles: Handles,
+    backings: OnceLock<Backings>,
+    /// Whether passthrough is wanted at all.
+    pass_through: bool,
+}
+
+impl UnionFileSystem {
+    /// The file system of one mount. `pass_through`: let the kernel read and write plain files by
+    /// itself where it can.
+    pub fn new(union: Arc<Union>, pass_through: bool) -> Self {
+        Self { union, handles: Handles::default(), backings: OnceLock::new(), pass_through }
+    }
+
+    /// Whether the kernel reads and writes files by itself, or why not.
+    pub fn pass_through(&self) -> Result<(), String> {
+        self.backings.get().map_or_else(|| Err("it is switched off".to_owned()), Backings::works)
+    }
+}
+
+impl Handler for UnionFileSystem {
+    fn init(&self, _: &KernelFeatures) -> Wanted {
+        use Features as F;
+        let mut wanted = Wanted::default();
+        wanted.features |= F::POSIX_ACL | F::DONT_MASK | F::HANDLE_KILLPRIV_V2;
+        wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO;
+        wanted.features |= F::CACHE_SYMLINKS | F::DIRECT_IO_ALLOW_MMAP;
+        if self.pass_through {
+            wanted.features |= F::PASSTHROUGH;
+            wanted.stack_depth = STACK_DEPTH;
+        }
+        wanted
+    }
+
+    fn started(&self, notifier: Notifier) {
+        if self.pass_through {
+            let _ = self.backings.set(Backings::new(notifier.backing_files().cloned()));
+        }
+    }
+
+    fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
+        let mut reply = Some(reply);
+        let done = self.dispatch(&request, &mut reply, call);
+        if let (Err(error), Some(reply)) = (done, reply) {
+            reply.error(error);
+        }
+    }
+
+    fn forget(&self, forgotten: &[Forget]) {
+        forgotten.iter().for_each(|one| self.union.forget(NodeId(one.node), one.lookups));
+    }
+}

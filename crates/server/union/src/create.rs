@@ -1,0 +1,300 @@
+//! New files: on which branch, and the directories that they need there.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, PoisonError},
+};
+
+use rustix::fs::{AtFlags, CWD, Dev, FileType, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::io::Errno;
+
+use crate::{
+    Found, NodeId, Result, Union, User,
+    attributes::{copy_of, path_of, set_mode, stat_at, stat_fd},
+    credentials::as_user,
+    node::{Name, Node},
+    open_files::OpenFile,
+    remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
+};
+
+/// The xattr of a directory that was created on a second branch: its index. Not shown in the union.
+pub(crate) const INDEX_XATTR: &str = "trusted.braid.index";
+const DEFAULT_ACL: &str = "system.posix_acl_default";
+/// Names of temporary directories that are tried.
+const TEMPORARY_TRIES: u32 = 100;
+
+impl Union {
+    /// Creates and opens a regular file. `flags` are `O_*` of open(2).
+    ///
+    /// # Errors
+    /// `EEXIST`; `ENOSPC`: no branch has space; others of open(2).
+    pub fn create(
+        &self,
+        directory: NodeId,
+        name: &[u8],
+        flags: OFlags,
+        (mode, umask): (u32, u32),
+        user: User,
+    ) -> Result<(Found, Arc<OpenFile>)> {
+        let flags = OpenFile::flags(flags) | OFlags::CREATE | OFlags::EXCL;
+        let (found, fd) = self.add(directory, name, user, |parent, name| {
+            let mode = masked(parent, mode, umask);
+            rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map(Some)
+        })?;
+        let fd = fd.ok_or(Errno::IO)?;
+        let node = self.nodes.get(found.node)?;
+        Ok((found, self.enter_open(&node, fd, flags)))
+    }
+
+    /// Creates a directory.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    pub fn create_directory(
+        &self,
+        directory: NodeId,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        user: User,
+    ) -> Result<Found> {
+        let made = self.add(directory, name, user, |parent, name| {
+            let mode = masked(parent, mode, umask);
+            rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)).map(|()| None)
+        })?;
+        Ok(made.0)
+    }
+
+    /// Creates a symbolic link.
+    ///
+    /// # Errors
+    /// Those of symlink(2).
+    pub fn create_symlink(
+        &self,
+        directory: NodeId,
+        name: &[u8],
+        target: &[u8],
+        user: User,
+    ) -> Result<Found> {
+        let made = self.add(directory, name, user, |parent, name| {
+            rustix::fs::symlinkat(target, parent, name).map(|()| None)
+        })?;
+        Ok(made.0)
+    }
+
+    /// Creates a FIFO, a socket, a device node or an empty file. `mode` has its kind, `device` the
+    /// number of a device node.
+    ///
+    /// # Errors
+    /// Those of mknod(2).
+    pub fn create_node(
+        &self,
+        directory: NodeId,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        device: Dev,
+        user: User,
+    ) -> Result<Found> {
+        let kind = FileType::from_raw_mode(mode);
+        let made = self.add(directory, name, user, |parent, name| {
+            let mode = Mode::from_raw_mode(masked(parent, mode & 0o7777, umask));
+            rustix::fs::mknodat(parent, name, kind, mode, device).map(|()| None)
+        })?;
+        Ok(made.0)
+    }
+
+    /// Gives a file another name, on its branch: the directory is created there if it is not yet.
+    ///
+    /// # Errors
+    /// Those of link(2), but never `EXDEV`.
+    pub fn link(&self, id: NodeId, directory: NodeId, name: &[u8]) -> Result<Found> {
+        let _shared = self.renames.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_name(directory, name)?;
+        let (node, parent) = (self.nodes.get(id)?, self.nodes.get(directory)?);
+        let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;
+        self.check_writable(branch)?;
+        self.check_absent(&parent, name)?;
+        let to = self.ensure_directory(&parent, branch)?;
+        let from = self.reference(&node, branch)?;
+        rustix::fs::linkat(CWD, path_of(&from), &*to, name, AtFlags::SYMLINK_FOLLOW)?;
+        self.entered(directory, name, branch, &to)
+    }
+
+    /// Creates something by `make(directory, name)`, which runs as the user.
+    fn add(
+        &self,
+        directory: NodeId,
+        name: &[u8],
+        user: User,
+        make: impl Fn(&OwnedFd, &[u8]) -> Result<Option<OwnedFd>>,
+    ) -> Result<(Found, Option<OwnedFd>)> {
+        let _shared = self.renames.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_name(directory, name)?;
+        let parent = self.nodes.get(directory)?;
+        self.check_absent(&parent, name)?;
+        let mut failed = Errno::ROFS;
+        let has = |branch| parent.copy_on(branch).is_some();
+        for branch in self.placer.order(self.placement, &self.branches, user.uid, has) {
+            let made = self
+                .ensure_directory(&parent, branch)
+                .and_then(|to| Ok((as_user(user, || make(&to, name))?, to)));
+            match made {
+                Ok((fd, to)) => return Ok((self.entered(directory, name, branch, &to)?, fd)),
+                // The next branch may have space.
+                Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS)) => {
+                    self.branches[branch].space_changed();
+                    failed = error;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failed)
+    }
+
+    fn check_absent(&self, parent: &Node, name: &[u8]) -> Result<()> {
+        match self.on_branches(parent, name) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Enters what was just created or linked on a branch.
+    fn entered(
+        &self,
+        directory: NodeId,
+        name: &[u8],
+        branch: usize,
+        to: &OwnedFd,
+    ) -> Result<Found> {
+        let stats = vec![(branch, stat_at(to, name)?)];
+        Ok(self.enter(directory, name, &crate::lookup::OnBranches { stats }))
+    }
+
+    /// The directory on a branch. If it is not there yet it is created, and its parents, with the
+    /// owner, mode, ACLs and other xattrs of the first copy.
+    pub(crate) fn ensure_directory(&self, node: &Node, branch: usize) -> Result<Arc<OwnedFd>> {
+        match self.directory_fd(node, branch) {
+            Err(Errno::NOENT) if node.id != NodeId::ROOT => {}
+            found => return found,
+        }
+        self.check_writable(branch)?;
+        let first = *node.state().copies.first().ok_or(Errno::STALE)?;
+        let model = self.directory_fd(node, first.branch)?;
+        let Name { directory, name } = node.state().names.first().cloned().ok_or(Errno::STALE)?;
+        let parent = self.ensure_directory(&*self.nodes.get(directory)?, branch)?;
+        // Complete before it has its name: nobody sees one without its owner and mode.
+        let new = self.create_like(node, &model, branch)?;
+        let root = self.branches[branch].root();
+        match rustix::fs::renameat_with(root, &*new, &*parent, &*name, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            // Another thread was faster.
+            Err(Errno::EXIST) => rustix::fs::unlinkat(root, &*new, AtFlags::REMOVEDIR)?,
+            Err(error) => {
+                let _ = rustix::fs::unlinkat(root, &*new, AtFlags::REMOVEDIR);
+                return Err(error);
+            }
+        }
+        let copy = copy_of(branch, &stat_at(&*parent, &name)?);
+        self.nodes.add_copy(node, copy);
+        self.directory_fd(node, branch)
+    }
+
+    /// Creates a directory with the attributes of `model` under a temporary name in the root of the
+    /// branch, and returns the name.
+    fn create_like(&self, node: &Node, model: &OwnedFd, branch: usize) -> Result<Vec<u8>> {
+        let root = self.branches[branch].root();
+        let mut made = Err(Errno::EXIST);
+        for number in 0..TEMPORARY_TRIES {
+            let name = format!("{TEMPORARY_PREFIX}{}-{number}", node.id.0).into_bytes();
+            made = rustix::fs::mkdirat(root, &*name, Mode::RWXU).map(|()| name);
+            if made != Err(Errno::EXIST) {
+                break;
+            }
+        }
+        let name = made?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let copied = rustix::fs::openat(root, &*name, flags, Mode::empty())
+            .and_then(|new| self.copy_attributes(node, model, &new));
+        match copied {
+            Ok(()) => Ok(name),
+            Err(error) => {
+                let _ = rustix::fs::unlinkat(root, &*name, AtFlags::REMOVEDIR);
+                Err(error)
+            }
+        }
+    }
+
+    fn copy_attributes(&self, node: &Node, model: &OwnedFd, new: &OwnedFd) -> Result<()> {
+        let stat = stat_fd(model)?;
+        let (uid, gid) =
+            (rustix::fs::Uid::from_raw(stat.stx_uid), rustix::fs::Gid::from_raw(stat.stx_gid));
+        rustix::fs::fchown(new, Some(uid), Some(gid))?;
+        let from = path_of(model);
+        for name in crate::xattrs::names(&from)? {
+            let value = crate::xattrs::value(&from, &name)?;
+            match rustix::fs::fsetxattr(new, &*name, &value, XattrFlags::empty()) {
+                // The branch keeps no such xattr: the directory works without.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let inode = stat_fd(new)?.stx_ino;
+        let stored = format!("{} {} {inode}", self.pool, node.index);
+        // Without it the directory has another number after the first copy was removed.
+        let _ = rustix::fs::fsetxattr(new, INDEX_XATTR, stored.as_bytes(), XattrFlags::empty());
+        set_mode(new.as_fd(), stat.stx_mode.into())
+    }
+
+    /// The index that [`Union::copy_attributes`] stored. An xattr that was copied with the directory
+    /// names another inode, and does not count.
+    pub(crate) fn stored_index(
+        &self,
+        branch: usize,
+        stat: &rustix::fs::Statx,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Option<u64> {
+        let parent = self.nodes.get(directory).ok()?;
+        let parent = self.directory_fd(&parent, branch).ok()?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&*parent, name, flags, Mode::empty()).ok()?;
+        let value = crate::xattrs::value(&path_of(&fd), INDEX_XATTR.as_bytes()).ok()?;
+        let text = String::from_utf8(value).ok()?;
+        let mut words = text.split(' ');
+        let pool = words.next()?.parse::<crate::PoolUuid>().ok()?;
+        let index = words.next()?.parse().ok()?;
+        let inode: u64 = words.next()?.parse().ok()?;
+        let valid = pool == self.pool && inode == stat.stx_ino && words.next().is_none();
+        valid.then_some(index)
+    }
+
+    /// What a process that was killed left: none of them was ever seen.
+    pub(crate) fn remove_temporary_directories(&self) {
+        for branch in self.branches.iter().filter(|branch| branch.is_writable()) {
+            let Ok(directory) = rustix::fs::Dir::read_from(branch.root()) else { continue };
+            for entry in directory.flatten() {
+                if entry.file_name().to_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) {
+                    let _ =
+                        rustix::fs::unlinkat(branch.root(), entry.file_name(), AtFlags::REMOVEDIR);
+                }
+            }
+        }
+    }
+}
+
+/// The mode to create with: a default ACL of the directory replaces the umask (acl(5)).
+fn masked(directory: &OwnedFd, mode: u32, umask: u32) -> u32 {
+    let mut none = [0_u8; 0];
+    let has_acl = rustix::fs::getxattr(path_of(directory), DEFAULT_ACL, &mut none[..]);
+    if has_acl.is_ok_and(|bytes| bytes > 0) { mode } else { mode & !umask }
+}
+
+const _: () = {
+    // Temporary directories are hidden as all reserved names.
+    let (prefix, reserved) = (TEMPORARY_PREFIX.as_bytes(), RESERVED_PREFIX);
+    let mut at = 0;
+    while at < reserved.len() {
+        assert!(prefix[at] == reserved[at]);
+        at += 1;
+    }
+};

@@ -1,0 +1,68 @@
+//! Open directories of branches: calls on a file start at the descriptor of its directory, so the
+//! kernel walks one name, not a path. The number of open descriptors is bounded.
+
+use std::{
+    collections::HashMap,
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex},
+};
+
+use crate::node::{NodeId, lock};
+
+/// Descriptors at most: a quarter of Linux's default hard limit of 4,096 for services with many
+/// open files, so that programs' own files have most of it.
+const FDS_MAX: usize = 1024;
+
+/// Descriptors by directory and branch.
+#[derive(Debug, Default)]
+pub(crate) struct DirectoryFds {
+    open: Mutex<HashMap<(NodeId, usize), Arc<OwnedFd>>>,
+}
+
+impl DirectoryFds {
+    pub(crate) fn get(&self, directory: NodeId, branch: usize) -> Option<Arc<OwnedFd>> {
+        lock(&self.open).get(&(directory, branch)).cloned()
+    }
+
+    /// Keeps a descriptor. When there are too many, half of them are closed, whichever they are:
+    /// those in use are opened again.
+    pub(crate) fn insert(&self, directory: NodeId, branch: usize, fd: &Arc<OwnedFd>) {
+        let mut open = lock(&self.open);
+        if open.len() >= FDS_MAX {
+            let mut keep = false;
+            open.retain(|_, _| {
+                keep = !keep;
+                keep
+            });
+        }
+        open.insert((directory, branch), Arc::clone(fd));
+    }
+
+    /// The directory is gone from the branch, or is another one.
+    pub(crate) fn remove(&self, directory: NodeId, branch: usize) {
+        lock(&self.open).remove(&(directory, branch));
+    }
+
+    /// The kernel has forgotten the directory.
+    pub(crate) fn remove_all(&self, directory: NodeId, branches: usize) {
+        let mut open = lock(&self.open);
+        (0..branches).for_each(|branch| _ = open.remove(&(directory, branch)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_open_directories_is_bounded() {
+        let fds = DirectoryFds::default();
+        let any = Arc::new(OwnedFd::from(std::fs::File::open("/").unwrap()));
+        (0..3 * FDS_MAX as u64).for_each(|node| fds.insert(NodeId(node), 0, &any));
+        assert!(lock(&fds.open).len() <= FDS_MAX);
+        let last = NodeId(3 * FDS_MAX as u64 - 1);
+        assert!(fds.get(last, 0).is_some());
+        fds.remove_all(last, 2);
+        assert!(fds.get(last, 0).is_none());
+    }
+}

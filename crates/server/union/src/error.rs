@@ -1,0 +1,80 @@
+//! Errors. Calls of the file system fail with an errno; administration fails with a text.
+
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// The result of a call of the file system.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// Why a pool cannot be created, opened or changed. Each text names what to do.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // the texts say it
+pub enum PoolError {
+    #[error("using {path} as a branch failed: it is no directory; try: mkdir {path}")]
+    NotADirectory { path: PathBuf },
+    #[error("using {path} as a branch failed: it is given twice; try: name each disk once")]
+    Twice { path: PathBuf },
+    #[error("using {inner} as a branch failed: it is inside {outer}; try: branches side by side")]
+    Nested { inner: PathBuf, outer: PathBuf },
+    #[error("using {path} as a branch failed: it is read-only; try: {path}=ro")]
+    ReadOnly { path: PathBuf },
+    #[error("using {path} as a branch failed: it belongs to the pool {pool}; try: another disk")]
+    OtherPool { path: PathBuf, pool: String },
+    #[error(
+        "using {path} as a branch failed: its {} is damaged: {why}; try: restore it, or remove it \
+         and add the branch again",
+        crate::BRANCH_FILE
+    )]
+    Identity { path: PathBuf, why: String },
+    #[error(
+        "opening the branch {path} failed: it has no {}: its disk is probably not mounted; try: \
+         mount the disk",
+        crate::BRANCH_FILE
+    )]
+    Missing { path: PathBuf },
+    #[error(
+        "opening the branch {path} failed: another branch of the pool is there; try: mount the \
+         right disk"
+    )]
+    WrongBranch { path: PathBuf },
+    #[error("a union has at most {max} branches; try: fewer disks")]
+    TooMany { max: usize },
+    #[error("a union needs at least one branch; try: braid union create POOL --meta DIR DISK…")]
+    None,
+    #[error("reading {path} failed: {why}; try: restore it from a copy")]
+    Config { path: PathBuf, why: String },
+    #[error("creating a pool in {path} failed: there is one; try: braid union up {path}")]
+    Exists { path: PathBuf },
+    #[error("opening a pool in {path} failed: there is none; try: braid union create")]
+    NoPool { path: PathBuf },
+    #[error(
+        "opening the pool in {path} failed: another process has it mounted; try: findmnt -t \
+         fuse.braid"
+    )]
+    InUse { path: PathBuf },
+    #[error("{what} failed: {source}")]
+    Io { what: String, source: Errno },
+}
+
+/// Adds what was done to an errno.
+pub(crate) trait During<T> {
+    fn during(self, what: impl FnOnce() -> String) -> std::result::Result<T, PoolError>;
+}
+
+impl<T> During<T> for Result<T> {
+    fn during(self, what: impl FnOnce() -> String) -> std::result::Result<T, PoolError> {
+        self.map_err(|source| PoolError::Io { what: what(), source })
+    }
+}
+
+impl<T> During<T> for std::io::Result<T> {
+    fn during(self, what: impl FnOnce() -> String) -> std::result::Result<T, PoolError> {
+        self.map_err(|error| PoolError::Io {
+            what: what(),
+            source: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        })
+    }
+}

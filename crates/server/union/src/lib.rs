@@ -1,0 +1,57 @@
+//! Union: plain files on the local file systems of one machine, as one file system
+//! (docs/adr/0044). The paper is United-FS (2007).
+//!
+//! ```text
+//!   Pool (pool.toml, .braid-branch)  which directories are branches, and how files are placed
+//!     └── Union                      names, attributes, data: one method for each system call
+//!           ├── Branch               a directory of a local file system, opened once
+//!           ├── NodeTable            the files that the kernel knows: names, copies, open files
+//!           ├── DirectoryFds         open directories, a bounded number
+//!           └── IntentLog            renames that take several steps
+//! ```
+//!
+//! 1. The path of a file on its branch is the authority: nothing that is needed to read a file is
+//!    kept anywhere else.
+//! 2. A file that is not a directory is on one branch. A directory is on every branch that has a
+//!    file below it, and possibly on more.
+//! 3. If several branches have a name, the first one in the order of the pool shows it. The others
+//!    are hidden, never deleted by the union itself.
+//! 4. Nothing is written to a branch that is adopted, except `.braid-branch`.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod branch;
+mod create;
+mod credentials;
+mod data;
+mod directory_fds;
+mod error;
+mod identity;
+mod intents;
+mod listing;
+mod lookup;
+mod node;
+mod open_files;
+mod placement;
+mod pool;
+mod remove;
+mod rename;
+mod union;
+mod xattrs;
+
+pub use attributes::{Attributes, NewAttributes, NewTime, Time};
+pub use branch::{BranchMode, BranchStatus};
+pub use credentials::User;
+pub use error::{PoolError, Result};
+pub use identity::{BRANCH_FILE, BranchIdentity, PoolUuid};
+pub use listing::{DirectoryEntry, DirectoryListing};
+pub use lookup::Found;
+pub use node::NodeId;
+pub use open_files::OpenFile;
+pub use placement::Placement;
+pub use pool::{BranchConfig, Pool, PoolConfig};
+pub use remove::RESERVED_PREFIX;
+pub use rename::RenameMode;
+pub use union::{Space, Union};
+pub use xattrs::SetXattr;

@@ -1,0 +1,216 @@
+//! The files that the kernel knows: a node for each.
+//!
+//! 1. A node is known by its inode on a branch. A directory has several; they are all its copies.
+//! 2. The names of a node are those by which it was found. A file with two links has two names in
+//!    one node once both were looked up.
+//! 3. A number of a node is never used again while the union runs.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::io::Errno;
+
+use crate::{Result, attributes::Time, open_files::OpenFile};
+
+/// The number of a node. The root is 1, as in FUSE.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct NodeId(pub u64);
+
+impl NodeId {
+    /// The root of the union.
+    pub const ROOT: Self = Self(1);
+}
+
+/// A lock whose holder panicked is still usable: each change under these locks is one assignment or
+/// one call of a map.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where an inode is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Copy {
+    /// Position of the branch in the pool.
+    pub(crate) branch: usize,
+    /// The inode there.
+    pub(crate) inode: u64,
+    /// When it was created: an inode's number is used again after it was removed.
+    pub(crate) created: Time,
+}
+
+/// A name in a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Name {
+    pub(crate) directory: NodeId,
+    pub(crate) name: Box<[u8]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    /// `st_ino`.
+    pub(crate) index: u64,
+    pub(crate) is_directory: bool,
+    state: Mutex<NodeState>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct NodeState {
+    /// In the order of the branches; one, unless it is a directory.
+    pub(crate) copies: Vec<Copy>,
+    pub(crate) names: Vec<Name>,
+    /// Open files of the node. They serve calls on a file that has no name any more.
+    pub(crate) open: Vec<Arc<OpenFile>>,
+}
+
+impl Node {
+    pub(crate) fn state(&self) -> MutexGuard<'_, NodeState> {
+        lock(&self.state)
+    }
+
+    pub(crate) fn copies(&self) -> Vec<Copy> {
+        self.state().copies.clone()
+    }
+
+    pub(crate) fn copy_on(&self, branch: usize) -> Option<Copy> {
+        self.state().copies.iter().find(|copy| copy.branch == branch).copied()
+    }
+
+    /// The directory has a copy on the branch from now on.
+    pub(crate) fn add_copy(&self, copy: Copy) {
+        let mut state = self.state();
+        state.copies.retain(|known| known.branch != copy.branch);
+        let at = state.copies.partition_point(|known| known.branch < copy.branch);
+        state.copies.insert(at, copy);
+    }
+}
+
+/// All nodes.
+#[derive(Debug)]
+pub(crate) struct NodeTable {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug)]
+struct Tables {
+    nodes: HashMap<NodeId, Known>,
+    by_inode: HashMap<(usize, u64), NodeId>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    node: Arc<Node>,
+    /// Replies with this node that the kernel has not dropped.
+    lookups: u64,
+}
+
+impl NodeTable {
+    pub(crate) fn new(root: Vec<Copy>, index: u64) -> Self {
+        let state = NodeState { copies: root, ..NodeState::default() };
+        let by_inode =
+            state.copies.iter().map(|copy| ((copy.branch, copy.inode), NodeId::ROOT)).collect();
+        let root = Node { id: NodeId::ROOT, index, is_directory: true, state: Mutex::new(state) };
+        let nodes = HashMap::from([(root.id, Known { node: Arc::new(root), lookups: 1 })]);
+        Self { tables: Mutex::new(Tables { nodes, by_inode, next: 2 }) }
+    }
+
+    /// # Errors
+    /// `ESTALE`: the kernel was never given this node, or has forgotten it.
+    pub(crate) fn get(&self, id: NodeId) -> Result<Arc<Node>> {
+        let tables = lock(&self.tables);
+        tables.nodes.get(&id).map(|known| Arc::clone(&known.node)).ok_or(Errno::STALE)
+    }
+
+    /// The node of the inode, if the kernel knows it.
+    pub(crate) fn of_inode(&self, copy: Copy) -> Option<Arc<Node>> {
+        let tables = lock(&self.tables);
+        let id = tables.by_inode.get(&(copy.branch, copy.inode))?;
+        let node = &tables.nodes.get(id)?.node;
+        node.copy_on(copy.branch).is_some_and(|known| known == copy).then(|| Arc::clone(node))
+    }
+
+    /// Counts a lookup of the node with these copies, which is new or known. `index`: the
+    /// `st_ino` of a new one.
+    pub(crate) fn enter(
+        &self,
+        is_directory: bool,
+        copies: Vec<Copy>,
+        name: Option<Name>,
+        index: u64,
+    ) -> Arc<Node> {
+        let mut tables = lock(&self.tables);
+        let tables = &mut *tables;
+        let known = copies.iter().find_map(|copy| {
+            let id = tables.by_inode.get(&(copy.branch, copy.inode))?;
+            let known = tables.nodes.get(id)?;
+            let same = known.node.is_directory == is_directory
+                && known.node.copy_on(copy.branch).is_some_and(|ours| ours == *copy);
+            same.then_some(*id)
+        });
+        let id = known.unwrap_or_else(|| {
+            let id = NodeId(tables.next);
+            tables.next += 1;
+            let state = Mutex::default();
+            let node = Arc::new(Node { id, index, is_directory, state });
+            tables.nodes.insert(id, Known { node, lookups: 0 });
+            id
+        });
+        for copy in &copies {
+            tables.by_inode.insert((copy.branch, copy.inode), id);
+        }
+        let known = tables.nodes.get_mut(&id).expect("entered above");
+        known.lookups += 1;
+        let mut state = known.node.state();
+        for old in std::mem::replace(&mut state.copies, copies) {
+            // The directory was removed from a branch by somebody else.
+            let gone = state
+                .copies
+                .iter()
+                .all(|copy| (copy.branch, copy.inode) != (old.branch, old.inode));
+            if gone && tables.by_inode.get(&(old.branch, old.inode)) == Some(&id) {
+                tables.by_inode.remove(&(old.branch, old.inode));
+            }
+        }
+        if let Some(name) = name {
+            if is_directory {
+                state.names.clear();
+            }
+            if !state.names.contains(&name) {
+                state.names.push(name);
+            }
+        }
+        drop(state);
+        Arc::clone(&known.node)
+    }
+
+    /// A directory was created on another branch.
+    pub(crate) fn add_copy(&self, node: &Node, copy: Copy) {
+        lock(&self.tables).by_inode.insert((copy.branch, copy.inode), node.id);
+        node.add_copy(copy);
+    }
+
+    /// The kernel has dropped lookups. Returns whether it does not know the node any more.
+    pub(crate) fn forget(&self, id: NodeId, lookups: u64) -> bool {
+        let mut tables = lock(&self.tables);
+        let Some(known) = tables.nodes.get_mut(&id) else { return false };
+        known.lookups = known.lookups.saturating_sub(lookups);
+        if known.lookups > 0 || id == NodeId::ROOT {
+            return false;
+        }
+        let Some(known) = tables.nodes.remove(&id) else { return false };
+        for copy in known.node.copies() {
+            if tables.by_inode.get(&(copy.branch, copy.inode)) == Some(&id) {
+                tables.by_inode.remove(&(copy.branch, copy.inode));
+            }
+        }
+        true
+    }
+
+    /// How many nodes the kernel knows.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.tables).nodes.len()
+    }
+}

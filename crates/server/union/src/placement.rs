@@ -1,0 +1,215 @@
+//! Placement: on which branch a new file is created.
+//!
+//! A placement gives an order of branches, not one branch: if the first has no space after all, the
+//! next one is used.
+
+use std::{fmt, str::FromStr, sync::atomic::AtomicUsize, sync::atomic::Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::branch::Branch;
+
+/// How branches are selected for new files. In brackets: the word of mergerfs, which is accepted
+/// too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", try_from = "String", into = "String")]
+pub struct Placement {
+    /// The order.
+    pub order: Order,
+    /// Only branches that have the directory, as long as one of them has space (`ep…`, `msp…`).
+    pub same_path: bool,
+}
+
+/// The order of the branches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// The one with the most free space (`mfs`).
+    #[default]
+    MostFree,
+    /// The one with the least free space that is above `min_free` (`lfs`).
+    LeastFree,
+    /// One after the other (the paper's first method).
+    RoundRobin,
+    /// All files of a user on one branch (the paper's second method).
+    User,
+    /// Any (`rand`).
+    Random,
+    /// Any, the more likely the more space is free (`pfrd`).
+    RandomByFree,
+    /// The first one in the order of the pool (`ff`).
+    First,
+}
+
+const WORDS: &[(&str, &str, Order)] = &[
+    ("most-free", "mfs", Order::MostFree),
+    ("least-free", "lfs", Order::LeastFree),
+    ("round-robin", "round-robin", Order::RoundRobin),
+    ("user", "user", Order::User),
+    ("random", "rand", Order::Random),
+    ("random-by-free", "pfrd", Order::RandomByFree),
+    ("first", "ff", Order::First),
+];
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = WORDS.iter().find(|(_, _, order)| *order == self.order);
+        let prefix = if self.same_path { "same-path," } else { "" };
+        write!(f, "{prefix}{}", word.map_or("", |(word, ..)| word))
+    }
+}
+
+impl FromStr for Placement {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let order = |word: &str| {
+            let known = WORDS.iter().find(|(ours, theirs, _)| [*ours, *theirs].contains(&word));
+            known.map(|(_, _, order)| *order)
+        };
+        let prefixes = ["same-path,", "ep", "msp"];
+        let whole = order(text).map(|order| Self { order, same_path: false });
+        let rest = prefixes.iter().filter_map(|prefix| text.strip_prefix(prefix));
+        let prefixed =
+            || rest.filter_map(order).next().map(|order| Self { order, same_path: true });
+        whole.or_else(prefixed).ok_or_else(|| {
+            let words: Vec<&str> = WORDS.iter().map(|(word, ..)| *word).collect();
+            format!(
+                "there is no placement \"{text}\"; try: {}, or same-path, before one of them",
+                words.join(", ")
+            )
+        })
+    }
+}
+
+impl TryFrom<String> for Placement {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Placement> for String {
+    fn from(placement: Placement) -> Self {
+        placement.to_string()
+    }
+}
+
+/// The state of placements that remember something.
+#[derive(Debug, Default)]
+pub(crate) struct Placer {
+    next: AtomicUsize,
+}
+
+impl Placer {
+    /// The branches to try for a new file of the user, best first. `has_directory`: whether the
+    /// branch has the directory of the new file.
+    ///
+    /// Branches below their `min_free` are left out, unless there is no other: a nearly full union
+    /// still takes small files, until the disks themselves are full.
+    pub(crate) fn order(
+        &self,
+        placement: Placement,
+        branches: &[Branch],
+        uid: u32,
+        has_directory: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
+        let all = || (0..branches.len()).filter(|at| branches[*at].mode == crate::BranchMode::Rw);
+        let mut chosen: Vec<usize> = all().filter(|at| branches[*at].takes_new_files()).collect();
+        if chosen.is_empty() {
+            chosen = all().collect();
+        }
+        self.arrange(placement.order, branches, uid, &mut chosen);
+        if placement.same_path {
+            // Stable: the order within each half stays.
+            chosen.sort_by_key(|at| !has_directory(*at));
+        }
+        chosen
+    }
+
+    fn arrange(&self, order: Order, branches: &[Branch], uid: u32, chosen: &mut Vec<usize>) {
+        let count = chosen.len().max(1);
+        let free = |at: &usize| branches[*at].free();
+        match order {
+            Order::First => {}
+            Order::MostFree => chosen.sort_by_key(|at| std::cmp::Reverse(free(at))),
+            Order::LeastFree => chosen.sort_by_key(free),
+            Order::RoundRobin => {
+                chosen.rotate_left(self.next.fetch_add(1, Ordering::Relaxed) % count);
+            }
+            Order::User => chosen.rotate_left(uid as usize % count),
+            Order::Random => chosen.rotate_left(random() as usize % count),
+            Order::RandomByFree => {
+                let sum: u128 = chosen.iter().map(|at| u128::from(free(at))).sum();
+                let mut at = u128::from(random()) % sum.max(1);
+                let found = chosen.iter().position(|branch| {
+                    let free = u128::from(free(branch));
+                    let hit = at < free;
+                    at = at.saturating_sub(free);
+                    hit
+                });
+                chosen.rotate_left(found.unwrap_or(0));
+            }
+        }
+    }
+}
+
+/// A random number; without one of the system, the time.
+fn random() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(0, |now| u64::from(now.subsec_nanos()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_both_programs_are_read_and_ours_are_printed() {
+        for (text, shown) in [
+            ("mfs", "most-free"),
+            ("most-free", "most-free"),
+            ("epmfs", "same-path,most-free"),
+            ("msplfs", "same-path,least-free"),
+            ("same-path,round-robin", "same-path,round-robin"),
+            ("pfrd", "random-by-free"),
+        ] {
+            assert_eq!(text.parse::<Placement>().unwrap().to_string(), shown);
+            assert_eq!(shown.parse::<Placement>().unwrap().to_string(), shown);
+        }
+        let why = "fastest".parse::<Placement>().unwrap_err();
+        assert!(why.contains("\"fastest\"") && why.contains("most-free"), "{why}");
+    }
+
+    #[test]
+    fn round_robin_takes_each_branch_and_a_user_stays_on_one() {
+        let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+        let branches: Vec<Branch> = dirs
+            .iter()
+            .enumerate()
+            .map(|(n, dir)| Branch::open(n as u8, dir.path(), Default::default(), 0).unwrap())
+            .collect();
+        let placer = Placer::default();
+        let first = |order, uid| {
+            placer.order(Placement { order, same_path: false }, &branches, uid, |_| true)[0]
+        };
+        let taken: Vec<usize> = (0..6).map(|_| first(Order::RoundRobin, 0)).collect();
+        assert_eq!(taken, [0, 1, 2, 0, 1, 2]);
+        assert_eq!((0..9).map(|_| first(Order::User, 1001)).collect::<Vec<_>>(), [2; 9]);
+        assert_eq!(first(Order::First, 7), 0);
+        let same = Placement { order: Order::First, same_path: true };
+        assert_eq!(placer.order(same, &branches, 0, |at| at == 1), [1, 0, 2]);
+    }
+
+    #[test]
+    fn full_branches_are_left_out_unless_all_are_full() {
+        let dirs: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
+        let open = |n: usize, min_free| {
+            Branch::open(n as u8, dirs[n].path(), Default::default(), min_free).unwrap()
+        };
+        let placement = Placement { order: Order::First, same_path: false };
+        let order = |branches: &[Branch]| Placer::default().order(placement, branches, 0, |_| true);
+        assert_eq!(order(&[open(0, u64::MAX), open(1, 0)]), [1]);
+        assert_eq!(order(&[open(0, u64::MAX), open(1, u64::MAX)]), [0, 1]);
+    }
+}

@@ -1,0 +1,260 @@
+//! Renames. A file stays on its branch, and the new directory is created there if needed, so no
+//! rename is `EXDEV`.
+//!
+//! Most renames are one renameat(2). Several steps are needed where a directory is on several
+//! branches, and where the replaced file is on another branch than the new one. They are written
+//! down first ([`crate::intents`]), and nobody sees the state between them: other calls that use
+//! names wait. What is replaced is removed last, after the new name is on disk.
+
+use std::{
+    os::fd::AsFd,
+    sync::{Arc, PoisonError},
+};
+
+use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::{
+    NodeId, Result, Union,
+    attributes::copy_of,
+    intents::Step,
+    lookup::OnBranches,
+    node::{Name, Node},
+};
+
+/// What happens if the new name exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RenameMode {
+    /// It is replaced.
+    Replace,
+    /// The rename fails (`RENAME_NOREPLACE`).
+    NoReplace,
+    /// The two change places (`RENAME_EXCHANGE`).
+    Exchange,
+}
+
+/// A name and what the branches have under it.
+struct Side<'a> {
+    directory: Arc<Node>,
+    name: &'a [u8],
+    found: Option<OnBranches>,
+}
+
+impl Union {
+    /// Renames.
+    ///
+    /// # Errors
+    /// Those of rename(2) and renameat2(2), but never `EXDEV`.
+    pub fn rename(
+        &self,
+        (from_directory, from_name): (NodeId, &[u8]),
+        (to_directory, to_name): (NodeId, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+        let from = self.side(from_directory, from_name)?;
+        let to = self.side(to_directory, to_name)?;
+        let source = from.found.as_ref().ok_or(Errno::NOENT)?;
+        match (&to.found, mode) {
+            (Some(_), RenameMode::NoReplace) => return Err(Errno::EXIST),
+            (None, RenameMode::Exchange) => return Err(Errno::NOENT),
+            (Some(target), RenameMode::Replace) => {
+                if source.copies()[0] == target.copies()[0] {
+                    // Two links of one file: rename(2) does nothing.
+                    return Ok(());
+                }
+                self.check_replaceable(source, target, &to)?;
+            }
+            _ => {}
+        }
+        let steps = match mode {
+            RenameMode::Exchange => self.exchange_steps(&from, &to)?,
+            _ => self.rename_steps(&from, &to)?,
+        };
+        self.carry_out_all(&steps, &from, &to)?;
+        self.renamed(&from, &to, mode);
+        Ok(())
+    }
+
+    fn side<'a>(&self, directory: NodeId, name: &'a [u8]) -> Result<Side<'a>> {
+        self.check_name(directory, name)?;
+        let directory = self.nodes.get(directory)?;
+        let found = match self.on_branches(&directory, name) {
+            Ok(found) => Some(found),
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(error),
+        };
+        let branches = found.iter().flat_map(|found| &found.stats);
+        branches.clone().try_for_each(|(branch, _)| self.check_writable(*branch))?;
+        Ok(Side { directory, name, found })
+    }
+
+    fn check_replaceable(
+        &self,
+        source: &OnBranches,
+        target: &OnBranches,
+        to: &Side<'_>,
+    ) -> Result<()> {
+        match (source.is_directory(), target.is_directory()) {
+            (true, false) => Err(Errno::NOTDIR),
+            (false, true) => Err(Errno::ISDIR),
+            (false, false) => Ok(()),
+            (true, true) => {
+                let node = self.enter(to.directory.id, to.name, target).node;
+                let empty = self.check_empty(node, target);
+                self.forget(node, 1);
+                empty
+            }
+        }
+    }
+
+    /// Renames on each branch that has the old name, then removals of the new name on each other
+    /// branch that has it.
+    fn rename_steps(&self, from: &Side<'_>, to: &Side<'_>) -> Result<Vec<Step>> {
+        let (from_path, to_path) = (self.path(from)?, self.path(to)?);
+        let source = from.found.as_ref().ok_or(Errno::NOENT)?;
+        let mut steps = Vec::new();
+        for (branch, stat) in &source.stats {
+            self.ensure_directory(&to.directory, *branch)?;
+            steps.push(Step::Rename {
+                branch: self.branches[*branch].number,
+                inode: stat.stx_ino,
+                from: from_path.clone(),
+                to: to_path.clone(),
+            });
+        }
+        let replaced = to.found.iter().flat_map(|found| &found.stats);
+        for (branch, stat) in replaced.filter(|(branch, _)| source.on(*branch).is_none()) {
+            let (number, inode) = (self.branches[*branch].number, stat.stx_ino);
+            let path = to_path.clone();
+            steps.push(match source.is_directory() {
+                true => Step::RemoveDirectory { branch: number, inode, path },
+                false => Step::Unlink { branch: number, inode, path },
+            });
+        }
+        Ok(steps)
+    }
+
+    fn exchange_steps(&self, from: &Side<'_>, to: &Side<'_>) -> Result<Vec<Step>> {
+        let (from_path, to_path) = (self.path(from)?, self.path(to)?);
+        let (Some(one), Some(other)) = (&from.found, &to.found) else { return Err(Errno::NOENT) };
+        let mut steps = Vec::new();
+        for (at, branch) in self.branches.iter().enumerate() {
+            let branch = branch.number;
+            let (from, to) = (from_path.clone(), to_path.clone());
+            match (one.on(at), other.on(at)) {
+                (None, None) => {}
+                (Some(stat), Some(_)) => {
+                    steps.push(Step::Exchange { branch, inode: stat.stx_ino, from, to });
+                }
+                (Some(stat), None) => {
+                    steps.push(Step::Rename { branch, inode: stat.stx_ino, from, to });
+                }
+                (None, Some(stat)) => {
+                    steps.push(Step::Rename { branch, inode: stat.stx_ino, from: to, to: from });
+                }
+            }
+        }
+        for (side, found) in [(from, other), (to, one)] {
+            for (branch, _) in &found.stats {
+                self.ensure_directory(&side.directory, *branch)?;
+            }
+        }
+        Ok(steps)
+    }
+
+    fn carry_out_all(&self, steps: &[Step], from: &Side<'_>, to: &Side<'_>) -> Result<()> {
+        if let [only] = steps {
+            return self.carry_out_at(only, from, to);
+        }
+        let intent = self.intents.begin(steps)?;
+        let mut failed = Ok(());
+        let mut synced = false;
+        for step in steps {
+            let removes = matches!(step, Step::Unlink { .. } | Step::RemoveDirectory { .. });
+            if removes && !synced {
+                // The new file must have its name before the old one is removed: they are on
+                // different disks, which no journal keeps in order.
+                let branches = from.found.iter().flat_map(|found| &found.stats);
+                failed = failed.and(
+                    branches.map(|(branch, _)| self.sync_copy(&to.directory, *branch)).collect(),
+                );
+                synced = true;
+            }
+            if failed.is_err() {
+                break;
+            }
+            failed = self.carry_out(step);
+        }
+        if failed.is_ok() {
+            intent.end();
+        }
+        // Otherwise the intent stays, and the next start finishes the rename.
+        failed
+    }
+
+    /// The usual case, without a walk of whole paths.
+    fn carry_out_at(&self, step: &Step, from: &Side<'_>, to: &Side<'_>) -> Result<()> {
+        let found = from.found.as_ref().ok_or(Errno::NOENT)?;
+        let branch = found.stats[0].0;
+        let (old, new) = (
+            self.directory_fd(&from.directory, branch)?,
+            self.directory_fd(&to.directory, branch)?,
+        );
+        let flags = match step {
+            Step::Exchange { .. } => RenameFlags::EXCHANGE,
+            _ if to.found.is_none() => RenameFlags::NOREPLACE,
+            _ => RenameFlags::empty(),
+        };
+        match rustix::fs::renameat_with(&*old, from.name, &*new, to.name, flags) {
+            // The file system of the branch has no such rename. The name was absent.
+            Err(Errno::INVAL) if flags == RenameFlags::NOREPLACE => {
+                rustix::fs::renameat(&*old, from.name, &*new, to.name)
+            }
+            done => done,
+        }
+    }
+
+    fn sync_copy(&self, directory: &Node, branch: usize) -> Result<()> {
+        let fd = self.directory_fd(directory, branch)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::fsync(rustix::fs::openat(fd.as_fd(), c".", flags, Mode::empty())?)
+    }
+
+    /// The path of a side relative to the root of a branch.
+    fn path(&self, side: &Side<'_>) -> Result<Vec<u8>> {
+        let mut path = self.relative_path(&side.directory)?;
+        if path != b"/" {
+            path.push(b'/');
+        }
+        path.extend_from_slice(side.name);
+        path.remove(0);
+        Ok(path)
+    }
+
+    /// Moves the names of the nodes.
+    fn renamed(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) {
+        let name = |side: &Side<'_>| Name { directory: side.directory.id, name: side.name.into() };
+        let nodes = |found: &Option<OnBranches>| -> Vec<Arc<Node>> {
+            let stats = found.iter().flat_map(|found| &found.stats);
+            let mut nodes: Vec<_> = stats
+                .filter_map(|(branch, stat)| self.nodes.of_inode(copy_of(*branch, stat)))
+                .collect();
+            nodes.dedup_by_key(|node| node.id);
+            nodes
+        };
+        let (old, new) = (name(from), name(to));
+        for node in nodes(&to.found) {
+            let mut state = node.state();
+            state.names.retain(|known| *known != new);
+            if mode == RenameMode::Exchange {
+                state.names.push(old.clone());
+            }
+        }
+        for node in nodes(&from.found) {
+            let mut state = node.state();
+            state.names.retain(|known| *known != old);
+            state.names.push(new.clone());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The union of a pool's branches.
+
+use std::{
+    fs,
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, RwLock},
+};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{
+    BranchStatus, NodeId, Placement, Pool, PoolError, PoolUuid, Result,
+    attributes::{copy_of, stat_fd},
+    branch::Branch,
+    directory_fds::DirectoryFds,
+    error::During,
+    intents::IntentLog,
+    node::{Name, Node, NodeTable},
+    placement::Placer,
+};
+
+/// A pool that is in use. One method for each system call; any number of threads.
+#[derive(Debug)]
+pub struct Union {
+    pub(crate) pool: PoolUuid,
+    pub(crate) branches: Vec<Branch>,
+    pub(crate) placement: Placement,
+    pub(crate) placer: Placer,
+    pub(crate) nodes: NodeTable,
+    pub(crate) fds: DirectoryFds,
+    pub(crate) intents: IntentLog,
+    /// Calls that change one name hold it shared; renames hold it exclusive: they may take several
+    /// steps, and nobody sees half of one.
+    pub(crate) renames: RwLock<()>,
+    /// Held while this process has the pool in use.
+    lock: Option<fs::File>,
+}
+
+/// The space of all branches, bytes; each file system counts once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Space {
+    pub bytes: u64,
+    pub free: u64,
+    pub available: u64,
+    pub files: u64,
+    pub files_free: u64,
+    pub name_len_max: u32,
+}
+
+impl Union {
+    /// Opens the branches of a pool, and finishes renames that an earlier process did not.
+    ///
+    /// # Errors
+    /// A branch is missing or another one. Nothing was changed.
+    pub fn open(pool: &Pool) -> std::result::Result<Self, PoolError> {
+        let mut union = Self::open_read_only(pool)?;
+        union.lock = Some(pool.lock()?);
+        union.remove_temporary_directories();
+        union.finish_renames()?;
+        Ok(union)
+    }
+
+    /// Opens the branches only to look at them: another process may have the pool in use.
+    ///
+    /// # Errors
+    /// As for [`Union::open`].
+    pub fn open_read_only(pool: &Pool) -> std::result::Result<Self, PoolError> {
+        let mut branches = Vec::new();
+        for config in &pool.config.branches {
+            pool.check_identity(config)?;
+            let opened = Branch::open(config.number, &config.path, config.mode, config.min_free);
+            branches.push(opened.during(|| format!("opening {}", config.path.display()))?);
+        }
+        let root = branches.iter().enumerate().map(|(at, branch)| {
+            let stat = stat_fd(branch.root()).during(|| branch.path.display().to_string())?;
+            Ok(copy_of(at, &stat))
+        });
+        let root = root.collect::<std::result::Result<Vec<_>, PoolError>>()?;
+        let path = pool.meta().join("renames");
+        fs::create_dir_all(&path).during(|| format!("creating {}", path.display()))?;
+        Ok(Self {
+            pool: pool.config.pool,
+            branches,
+            placement: pool.config.placement,
+            placer: Placer::default(),
+            nodes: NodeTable::new(root, NodeId::ROOT.0),
+            fds: DirectoryFds::default(),
+            intents: IntentLog::open(path)?,
+            renames: RwLock::default(),
+            lock: None,
+        })
+    }
+
+    /// The branches and their space.
+    pub fn branches(&self) -> Vec<BranchStatus> {
+        self.branches.iter().map(Branch::status).collect()
+    }
+
+    /// How many files the kernel knows.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The sum of the branches' space.
+    ///
+    /// # Errors
+    /// Those of statvfs(2).
+    pub fn space(&self) -> Result<Space> {
+        let mut seen = Vec::new();
+        let mut sum = Space { name_len_max: 255, ..Space::default() };
+        for branch in &self.branches {
+            let stat = stat_fd(branch.root())?;
+            let device = (stat.stx_dev_major, stat.stx_dev_minor);
+            if seen.contains(&device) {
+                continue;
+            }
+            seen.push(device);
+            let space = branch.space()?;
+            sum.bytes += space.f_blocks * space.f_frsize;
+            sum.free += space.f_bfree * space.f_frsize;
+            sum.available += space.f_bavail * space.f_frsize;
+            sum.files += space.f_files;
+            sum.files_free += space.f_ffree;
+            let name = u32::try_from(space.f_namemax).unwrap_or(u32::MAX);
+            sum.name_len_max = sum.name_len_max.min(name);
+        }
+        Ok(sum)
+    }
+
+    /// Writes what the kernel holds of every branch to the disks.
+    ///
+    /// # Errors
+    /// That of syncfs(2) of the first branch that failed; the others are synced too.
+    pub fn sync_all(&self) -> Result<()> {
+        let done: Vec<Result<()>> =
+            self.branches.iter().map(|branch| rustix::fs::syncfs(branch.root())).collect();
+        done.into_iter().collect()
+    }
+
+    /// The kernel has dropped lookups of a node.
+    pub fn forget(&self, id: NodeId, lookups: u64) {
+        if self.nodes.forget(id, lookups) {
+            self.fds.remove_all(id, self.branches.len());
+        }
+    }
+
+    pub(crate) fn check_writable(&self, branch: usize) -> Result<()> {
+        if self.branches[branch].is_writable() { Ok(()) } else { Err(Errno::ROFS) }
+    }
+
+    /// A descriptor of a directory on a branch, of `O_PATH`.
+    ///
+    /// # Errors
+    /// `ENOENT`: the directory is not there.
+    pub(crate) fn directory_fd(&self, node: &Node, branch: usize) -> Result<Arc<OwnedFd>> {
+        if let Some(fd) = self.fds.get(node.id, branch) {
+            return Ok(fd);
+        }
+        let copy = node.copy_on(branch).ok_or(Errno::NOENT)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = if node.id == NodeId::ROOT {
+            rustix::fs::openat(self.branches[branch].root(), c".", flags, Mode::empty())?
+        } else {
+            let Name { directory, name } =
+                node.state().names.first().cloned().ok_or(Errno::NOENT)?;
+            let parent = self.nodes.get(directory)?;
+            let parent = self.directory_fd(&parent, branch)?;
+            let fd = rustix::fs::openat(&*parent, &*name, flags, Mode::empty())?;
+            if copy_of(branch, &stat_fd(&fd)?) != copy {
+                return Err(Errno::NOENT);
+            }
+            fd
+        };
+        let fd = Arc::new(fd);
+        self.fds.insert(node.id, branch, &fd);
+        Ok(fd)
+    }
+
+    /// A descriptor of `O_PATH` of the node's inode on a branch, by any of its names, or by an open
+    /// file if it has none any more.
+    ///
+    /// # Errors
+    /// `ESTALE`: there is no way to the inode.
+    pub(crate) fn reference(&self, node: &Node, branch: usize) -> Result<Arc<OwnedFd>> {
+        if node.is_directory {
+            return self.directory_fd(node, branch);
+        }
+        let copy = node.copy_on(branch).ok_or(Errno::STALE)?;
+        let (names, open) = {
+            let state = node.state();
+            (state.names.clone(), state.open.first().cloned())
+        };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for name in names {
+            let directory = self.nodes.get(name.directory)?;
+            let Ok(directory) = self.directory_fd(&directory, branch) else { continue };
+            let Ok(fd) = rustix::fs::openat(&*directory, &*name.name, flags, Mode::empty()) else {
+                continue;
+            };
+            if copy_of(branch, &stat_fd(&fd)?) == copy {
+                return Ok(Arc::new(fd));
+            }
+        }
+        let open = open.ok_or(Errno::STALE)?;
+        Ok(Arc::new(open.fd().as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?))
+    }
+}

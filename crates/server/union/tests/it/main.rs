@@ -1,0 +1,8 @@
+//! Integration tests: a union of directories, without a mount.
+#![cfg(target_os = "linux")]
+
+mod harness;
+mod model;
+mod names;
+mod pool;
+mod renames;

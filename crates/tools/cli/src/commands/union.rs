@@ -1,0 +1,261 @@
+//! `braid union`: the disks of this machine as one file system, without a cluster.
+
+use std::process::ExitCode;
+
+use crate::{
+    args::UnionCommand,
+    output::{Fault, Printer},
+};
+
+/// Only Linux has FUSE.
+#[cfg(not(target_os = "linux"))]
+pub fn run(_: &UnionCommand, _: Printer) -> Result<ExitCode, Fault> {
+    Err(Fault::usage("using a union", "it needs Linux").hint("braid put, braid get"))
+}
+
+/// Runs one of the commands.
+#[cfg(target_os = "linux")]
+pub fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
+    linux::run(command, out)
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        os::unix::ffi::OsStrExt,
+        path::{Path, PathBuf},
+        process::ExitCode,
+        sync::{Arc, mpsc},
+    };
+
+    use braid_fuse::{
+        kernel::{
+            PoolOptions,
+            mount::{MountOptions, Mounted},
+        },
+        union::UnionFileSystem,
+    };
+    use braid_union::{BranchMode, Placement, Pool, PoolError, Union};
+    use serde_json::json;
+
+    use crate::{
+        args::{UnionCommand, UnionCreateArgs, UnionUpArgs},
+        mount::{background, mount_fault, stop_signal},
+        output::{Exit, Fault, Printer, human_bytes, quoted},
+    };
+
+    pub(super) fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
+        match command {
+            UnionCommand::Create(args) => create(args, out)?,
+            UnionCommand::Up(args) => return up(args, out),
+            UnionCommand::Status { meta } => status(meta, out)?,
+            UnionCommand::Add { meta, disks, min_free } => {
+                let mut pool = Pool::open(meta).map_err(fault)?;
+                pool.add(&branches(disks)?, *min_free).map_err(fault)?;
+                out.hint(format!("{} branches", pool.config.branches.len()));
+                out.next(format!("braid union status {}", shown(meta)));
+            }
+            UnionCommand::Placement { meta, placement } => {
+                let placement = read_placement(placement)?;
+                let mut pool = Pool::open(meta).map_err(fault)?;
+                pool.set_placement(placement).map_err(fault)?;
+                out.hint(format!("new files: {placement}"));
+            }
+            UnionCommand::Where { paths } => {
+                paths.iter().try_for_each(|path| show_place(path, out))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn create(args: &UnionCreateArgs, out: Printer) -> Result<(), Fault> {
+        let placement = read_placement(&args.placement)?;
+        let disks = branches(&args.disks)?;
+        let mut pool =
+            Pool::create(&args.meta, &args.name, &disks, args.min_free).map_err(fault)?;
+        pool.set_placement(placement).map_err(fault)?;
+        out.hint(format!(
+            "pool \"{}\" of {} branches; new files: {placement}",
+            args.name,
+            pool.config.branches.len()
+        ));
+        out.next(format!("braid union up {} MOUNTPOINT", shown(&args.meta)));
+        Ok(())
+    }
+
+    fn up(args: &UnionUpArgs, out: Printer) -> Result<ExitCode, Fault> {
+        if !args.foreground && !background::is_child() {
+            return match background::start()? {
+                Ok(how) => {
+                    report(&args.point, &how, out);
+                    Ok(ExitCode::SUCCESS)
+                }
+                Err(code) => Ok(code),
+            };
+        }
+        // New files get exactly the mode that is asked for: the kernel sends each caller's umask.
+        rustix::process::umask(rustix::fs::Mode::empty());
+        let pool = Pool::open(&args.meta).map_err(fault)?;
+        let options = mount_options(args, &pool)?;
+        let union = Arc::new(Union::open(&pool).map_err(fault)?);
+        let stop = stop_signal(&args.point)?;
+        let served = Arc::new(UnionFileSystem::new(Arc::clone(&union), !args.no_passthrough));
+        let mounted = Mounted::new(&options, PoolOptions::default(), Arc::clone(&served) as _)
+            .map_err(|error| mount_fault(&args.point, &error))?;
+        let how = match served.pass_through() {
+            Ok(()) => "the kernel reads and writes plain files by itself".to_owned(),
+            Err(why) => format!("files are read and written through this process: {why}"),
+        };
+        tracing::info!(point = %mounted.point().display(), pool = pool.config.name, how, "mounted");
+        if background::is_child() {
+            background::ready(&how)?;
+        } else {
+            report(&args.point, &how, out);
+        }
+        wait(Arc::new(mounted), stop);
+        if let Err(error) = union.sync_all() {
+            tracing::warn!(%error, "writing a branch to its disk failed");
+        }
+        tracing::info!(point = %args.point.display(), "unmounted");
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn mount_options(args: &UnionUpArgs, pool: &Pool) -> Result<MountOptions, Fault> {
+        let mut options =
+            MountOptions::new(format!("union:{}", pool.config.name), args.point.clone());
+        for word in &args.options {
+            if !options.set(word) {
+                let what = format!("mounting on {}", args.point.display());
+                return Err(Fault::usage(what, format!("there is no option {word}"))
+                    .hint("braid union up --help"));
+            }
+        }
+        Ok(options)
+    }
+
+    /// Waits until the file system is unmounted, or until a signal comes and unmounts it.
+    fn wait(mounted: Arc<Mounted>, stop: mpsc::Receiver<()>) {
+        let (over, ended) = mpsc::channel();
+        let (waiting, gone) = (Arc::clone(&mounted), over.clone());
+        std::thread::spawn(move || {
+            waiting.wait();
+            let _ = gone.send(());
+        });
+        std::thread::spawn(move || {
+            if stop.recv().is_ok() {
+                mounted.end();
+                let _ = over.send(());
+            }
+        });
+        let _ = ended.recv();
+    }
+
+    fn report(point: &Path, how: &str, out: Printer) {
+        if out.json {
+            out.value(&json!({ "mount": point, "data": how }));
+        } else {
+            out.hint(format!("mounted on {}: {how}", shown(point)));
+            out.next(format!("df {0}; braid umount {0}", shown(point)));
+        }
+    }
+
+    fn status(meta: &Path, out: Printer) -> Result<(), Fault> {
+        let pool = Pool::open(meta).map_err(fault)?;
+        let union = Union::open_read_only(&pool).map_err(fault)?;
+        let branches = union.branches();
+        if out.json {
+            let rows = branches.iter().map(|branch| {
+                json!({
+                    "number": branch.number, "path": branch.path, "mode": branch.mode,
+                    "bytes": branch.bytes, "free": branch.free, "min_free": branch.min_free,
+                })
+            });
+            out.value(&json!({
+                "name": pool.config.name, "pool": pool.config.pool.to_string(),
+                "placement": pool.config.placement.to_string(),
+                "branches": rows.collect::<Vec<_>>(),
+            }));
+            return Ok(());
+        }
+        let rows: Vec<Vec<String>> = branches
+            .iter()
+            .map(|branch| {
+                vec![
+                    branch.number.to_string(),
+                    branch.path.display().to_string(),
+                    format!("{:?}", branch.mode).to_lowercase(),
+                    human_bytes(branch.bytes),
+                    human_bytes(branch.free),
+                    human_bytes(branch.min_free),
+                ]
+            })
+            .collect();
+        out.table(&["branch", "directory", "mode", "size", "free", "min-free"], &rows);
+        out.hint(format!("pool \"{}\"; new files: {}", pool.config.name, pool.config.placement));
+        Ok(())
+    }
+
+    fn show_place(path: &Path, out: Printer) -> Result<(), Fault> {
+        let what = || format!("finding the disk of {}", path.display());
+        let mut value = vec![0_u8; 64 << 10];
+        let bytes = rustix::fs::lgetxattr(path, "user.mergerfs.allpaths", &mut value[..]);
+        let bytes = bytes.map_err(|error| match error {
+            rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP => {
+                Fault::new(Exit::NotFound, what(), "it is not in a mounted union")
+                    .hint("findmnt -t fuse.braid")
+            }
+            error => Fault::failed(what(), error),
+        })?;
+        let places = value[..bytes].split(|byte| *byte == 0);
+        let places: Vec<PathBuf> =
+            places.map(|place| std::ffi::OsStr::from_bytes(place).into()).collect();
+        if out.json {
+            out.value(&json!({ "path": path, "on": places }));
+            return Ok(());
+        }
+        for (at, place) in places.iter().enumerate() {
+            let hidden = at > 0 && !place.is_dir();
+            out.line(format!("{}{}", place.display(), if hidden { "    (hidden)" } else { "" }));
+        }
+        Ok(())
+    }
+
+    fn branches(disks: &[String]) -> Result<Vec<(PathBuf, BranchMode)>, Fault> {
+        let one = |disk: &String| match disk.rsplit_once('=') {
+            Some((path, "rw")) => Ok((path.into(), BranchMode::Rw)),
+            Some((path, "ro")) => Ok((path.into(), BranchMode::Ro)),
+            Some((path, "nc")) => Ok((path.into(), BranchMode::Nc)),
+            Some((_, mode)) if !Path::new(disk).exists() => {
+                Err(Fault::usage(format!("reading {disk}"), format!("there is no mode {mode}"))
+                    .hint("DIR, DIR=ro or DIR=nc"))
+            }
+            _ => Ok((disk.into(), BranchMode::Rw)),
+        };
+        disks.iter().map(one).collect()
+    }
+
+    fn read_placement(text: &str) -> Result<Placement, Fault> {
+        text.parse().map_err(|error: String| {
+            let (why, hint) = error.split_once("; try: ").unwrap_or((&error, ""));
+            Fault::usage("choosing the placement", why).hint(hint)
+        })
+    }
+
+    fn shown(path: &Path) -> String {
+        quoted(&path.display().to_string())
+    }
+
+    /// The texts of the union have the form of all messages.
+    fn fault(error: PoolError) -> Fault {
+        let exit = match error {
+            PoolError::NoPool { .. } | PoolError::Missing { .. } => Exit::NotFound,
+            PoolError::Io { .. } | PoolError::Config { .. } => Exit::Failed,
+            _ => Exit::Usage,
+        };
+        let text = error.to_string();
+        let (what, why) = text.split_once(" failed: ").unwrap_or(("using the union", &text));
+        let (why, hint) = why.split_once("; try: ").unwrap_or((why, ""));
+        let fault = Fault::new(exit, what, why);
+        if hint.is_empty() { fault } else { fault.hint(hint) }
+    }
+}
