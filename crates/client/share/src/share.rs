@@ -105,10 +105,10 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
         changes: AttributeChanges,
     ) -> impl Future<Output = Result<Attributes>> + Send;
 
-    /// As [`ShareClient::set_attributes`], with the NFSv4 access control list, all or none. The mode
-    /// is set before the list, which then decides its permission bits (RFC 8881 6.4.1.3). Flags of
-    /// inheritance have no effect where the file is no directory. Fails with `Unsupported` for a
-    /// symbolic link.
+    /// As [`ShareClient::set_attributes`], with the NFSv4 access control list, all or none. The
+    /// mode is set before the list, which then decides its permission bits (RFC 8881 6.4.1.3).
+    /// Flags of inheritance have no effect where the file is no directory. Fails with `Unsupported`
+    /// for a symbolic link.
     fn set_attributes_and_acl(
         &self,
         who: &Identity,

@@ -37,7 +37,7 @@ pub const NAMES_MAX: usize = 4096;
 pub const LOOKUPS_MAX: usize = 16;
 /// How long an operation waits for the database. A client then tries again, or gets the number.
 pub const LOOKUP_WAIT: Duration = Duration::from_secs(5);
-/// How long no call asks the database after one has waited in vain.
+/// How long no call asks the database after one got no answer in time.
 pub const SILENT_FOR: Duration = Duration::from_secs(5);
 /// Longest name of a user or group: LOGIN_NAME_MAX of Linux.
 pub const NAME_BYTES_MAX: usize = 256;
@@ -74,7 +74,7 @@ pub struct Names {
     numbers: Arc<Cache<(NameKind, String), u32>>,
     names: Arc<Cache<(NameKind, u32), String>>,
     lookups: Arc<Semaphore>,
-    /// When a call has waited in vain.
+    /// When a call got no answer in time.
     silent_since: Mutex<Option<Instant>>,
 }
 

@@ -212,8 +212,8 @@ pub async fn copy<S: Share>(
     Ok(CopyResult { response, requirements })
 }
 
-/// Refuses a copy to bytes that are still to be copied. The whole range is checked, of which one call
-/// may copy a part only.
+/// Refuses a copy to bytes that are still to be copied. The whole range is checked: one call may
+/// copy only a part of it.
 fn check_overlap<F: ShareFile>(
     from: &F,
     to: &F,

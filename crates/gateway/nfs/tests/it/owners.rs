@@ -127,7 +127,7 @@ async fn a_slow_user_database_delays_no_other_request() {
     let file = a.create("f").await;
     let ops = a.session.ops(file.op(set(&owners("alice", "staff"))));
     let slow = a.connection.send(&ops).await;
-    // The test has one thread: this would wait for ever if the lookup blocked it.
+    // The test has one thread: if the lookup blocked it, this would never end.
     assert_eq!(b.attributes(&file.handle, &OWNERS).await, owners("0", "0"));
     answer.send(()).unwrap();
     answer.send(()).unwrap();

@@ -1,4 +1,5 @@
-//! Numbers of users, groups and Kerberos principals, by the user database of this host (nsswitch.conf(5)).
+//! Numbers of users, groups and Kerberos principals, by the user database of this host
+//! (nsswitch.conf(5)).
 //!
 //! | principal | acts as |
 //! |---|---|
