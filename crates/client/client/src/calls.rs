@@ -41,6 +41,12 @@ macro_rules! namespace_calls {
             /// Changes several attributes in one step. If `follow` is not set, a symbolic link
             /// itself is changed.
             fn set_attributes[at](follow: bool, changes: AttributeChanges) -> Attributes;
+            /// Changes attributes and the NFSv4 access control list, a value of the extended
+            /// attribute `system.nfs4_acl`, in one step. The mode is set before the list, which
+            /// then decides its permission bits.
+            fn set_attributes_and_acl[at](
+                changes: AttributeChanges, list: Vec<u8>
+            ) -> Attributes;
             /// Changes the low 12 bits of the mode.
             fn chmod[at](mode: u32) -> Attributes;
             /// Changes owner and group; `None` leaves a value unchanged.

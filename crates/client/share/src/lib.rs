@@ -24,5 +24,6 @@ mod share;
 mod types;
 
 pub use braid_client::{Error, Result, Status};
+pub use braid_types::nfs4_acl;
 pub use share::{Share, ShareClient, ShareFile};
 pub use types::*;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use braid_types::{FileIndex, SessionId};
+use braid_types::{FileIndex, SessionId, nfs4_acl::Nfs4Acl};
 use bytes::Bytes;
 
 use crate::{
@@ -104,6 +104,27 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
         file: FileIndex,
         changes: AttributeChanges,
     ) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// As [`ShareClient::set_attributes`], with the NFSv4 access control list, all or none. The
+    /// mode is set before the list, which then decides its permission bits (RFC 8881 6.4.1.3).
+    /// Flags of inheritance have no effect where the file is no directory. Fails with `Unsupported`
+    /// for a symbolic link.
+    fn set_attributes_and_acl(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        list: &Nfs4Acl,
+    ) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// The NFSv4 access control list of a file whose attributes the caller has just read: its own,
+    /// or one that means the same as its POSIX lists or its mode. The latter costs no call. Fails
+    /// with `Unsupported` for a symbolic link.
+    fn nfs4_acl(
+        &self,
+        who: &Identity,
+        known: &Attributes,
+    ) -> impl Future<Output = Result<Nfs4Acl>> + Send;
 
     /// Which of the wanted accesses are allowed: read (4), write (2), execute or search (1).
     fn access(

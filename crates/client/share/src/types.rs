@@ -6,8 +6,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use braid_types::IodId;
 pub use braid_types::{ByteCount, FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
+use braid_types::{
+    IodId,
+    nfs4_acl::{Nfs4Acl, PosixView},
+};
 pub use braid_wire::{
     Deny, Rights,
     message::{
@@ -18,6 +21,14 @@ pub use braid_wire::{
     },
 };
 use bytes::Bytes;
+
+/// The NFSv4 list of a file without any list: what its mode means.
+pub(crate) fn acl_of_mode(known: &Attributes) -> Nfs4Acl {
+    let view = PosixView::of_mode((known.mode & 0o777) as u16);
+    let is_directory = known.kind == FileKind::Directory;
+    let aces = Nfs4Acl::from_posix(&view, is_directory, 0);
+    Nfs4Acl::new(aces, is_directory).unwrap_or_default()
+}
 
 /// Bytes of the opaque record that a gateway keeps with a client's session.
 pub const CLIENT_RECORD_BYTES_MAX: usize = 4096;

@@ -5,14 +5,17 @@ use braid_nfs_wire::nfs4::{
     LayoutType, MdsThreshold, NfsFtype, NfsResult, NfsStatus, NfsTime, SetTime as NfsSetTime,
     SpecData, ThresholdItem, Thresholds, attribute,
 };
+use braid_share::nfs4_acl::Nfs4Acl;
 use braid_share::{
-    AttributeChanges, Attributes, ByteCount, FILE_BYTES_MAX, FileKind, SetTime, Share, ShareClient,
-    StatFsReply, Timestamp,
+    AttributeChanges, Attributes, ByteCount, FILE_BYTES_MAX, FileIndex, FileKind, SetTime, Share,
+    ShareClient, StatFsReply, Status, Timestamp,
 };
 use bytes::Bytes;
 
+use crate::acl;
 use crate::compound::CompoundState;
 use crate::export::{Export, ExportedFile, Node, PseudoNode};
+use crate::names::{NameKind, Names};
 use crate::ops::filehandle::handle_of;
 use crate::status::nfs_status;
 
@@ -25,9 +28,11 @@ const LINKS_MAX: u32 = 65_000;
 /// Stripe unit that layouts prefer, in bytes.
 const LAYOUT_BLOCK_BYTES: u32 = 1 << 20;
 
+/// Permission bits of directories of the pseudo file system.
+const PSEUDO_MODE: u16 = 0o555;
+
 /// Attributes that this server never returns.
 const UNSUPPORTED: Bitmap = Bitmap::of(&[
-    attribute::ACL,
     attribute::QUOTA_AVAIL_HARD,
     attribute::QUOTA_AVAIL_SOFT,
     attribute::QUOTA_USED,
@@ -71,9 +76,34 @@ pub async fn of_node<S: Share>(
             let known = state.attributes_of(file.file).await?;
             let space = space_of(state, file, requested).await?;
             let handle = handle_of(state.server, node);
-            Ok(of_file(state, file, &known, space.as_ref(), handle).to_encoded(requested))
+            let mut all = of_file(state, file, &known, space.as_ref(), handle);
+            add_costly(state, &known, &mut all, requested).await?;
+            Ok(all.to_encoded(requested))
         }
     }
+}
+
+/// Adds the requested attributes that may cost a call or a lookup of their own: the access control
+/// list, and names in place of numbers.
+pub async fn add_costly<S: Share>(
+    state: &CompoundState<'_, S>,
+    known: &Attributes,
+    all: &mut NfsAttributes,
+    requested: &Bitmap,
+) -> NfsResult<()> {
+    if requested.has(attribute::ACL) {
+        all.acl = acl::of_file(state, known).await?;
+    }
+    let names = &state.server.names;
+    if names.sends_names() {
+        if requested.has(attribute::OWNER) {
+            all.owner = Some(names.text(NameKind::User, known.uid).await);
+        }
+        if requested.has(attribute::OWNER_GROUP) {
+            all.owner_group = Some(names.text(NameKind::Group, known.gid).await);
+        }
+    }
+    Ok(())
 }
 
 /// Free space, if an attribute of it is requested.
@@ -89,7 +119,7 @@ pub async fn space_of<S: Share>(
     space.map(Some).map_err(|error| nfs_status(error.status()))
 }
 
-/// All attributes of a file.
+/// All attributes of a file, without those of [`add_costly`]; owners are numbers.
 pub fn of_file<S: Share>(
     state: &CompoundState<'_, S>,
     file: &ExportedFile,
@@ -174,7 +204,8 @@ pub fn of_pseudo<S: Share>(
         fsid: Some(braid_nfs_wire::nfs4::FsId { major: scope, minor: 0 }),
         filehandle: Some(handle_of(state.server, &Node::Pseudo(node))),
         fileid: Some(directory.number),
-        mode: Some(0o555),
+        mode: Some(PSEUDO_MODE.into()),
+        acl: Some(acl::of_pseudo(PSEUDO_MODE)),
         numlinks: Some(2 + directory.len() as u32),
         owner: Some(number(0)),
         owner_group: Some(number(0)),
@@ -207,7 +238,7 @@ fn common<S: Share>(state: &CompoundState<'_, S>, export: Option<&Export>) -> Nf
         unique_handles: Some(false),
         lease_time: Some(state.server.config.lease.as_secs() as u32),
         rdattr_error: Some(NfsStatus::Ok),
-        aclsupport: Some(AclSupport::default()),
+        aclsupport: Some(AclSupport::ALLOW | AclSupport::DENY),
         cansettime: Some(true),
         case_insensitive: Some(false),
         case_preserving: Some(true),
@@ -254,23 +285,6 @@ fn number(id: u64) -> Bytes {
     id.to_string().into()
 }
 
-/// An owner of a message: a decimal number without leading zeros, optionally with a domain.
-fn owner(text: &[u8]) -> NfsResult<u64> {
-    let text = std::str::from_utf8(text).map_err(|_| NfsStatus::Inval)?;
-    let id = text.split_once('@').map_or(text, |(id, _)| id);
-    if id.is_empty() {
-        return Err(NfsStatus::Inval);
-    }
-    match id.parse::<u32>() {
-        Ok(parsed) if parsed.to_string() == id => Ok(u64::from(parsed)),
-        // RFC 8881 5.9.
-        _ => match id {
-            "root" => Ok(0),
-            _ => Err(NfsStatus::BadOwner),
-        },
-    }
-}
-
 /// Attributes that a client sets.
 #[derive(Clone, Debug)]
 pub struct WantedAttributes {
@@ -280,18 +294,20 @@ pub struct WantedAttributes {
     pub mask: Bitmap,
     /// The mode of a new file, if it was given.
     pub mode: Option<u32>,
+    /// The access control list.
+    pub acl: Option<Nfs4Acl>,
 }
 
 impl WantedAttributes {
     /// Reads attributes of SETATTR, CREATE or OPEN.
     ///
     /// # Errors
-    /// `ATTRNOTSUPP`; `INVAL` for one that can only be read, or a value that cannot be; `BADOWNER`;
-    /// `BADXDR`.
-    pub fn read(encoded: &EncodedAttributes) -> NfsResult<Self> {
+    /// `ATTRNOTSUPP`; `INVAL` for one that can only be read, or a value that cannot be; `BADXDR`;
+    /// those of [`Names::number`] and [`acl::from_wire`].
+    pub async fn read(names: &Names, encoded: &EncodedAttributes) -> NfsResult<Self> {
         let mask = encoded.mask;
         let read = NfsAttributes::from_encoded(encoded).map_err(|error| error.status())?;
-        if !mask.without(supported(None) | attribute::SETTABLE).is_empty() || read.acl.is_some() {
+        if !mask.without(supported(None) | attribute::SETTABLE).is_empty() {
             return Err(NfsStatus::AttrNotSupp);
         }
         // RFC 8881 5.5: an attribute that is read only. A time of creation is one.
@@ -308,23 +324,70 @@ impl WantedAttributes {
         if mode.is_some_and(|mode| mode & !0o7777 != 0) {
             return Err(NfsStatus::Inval);
         }
+        let number = async |kind, text: &Option<Bytes>| match text {
+            Some(text) => names.number(kind, text).await.map(Some),
+            None => Ok(None),
+        };
+        let acl = match &read.acl {
+            Some(aces) => Some(acl::from_wire(names, aces).await?),
+            None => None,
+        };
         let changes = AttributeChanges {
             mode,
-            uid: read.owner.as_deref().map(owner).transpose()?,
-            gid: read.owner_group.as_deref().map(owner).transpose()?,
+            uid: number(NameKind::User, &read.owner).await?,
+            gid: number(NameKind::Group, &read.owner_group).await?,
             bytes: read.size.map(ByteCount),
             atime: read.time_access_set.map(set_time).transpose()?,
             mtime: read.time_modify_set.map(set_time).transpose()?,
             ..AttributeChanges::none()
         };
-        Ok(Self { changes, mask, mode })
+        Ok(Self { changes, mask, mode, acl })
     }
 
-    /// Whether something is left to set after a creation with the mode.
-    pub fn beyond_mode(&self) -> Option<AttributeChanges> {
-        let changes = AttributeChanges { mode: None, ..self.changes.clone() };
-        (changes != AttributeChanges::none()).then_some(changes)
+    /// The mode with which a file is created. One with a list is open to nobody before it has the
+    /// list, which decides the permission bits.
+    pub fn initial_mode(&self, default: u32) -> u32 {
+        let mode = self.mode.unwrap_or(default);
+        if self.acl.is_some() { mode & 0o7000 } else { mode }
     }
+
+    /// Sets what is left after a creation with the mode; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// As [`set`].
+    pub async fn set_rest<S: Share>(
+        &self,
+        state: &CompoundState<'_, S>,
+        file: FileIndex,
+        changes: AttributeChanges,
+    ) -> NfsResult<Option<Attributes>> {
+        if changes == AttributeChanges::none() && self.acl.is_none() {
+            return Ok(None);
+        }
+        set(state, file, changes, self.acl.as_ref()).await.map(Some)
+    }
+}
+
+/// Changes attributes and the list of a file, all or none, in one call.
+///
+/// # Errors
+/// Those of the share; `ATTRNOTSUPP` for a list of a symbolic link.
+pub async fn set<S: Share>(
+    state: &CompoundState<'_, S>,
+    file: FileIndex,
+    changes: AttributeChanges,
+    list: Option<&Nfs4Acl>,
+) -> NfsResult<Attributes> {
+    let client = state.share_client()?;
+    let set = match list {
+        Some(list) => client.set_attributes_and_acl(state.who(), file, changes, list).await,
+        None => client.set_attributes(state.who(), file, changes).await,
+    };
+    set.map_err(|error| match error.status() {
+        // RFC 8881 6.2: the list is an attribute that this object does not have.
+        Status::Unsupported if list.is_some() => NfsStatus::AttrNotSupp,
+        status => nfs_status(status),
+    })
 }
 
 fn set_time(time: NfsSetTime) -> NfsResult<SetTime> {

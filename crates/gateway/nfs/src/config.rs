@@ -3,9 +3,12 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+
+use crate::names::UserDatabase;
 
 mod transport;
 
@@ -28,6 +31,8 @@ pub const EXPORTS_MAX: usize = 1024;
 pub const RANGES_MAX: usize = 256;
 /// Longest path of an export.
 pub const EXPORT_PATH_BYTES_MAX: usize = 1024;
+/// Longest domain of names: that of DNS (RFC 1035 2.3.4).
+pub const DOMAIN_BYTES_MAX: usize = 253;
 /// User and group of squashed callers by default, as in exports(5).
 pub const ANONYMOUS_ID: u32 = 65534;
 /// Most connections by default: a client has one, or with `nconnect` up to 16.
@@ -55,6 +60,11 @@ pub struct NfsConfig {
     pub lease: Duration,
     /// Whether clients get delegations.
     pub delegations: bool,
+    /// The domain of names of users and groups, such as `example.org`. Clients get numbers without
+    /// one.
+    pub domain: Option<String>,
+    /// The database of these names; without one only numbers and `root` are known.
+    pub users: Option<Arc<dyn UserDatabase>>,
     /// Limits of clients and connections.
     pub limits: Limits,
 }
@@ -89,6 +99,8 @@ impl NfsConfig {
             handle_key,
             lease: LEASE_DEFAULT,
             delegations: DELEGATIONS_DEFAULT,
+            domain: None,
+            users: None,
             limits: Limits::default(),
         }
     }
@@ -104,6 +116,11 @@ impl NfsConfig {
         if self.server_owner.is_empty() || self.server_owner.len() > 1024 {
             return Err(ConfigError::ServerOwner);
         }
+        if let Some(domain) = &self.domain
+            && !is_domain(domain)
+        {
+            return Err(ConfigError::Domain(domain.clone()));
+        }
         if self.exports.len() > EXPORTS_MAX {
             return Err(ConfigError::TooManyExports);
         }
@@ -115,6 +132,15 @@ impl NfsConfig {
         }
         Ok(())
     }
+}
+
+/// Whether a text may follow `@` in a name: that of a DNS domain (RFC 8881 5.9).
+fn is_domain(text: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    text.len() <= DOMAIN_BYTES_MAX && text.split('.').all(is_label)
 }
 
 /// One export.
@@ -317,6 +343,9 @@ pub enum ConfigError {
     /// The lease time.
     #[error("lease time of {0:?}: it must be between 3 s and 3600 s")]
     Lease(Duration),
+    /// The domain of names.
+    #[error("domain {0:?}: it must be a DNS domain such as example.org")]
+    Domain(String),
     /// The name of the server.
     #[error("the server owner must have between 1 and 1024 bytes")]
     ServerOwner,

@@ -16,6 +16,7 @@
 //!    that its address and security flavour may use.
 #![forbid(unsafe_code)]
 
+mod acl;
 mod attributes;
 pub mod backchannel;
 pub mod compound;
@@ -24,6 +25,7 @@ pub mod connection;
 mod dispatch;
 pub mod export;
 pub mod handle;
+pub mod names;
 pub mod ops;
 mod recovery;
 pub mod rpc;

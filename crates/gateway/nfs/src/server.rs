@@ -24,6 +24,7 @@ use crate::config::{ConfigError, ExportConfig, NfsConfig, Security, Transport};
 use crate::connection::{SERVER_REPLY_BYTES_MAX, SERVER_REQUEST_BYTES_MAX};
 use crate::export::Exports;
 use crate::handle::HandleKey;
+use crate::names::Names;
 use crate::ops::layout::Devices;
 use crate::ops::lock_wait::WAITS_SERVER_MAX;
 use crate::recovery::Recovery;
@@ -85,6 +86,8 @@ pub struct NfsServer<S: Share> {
     pub epoch: u32,
     /// `eir_server_scope`: the file system, whose gateways all understand each other's handles.
     pub scope: Bytes,
+    /// Names of users and groups.
+    pub(crate) names: Names,
     kerberos: Option<Kerberos>,
     tls: Option<Tls>,
     /// Hashes requests, to recognise retries.
@@ -175,6 +178,7 @@ impl<S: Share> NfsServer<S> {
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
             start: Instant::now(),
+            names: Names::new(config.domain.clone(), config.users.clone()),
             kerberos,
             tls,
             share,

@@ -122,6 +122,8 @@ impl Gateway {
         if let Some(delegations) = section.delegations {
             nfs.delegations = delegations;
         }
+        nfs.domain.clone_from(&section.domain);
+        nfs.users = protection::user_database();
         nfs.check().map_err(|why| Fault::usage("reading the NFS exports", why.to_string()))?;
         let exports: Vec<_> = section.exports.iter().map(|export| export.path.clone()).collect();
         let missing = exports.iter().filter(|path| is_missing(&client, path)).cloned().collect();

@@ -4,8 +4,8 @@ use braid_net::Driver;
 use braid_types::{ByteCount, FileIndex, Status};
 use braid_wire::message::{
     mds::{
-        Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime,
-        Stat, StatFs, StatFsReply,
+        Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes,
+        SetAttributesAndAcl, SetTime, Stat, StatFs, StatFsReply,
     },
     types::{Attributes, IodState, LayoutHint, PathRef},
 };
@@ -40,6 +40,22 @@ impl<D: Driver> Caller<D> {
     ) -> Result<Attributes> {
         let change = self.engine.begin_change(changes.bytes.is_some());
         let call = SetAttributes { at: at.clone(), follow, changes };
+        let changed = self.once("set attributes of", at, call).send().await?;
+        change.was_of(changed.file);
+        Ok(changed)
+    }
+
+    /// Changes attributes and the NFSv4 access control list in one step; a symbolic link is not
+    /// followed. `list` is a value of the extended attribute `system.nfs4_acl`. The mode is set
+    /// before the list, which then decides its permission bits (RFC 8881 6.4.1.3).
+    pub async fn set_attributes_and_acl(
+        &self,
+        at: &PathRef,
+        changes: AttributeChanges,
+        list: Vec<u8>,
+    ) -> Result<Attributes> {
+        let change = self.engine.begin_change(changes.bytes.is_some());
+        let call = SetAttributesAndAcl { at: at.clone(), changes, nfs4_acl: list };
         let changed = self.once("set attributes of", at, call).send().await?;
         change.was_of(changed.file);
         Ok(changed)

@@ -152,6 +152,9 @@ pub struct NfsSection {
     /// Whether clients get delegations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegations: Option<bool>,
+    /// The domain of user and group names, such as `example.org`; if unset, clients get numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
     /// The exported directories: nothing else is exported.
     #[serde(rename = "export", skip_serializing_if = "Vec::is_empty")]
     pub exports: Vec<NfsExport>,

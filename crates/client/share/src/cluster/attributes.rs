@@ -1,9 +1,11 @@
 //! Attributes, permissions and listings.
 
-use braid_types::{FileIndex, Status};
+use braid_types::{FileIndex, Status, nfs4_acl::Nfs4Acl};
 
 use super::session::{Client, Session};
-use crate::{AttributeChanges, Attributes, Error, FileKind, Identity, Listing, Result, SetTime};
+use crate::{
+    AttributeChanges, Attributes, Error, FileKind, Identity, Listing, Result, SetTime, acl_of_mode,
+};
 
 /// The permission bits that a call can ask for: read, write, execute or search.
 const ACCESS_BITS: [u8; 3] = [4, 2, 1];
@@ -14,6 +16,26 @@ const SEARCH: u8 = 1;
 /// Nanoseconds of a time are below this.
 const NANOS_END: u32 = 1_000_000_000;
 
+/// The extended attribute that shows a file's NFSv4 access control list.
+const NFS4_ACL: &[u8] = b"system.nfs4_acl";
+
+/// Refuses times that the server would take for a violation of the protocol.
+fn check_times(changes: &AttributeChanges) -> Result<()> {
+    let is_wrong = |set: &Option<SetTime>| {
+        set.as_ref().and_then(|set| set.time).is_some_and(|time| time.nanos >= NANOS_END)
+    };
+    if is_wrong(&changes.atime) || is_wrong(&changes.mtime) {
+        return Err(Error::new(Status::Invalid, "a time with a billion nanoseconds or more"));
+    }
+    Ok(())
+}
+
+/// The server lets a session that has the file open for writing set the size. Here the session has
+/// many users, and only the one that has it open may: through the open.
+async fn check_size(user: &Client, file: FileIndex, changes: &AttributeChanges) -> Result<()> {
+    if changes.bytes.is_some() { user.access(file, WRITE).await } else { Ok(()) }
+}
+
 impl Session {
     pub(super) async fn set_attributes(
         &self,
@@ -21,22 +43,41 @@ impl Session {
         file: FileIndex,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
-        // The server would take such a message for a violation of the protocol.
-        let is_wrong = |set: &Option<SetTime>| {
-            set.as_ref().and_then(|set| set.time).is_some_and(|time| time.nanos >= NANOS_END)
-        };
-        if is_wrong(&changes.atime) || is_wrong(&changes.mtime) {
-            return Err(Error::new(Status::Invalid, "a time with a billion nanoseconds or more"));
-        }
+        check_times(&changes)?;
         self.run_as(who, async |user: Client| {
-            // The server lets a session that has the file open for writing set the size. Here the
-            // session has many users, and only the one that has it open may: through the open.
-            if changes.bytes.is_some() {
-                user.access(file, WRITE).await?;
-            }
+            check_size(&user, file, &changes).await?;
             user.set_attributes(file, false, changes).await
         })
         .await
+    }
+
+    pub(super) async fn set_attributes_and_acl(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        list: &Nfs4Acl,
+    ) -> Result<Attributes> {
+        check_times(&changes)?;
+        self.run_as(who, async |user: Client| {
+            check_size(&user, file, &changes).await?;
+            user.set_attributes_and_acl(file, changes, list.to_xdr()).await
+        })
+        .await
+    }
+
+    pub(super) async fn nfs4_acl(&self, who: &Identity, known: &Attributes) -> Result<Nfs4Acl> {
+        if known.kind == FileKind::Symlink {
+            return Err(Error::new(Status::Unsupported, "a symbolic link has no list"));
+        }
+        // An access control list is one of the extended attributes.
+        if !known.has_xattrs {
+            return Ok(acl_of_mode(known));
+        }
+        let (file, is_directory) = (known.file, known.kind == FileKind::Directory);
+        let value = self.run_as(who, async |user: Client| user.xattr(file, NFS4_ACL).await).await?;
+        Nfs4Acl::from_xdr(&value, is_directory)
+            .map_err(|why| Error::new(Status::Internal, format!("a list: {why:?}")))
     }
 
     /// The wanted permissions that a user has. One call if these are all; otherwise one more for

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_client::message::mds::ReclaimedOpen;
-use braid_types::{FileIndex, SessionId};
+use braid_types::{FileIndex, SessionId, nfs4_acl::Nfs4Acl};
 
 use super::{
     ClusterFile, direct_access,
@@ -73,6 +73,20 @@ impl ShareClient for ClusterClient {
         changes: AttributeChanges,
     ) -> Result<Attributes> {
         self.0.set_attributes(who, file, changes).await
+    }
+
+    async fn set_attributes_and_acl(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        list: &Nfs4Acl,
+    ) -> Result<Attributes> {
+        self.0.set_attributes_and_acl(who, file, changes, list).await
+    }
+
+    async fn nfs4_acl(&self, who: &Identity, known: &Attributes) -> Result<Nfs4Acl> {
+        self.0.nfs4_acl(who, known).await
     }
 
     async fn access(&self, who: &Identity, file: FileIndex, wanted: u8) -> Result<u8> {

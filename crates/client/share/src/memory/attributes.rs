@@ -3,6 +3,7 @@
 use braid_types::{
     FileIndex, SessionId, Status,
     limits::{FILE_BYTES_MAX, NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX},
+    nfs4_acl::Nfs4Acl,
 };
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     AttributeChanges, Attributes, Deny, FileKind, Identity, OpenMode, Rights, SetTime, Timestamp,
-    XattrMode,
+    XattrMode, acl_of_mode,
 };
 
 impl State {
@@ -47,6 +48,39 @@ impl State {
             apply_others(who, inode, changes, now);
             inode.attributes()
         })
+    }
+
+    /// As [`State::set_attributes`], with an NFSv4 access control list. Only the owner and root set
+    /// one in this double.
+    pub(super) fn set_attributes_and_acl(
+        &mut self,
+        who: &Identity,
+        session: SessionId,
+        file: FileIndex,
+        changes: &AttributeChanges,
+        list: &Nfs4Acl,
+    ) -> Outcome<Attributes> {
+        let inode = self.inode(file)?;
+        if inode.kind == FileKind::Symlink {
+            return Err(Status::Unsupported);
+        }
+        owner_only(who, inode)?;
+        let list = Nfs4Acl::new(list.aces().to_vec(), inode.is_directory());
+        let list = list.map_err(|_| Status::Invalid)?;
+        self.set_attributes(who, session, file, changes)?;
+        self.change(file, |inode| {
+            inode.set_nfs4_acl(list);
+            inode.attributes()
+        })
+    }
+
+    pub(super) fn nfs4_acl(&self, file: FileIndex) -> Outcome<Nfs4Acl> {
+        let inode = self.inode(file)?;
+        match &inode.nfs4_acl {
+            _ if inode.kind == FileKind::Symlink => Err(Status::Unsupported),
+            Some(list) => Ok(list.clone()),
+            None => Ok(acl_of_mode(&inode.attributes())),
+        }
     }
 
     fn check_resize(
@@ -196,6 +230,11 @@ fn apply_others(who: &Identity, inode: &mut Inode, changes: &AttributeChanges, n
         // POSIX chmod(): a user outside the file's group may not set setgid.
         if !is_privileged(who) && !in_group(who, inode.gid) {
             inode.mode &= !0o2000;
+        }
+        if let Some(list) = &inode.nfs4_acl
+            && let Ok(list) = list.with_mode((mode & 0o777) as u16, inode.is_directory())
+        {
+            inode.set_nfs4_acl(list);
         }
     }
     let value = |set: &SetTime| set.time.unwrap_or(now);

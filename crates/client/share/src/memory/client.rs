@@ -1,6 +1,6 @@
 //! The session of a protocol client.
 
-use braid_types::{ByteCount, FileIndex, SessionId, Status};
+use braid_types::{ByteCount, FileIndex, SessionId, Status, nfs4_acl::Nfs4Acl};
 
 use super::{
     CallKind as Call, MemoryFile,
@@ -90,6 +90,23 @@ impl ShareClient for MemoryClient {
         self.state.call(self.session, Call::SetAttributes, |state| {
             state.set_attributes(who, self.session, file, &changes)
         })
+    }
+
+    async fn set_attributes_and_acl(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        list: &Nfs4Acl,
+    ) -> Result<Attributes> {
+        self.recall(Call::SetAttributes, file, Need::Change).await?;
+        self.state.call(self.session, Call::SetAttributes, |state| {
+            state.set_attributes_and_acl(who, self.session, file, &changes, list)
+        })
+    }
+
+    async fn nfs4_acl(&self, _: &Identity, known: &Attributes) -> Result<Nfs4Acl> {
+        self.state.call(self.session, Call::Xattr, |state| state.nfs4_acl(known.file))
     }
 
     async fn access(&self, who: &Identity, file: FileIndex, wanted: u8) -> Result<u8> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use braid_types::{ByteCount, FileIndex, SizeGeneration, Timestamp};
+use braid_types::{ByteCount, FileIndex, SizeGeneration, Timestamp, nfs4_acl::Nfs4Acl};
 
 use super::data::FileData;
 use crate::{Attributes, DirectoryEntry, FileKind};
@@ -40,6 +40,7 @@ pub(super) struct Inode {
     pub(super) parent: FileIndex,
     pub(super) content: Content,
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) nfs4_acl: Option<Nfs4Acl>,
 }
 
 impl Inode {
@@ -58,6 +59,13 @@ impl Inode {
             }
         }
         self.mode != before
+    }
+
+    /// Gives the file an NFSv4 list, and the mode that it means.
+    pub(super) fn set_nfs4_acl(&mut self, list: Nfs4Acl) {
+        let mode = list.posix_view(self.uid, self.gid, self.is_directory()).mode();
+        self.mode = self.mode & 0o7000 | u32::from(mode);
+        self.nfs4_acl = Some(list);
     }
 
     pub(super) fn attributes(&self) -> Attributes {
@@ -85,7 +93,7 @@ impl Inode {
             flags: 0,
             size_generation: SizeGeneration(self.size_generation),
             uncacheable: !self.is_directory(),
-            has_xattrs: !self.xattrs.is_empty(),
+            has_xattrs: !self.xattrs.is_empty() || self.nfs4_acl.is_some(),
         }
     }
 }

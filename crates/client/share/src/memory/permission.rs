@@ -1,6 +1,10 @@
-//! Permission bits: the first class that matches decides, as in POSIX.
+//! Permission bits: the first class that matches decides, as in POSIX, unless the file has an NFSv4
+//! access control list.
 
-use braid_types::Status;
+use braid_types::{
+    Status,
+    nfs4_acl::{Who, mask_of_bits},
+};
 
 use super::inode::Inode;
 use crate::Identity;
@@ -32,11 +36,28 @@ pub(super) fn granted(who: &Identity, inode: &Inode) -> u8 {
             let executes = inode.is_directory() || inode.mode & 0o111 != 0;
             return READ | WRITE | u8::from(executes);
         }
+        () if inode.nfs4_acl.is_some() => return granted_by_list(who, inode),
         () if who.uid == inode.uid => 6,
         () if in_group(who, inode.gid) => 3,
         () => 0,
     };
     (inode.mode >> shift & 7) as u8
+}
+
+/// The bits that an NFSv4 list gives to a user.
+fn granted_by_list(who: &Identity, inode: &Inode) -> u8 {
+    let names = |named: Who| match named {
+        Who::Owner => who.uid == inode.uid,
+        Who::OwningGroup => in_group(who, inode.gid),
+        Who::Everyone => true,
+        Who::User(id) => who.uid == id,
+        Who::Group(id) => in_group(who, id),
+    };
+    let allows = |bit: &u8| {
+        let mask = mask_of_bits(*bit, inode.is_directory());
+        inode.nfs4_acl.as_ref().is_some_and(|list| list.allows(mask, names))
+    };
+    [READ, WRITE, EXECUTE].into_iter().filter(allows).sum()
 }
 
 /// Fails with `PermissionDenied` unless a user has all wanted bits.

@@ -221,6 +221,7 @@ impl State {
                 _ => Content::Special,
             },
             xattrs: BTreeMap::new(),
+            nfs4_acl: None,
         }
     }
 

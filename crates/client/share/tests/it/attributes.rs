@@ -1,5 +1,6 @@
 //! Attributes and extended attributes.
 
+use braid_share::nfs4_acl::{Ace, Nfs4Acl, Who, ace_flag, ace_mask::READ_DATA};
 use braid_share::{
     AttributeChanges, FileIndex, FileKind, SetTime, Share, ShareClient, ShareFile, Status,
     Timestamp, XattrMode,
@@ -10,6 +11,7 @@ use crate::support::{change_of, client, create, mkdir, on_both, refused, root, u
 
 on_both! {
     attributes_are_changed_together_or_not_at_all,
+    a_list_and_attributes_are_set_together_or_not_at_all,
     a_size_belongs_to_regular_files_only,
     a_symbolic_link_itself_is_changed,
     extended_attributes_are_set_listed_and_removed,
@@ -47,6 +49,37 @@ async fn attributes_are_changed_together_or_not_at_all<S: Share>(share: S, top: 
     };
     assert_eq!(refused(client.set_attributes(&root(), file, wrong).await), Status::Invalid);
     assert_eq!(client.attributes(&root(), file).await.expect("attributes").mode, 0o600);
+}
+
+async fn a_list_and_attributes_are_set_together_or_not_at_all<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let file = create(&client, top, "f").await.index();
+    let inherited = Ace { flags: ace_flag::FILE_INHERIT, ..Ace::allow(Who::Everyone, READ_DATA) };
+    let aces =
+        vec![Ace::allow(Who::Owner, READ_DATA), Ace::deny(Who::User(7), READ_DATA), inherited];
+    let list = Nfs4Acl::new(aces.clone(), true).expect("a list");
+    let changes = AttributeChanges { mode: Some(0o1777), uid: Some(1000), ..Default::default() };
+    let set = client.set_attributes_and_acl(&root(), file, changes.clone(), &list).await;
+    let now = set.expect("a change");
+    // RFC 8881 6.4.1.3: the list decides the permission bits.
+    assert_eq!((now.mode, now.uid, now.has_xattrs), (0o1444, 1000, true));
+    let shown = client.nfs4_acl(&root(), &now).await.expect("the list");
+    let of_file = Nfs4Acl::new(aces, false).expect("a list without inheritance");
+    assert_eq!(shown, of_file);
+    let may = async |uid| client.access(&user(uid), file, 4).await.expect("an answer");
+    assert_eq!((may(1000).await, may(7).await, may(8).await), (4, 0, 4));
+    let away = AttributeChanges { uid: Some(1001), ..Default::default() };
+    for (uid, changes) in [(1000, away), (7, AttributeChanges::none())] {
+        let all = Nfs4Acl::new(vec![Ace::allow(Who::Everyone, READ_DATA)], false).expect("a list");
+        let changed = client.set_attributes_and_acl(&user(uid), file, changes, &all).await;
+        assert_eq!(refused(changed), Status::NotPermitted);
+    }
+    let now = client.attributes(&root(), file).await.expect("attributes");
+    assert_eq!(client.nfs4_acl(&root(), &now).await.expect("the list"), of_file);
+    let (link, _) = client.make_symlink(&root(), top, b"l", b"f").await.expect("a link");
+    let changed = client.set_attributes_and_acl(&root(), link.file, changes, &list).await;
+    assert_eq!(refused(changed), Status::Unsupported);
+    assert_eq!(refused(client.nfs4_acl(&root(), &link).await), Status::Unsupported);
 }
 
 async fn a_size_belongs_to_regular_files_only<S: Share>(share: S, top: FileIndex) {

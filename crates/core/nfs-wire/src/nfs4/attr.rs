@@ -12,7 +12,7 @@ pub use mdsthreshold::{MdsThreshold, ThresholdItem, Thresholds};
 pub use table::{Attributes, attribute};
 
 use super::types::EncodedAttributes;
-use super::{BITMAP_BITS, Bitmap, NfsStatus};
+use super::{ACES_MAX, BITMAP_BITS, Bitmap, NfsStatus};
 use crate::xdr::{Decoder, Encoder, Xdr, XdrError};
 
 /// Why attributes have no values.
@@ -21,6 +21,9 @@ pub enum AttributeError {
     /// An attribute without a known type; [`BITMAP_BITS`] stands for all higher numbers.
     #[error("attribute {0} is not supported")]
     Unsupported(u32),
+    /// An access control list has more entries than [`ACES_MAX`].
+    #[error("an access control list of too many entries")]
+    AclTooLong,
     /// A value does not match its type, or bytes are left.
     #[error("malformed attributes: {0}")]
     Malformed(#[from] XdrError),
@@ -31,6 +34,8 @@ impl AttributeError {
     pub fn status(&self) -> NfsStatus {
         match self {
             Self::Unsupported(_) => NfsStatus::AttrNotSupp,
+            // As Linux's server.
+            Self::AclTooLong => NfsStatus::FBig,
             Self::Malformed(_) => NfsStatus::BadXdr,
         }
     }
@@ -71,8 +76,13 @@ impl Attributes {
         let mut attributes = Self::default();
         let mut from = Decoder::new(encoded.values.clone());
         for number in encoded.mask.iter() {
-            if !attributes.decode_value(number, &mut from)? {
-                return Err(AttributeError::Unsupported(number));
+            match attributes.decode_value(number, &mut from) {
+                Ok(true) => {}
+                Ok(false) => return Err(AttributeError::Unsupported(number)),
+                Err(XdrError::TooLong { limit: ACES_MAX, .. }) if number == attribute::ACL => {
+                    return Err(AttributeError::AclTooLong);
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         if encoded.mask.has_unknown() {

@@ -725,6 +725,18 @@ calls! {
         /// Locks after this one.
         after: Option<LockRequest>,
     } -> Vec<LockRequest>;
+
+    /// Change attributes and the NFSv4 access control list, all or none. The mode is set before the
+    /// list, which then decides its permission bits (RFC 8881 6.4.1.3). A symbolic link at the end
+    /// of the path is not followed; it has no list.
+    SetAttributesAndAcl = 0x01f8 {
+        /// The path.
+        at: PathRef,
+        /// The changes.
+        changes: AttributeChanges,
+        /// The list, as the extended attribute `system.nfs4_acl` has it.
+        nfs4_acl: Vec<u8>,
+    } -> Attributes;
 }
 
 wire_struct! {

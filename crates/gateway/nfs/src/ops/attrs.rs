@@ -7,9 +7,11 @@ use braid_nfs_wire::nfs4::{
 };
 use braid_share::{FileKind, Rights, Share, ShareClient, ShareFile};
 
+use crate::acl;
 use crate::attributes::{WantedAttributes, of_node};
 use crate::compound::CompoundState;
 use crate::export::Node;
+use crate::names::{NameKind, Names};
 use crate::ops::stateid::{self, FileAccess};
 use crate::status::nfs_status;
 
@@ -45,7 +47,7 @@ pub async fn set_attr<S: Share>(
 
 async fn set<S: Share>(state: &CompoundState<'_, S>, args: &SetAttrArgs) -> NfsResult<Bitmap> {
     let file = state.writable_file()?.clone();
-    let mut wanted = WantedAttributes::read(&args.attributes)?;
+    let mut wanted = WantedAttributes::read(&state.server.names, &args.attributes).await?;
     let client = state.share_client()?;
     if let Some(masked) = masked_mode(args)? {
         let known = client.attributes(state.who(), file.file).await;
@@ -67,9 +69,8 @@ async fn set<S: Share>(state: &CompoundState<'_, S>, args: &SetAttrArgs) -> NfsR
             FileAccess::ForThisCall(open) => drop(open),
         }
     }
-    if wanted.changes != braid_share::AttributeChanges::none() {
-        let set = client.set_attributes(state.who(), file.file, wanted.changes.clone()).await;
-        state.note_attributes(set.map_err(|error| nfs_status(error.status()))?);
+    if let Some(set) = wanted.set_rest(state, file.file, wanted.changes.clone()).await? {
+        state.note_attributes(set);
     }
     Ok(wanted.mask)
 }
@@ -112,8 +113,31 @@ async fn is_same<S: Share>(state: &CompoundState<'_, S>, args: &VerifyArgs) -> N
     if present.mask != mask {
         return Err(NfsStatus::AttrNotSupp);
     }
-    NfsAttributes::from_encoded(&args.attributes).map_err(|error| error.status())?;
-    Ok(present.values == args.attributes.values)
+    let mut given =
+        NfsAttributes::from_encoded(&args.attributes).map_err(|error| error.status())?;
+    match in_own_form(&state.server.names, &mut given).await {
+        Ok(false) => Ok(present.values == args.attributes.values),
+        Ok(true) => Ok(present.values == given.to_encoded(&mask).values),
+        // Nothing belongs to an unknown user.
+        Err(NfsStatus::BadOwner) => Ok(false),
+        Err(status) => Err(status),
+    }
+}
+
+/// Replaces names by those that this server sends for them: users, groups and entries of lists have
+/// several. Returns whether there were any.
+async fn in_own_form(names: &Names, given: &mut NfsAttributes) -> NfsResult<bool> {
+    let NfsAttributes { owner, owner_group, acl, .. } = given;
+    let any = owner.is_some() || owner_group.is_some() || acl.is_some();
+    for (kind, text) in [(NameKind::User, owner), (NameKind::Group, owner_group)] {
+        if let Some(text) = text {
+            *text = names.text(kind, names.number(kind, text).await?).await;
+        }
+    }
+    if let Some(aces) = acl {
+        *aces = acl::to_wire(names, &acl::from_wire(names, aces).await?).await;
+    }
+    Ok(any)
 }
 
 /// ACCESS. RFC 8881 18.1, RFC 8276 8.5.

@@ -193,7 +193,12 @@ pub async fn copy<S: Share>(
     let size = from.attributes().await.map_err(failed)?.bytes.0;
     // RFC 7862 15.2.3: 0 is everything up to the end of the file.
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::Inval)?;
-    let count = if args.count == 0 { left } else { args.count.min(left) };
+    let count = if args.count == 0 { left } else { args.count };
+    // RFC 7862 15.2.3: a range that passes the end of the source.
+    if count > left {
+        return Err(NfsStatus::Inval.into());
+    }
+    check_overlap(&from, &to, args.source_offset, args.destination_offset, count)?;
     let count = count.min(COPY_BYTES_MAX);
     let copied = copy_all(&from, &to, args.source_offset, args.destination_offset, count).await?;
     let verifier = to.commit().await.map_err(failed)?;
@@ -205,6 +210,20 @@ pub async fn copy<S: Share>(
     };
     let requirements = CopyRequirements { consecutive: true, synchronous: true };
     Ok(CopyResult { response, requirements })
+}
+
+/// Refuses a copy to bytes that are still to be copied. The whole range is checked: one call may
+/// copy only a part of it.
+fn check_overlap<F: ShareFile>(
+    from: &F,
+    to: &F,
+    source: u64,
+    destination: u64,
+    count: u64,
+) -> NfsResult<()> {
+    let overlap = from.index() == to.index() && source.abs_diff(destination) < count;
+    // RFC 7862 15.13.3, and copy_file_range(2) for COPY.
+    if overlap { Err(NfsStatus::Inval) } else { Ok(()) }
 }
 
 async fn copy_all<F: ShareFile>(
@@ -241,6 +260,7 @@ pub async fn clone<S: Share>(state: &mut CompoundState<'_, S>, args: CloneArgs) 
     if count > left {
         return Err(NfsStatus::Inval);
     }
+    check_overlap(&from, &to, args.source_offset, args.destination_offset, count)?;
     // A client that gets this copies itself.
     if count > COPY_BYTES_MAX {
         return Err(NfsStatus::NotSupp);

@@ -106,13 +106,13 @@ pub async fn create<S: Share>(
 ) -> NfsResult<CreateResult> {
     let dir = state.writable_file()?.clone();
     check_name(&args.name)?;
-    let mut wanted = WantedAttributes::read(&args.attributes)?;
+    let mut wanted = WantedAttributes::read(&state.server.names, &args.attributes).await?;
     if wanted.changes.bytes.take().is_some() {
         return Err(NfsStatus::Inval);
     }
     let client = state.share_client()?;
     let (who, name) = (state.who(), &args.name[..]);
-    let mode = wanted.mode.unwrap_or(MODE_DEFAULT);
+    let mode = wanted.initial_mode(MODE_DEFAULT);
     let node = |kind, device: u64| client.make_node(who, dir.file, name, kind, mode, device);
     let made = match &args.object {
         CreateObject::Link(target) => {
@@ -122,14 +122,15 @@ pub async fn create<S: Share>(
             if target.len() >= LINK_BYTES_MAX {
                 return Err(NfsStatus::NameTooLong);
             }
-            // A symbolic link has no mode of its own.
-            wanted.changes.mode = None;
+            if wanted.acl.is_some() {
+                return Err(NfsStatus::AttrNotSupp);
+            }
             client.make_symlink(who, dir.file, name, target).await
         }
         CreateObject::Block(number) => node(FileKind::BlockDevice, device(number)).await,
         CreateObject::Character(number) => node(FileKind::CharDevice, device(number)).await,
         CreateObject::Other(NfsFtype::Directory) => {
-            let mode = wanted.mode.unwrap_or(DIRECTORY_MODE_DEFAULT);
+            let mode = wanted.initial_mode(DIRECTORY_MODE_DEFAULT);
             client.make_directory(who, dir.file, name, mode).await
         }
         CreateObject::Other(NfsFtype::Fifo) => node(FileKind::Fifo, 0).await,
@@ -145,15 +146,14 @@ pub async fn create<S: Share>(
     };
     let mut set = wanted.mask;
     let mut made = made;
-    if let Some(changes) = wanted.beyond_mode() {
-        match client.set_attributes(state.who(), made.file, changes).await {
-            Ok(changed) => made = changed,
-            Err(_) => {
-                // RFC 8881 18.4.3: the client sees what was set, and sets the rest itself.
-                set = braid_nfs_wire::nfs4::Bitmap::new();
-                if wanted.mask.has(attribute::MODE) {
-                    set.set(attribute::MODE);
-                }
+    wanted.changes.mode = None;
+    match wanted.set_rest(state, made.file, wanted.changes.clone()).await {
+        Ok(changed) => made = changed.unwrap_or(made),
+        Err(_) => {
+            // RFC 8881 18.4.3: the client sees what was set, and sets the rest itself.
+            set = braid_nfs_wire::nfs4::Bitmap::new();
+            if wanted.mask.has(attribute::MODE) && wanted.acl.is_none() {
+                set.set(attribute::MODE);
             }
         }
     }

@@ -225,7 +225,7 @@ async fn open_name<S: Share>(
         }
     };
     check_name(name)?;
-    let (client, who) = (state.share_client()?, state.who());
+    let names = &state.server.names;
     let (wanted, exclusive, verifier) = match how {
         OpenHow::NoCreate => {
             let target = OpenTarget::Name { dir: dir.file, name: name.to_vec() };
@@ -238,13 +238,17 @@ async fn open_name<S: Share>(
                 Err(error) => Err(name_error(state, &dir, name, failed(error)).await),
             };
         }
-        OpenHow::Create(CreateHow::Unchecked(set)) => (WantedAttributes::read(set)?, false, None),
-        OpenHow::Create(CreateHow::Guarded(set)) => (WantedAttributes::read(set)?, true, None),
+        OpenHow::Create(CreateHow::Unchecked(set)) => {
+            (WantedAttributes::read(names, set).await?, false, None)
+        }
+        OpenHow::Create(CreateHow::Guarded(set)) => {
+            (WantedAttributes::read(names, set).await?, true, None)
+        }
         OpenHow::Create(CreateHow::Exclusive(verifier)) => {
-            (WantedAttributes::read(&Default::default())?, true, Some(*verifier))
+            (WantedAttributes::read(names, &Default::default()).await?, true, Some(*verifier))
         }
         OpenHow::Create(CreateHow::Exclusive41(both)) => {
-            let wanted = WantedAttributes::read(&both.attributes)?;
+            let wanted = WantedAttributes::read(names, &both.attributes).await?;
             // RFC 8881 18.16.3: the times hold the verifier (suppattr_exclcreat).
             if wanted.changes.atime.is_some() || wanted.changes.mtime.is_some() {
                 return Err(NfsStatus::Inval);
@@ -260,7 +264,7 @@ async fn open_name<S: Share>(
         name: name.to_vec(),
         exclusive,
         truncate,
-        mode: wanted.mode.unwrap_or(MODE_DEFAULT),
+        mode: wanted.initial_mode(MODE_DEFAULT),
     };
     let opened = match courtesy::open(state, target, mode).await? {
         Ok(opened) => opened,
@@ -280,7 +284,7 @@ async fn open_name<S: Share>(
     }
     let mut opened = opened;
     let mut set = wanted.mask;
-    let mut changes = wanted.beyond_mode().unwrap_or_else(AttributeChanges::none);
+    let mut changes = AttributeChanges { mode: None, ..wanted.changes.clone() };
     if let Some(bytes) = changes.bytes.take()
         && bytes.0 > 0
     {
@@ -294,9 +298,8 @@ async fn open_name<S: Share>(
         set.set(attribute::TIME_ACCESS);
         set.set(attribute::TIME_MODIFY);
     }
-    if changes != AttributeChanges::none() {
-        let file = opened.attributes.file;
-        opened.attributes = client.set_attributes(who, file, changes).await.map_err(failed)?;
+    if let Some(set) = wanted.set_rest(state, opened.attributes.file, changes).await? {
+        opened.attributes = set;
     }
     Ok(Done { opened, change, attributes_set: set })
 }

@@ -9,7 +9,7 @@ use braid_nfs_wire::nfs4::{
 use braid_share::{Attributes, Identity, Share, ShareClient, StatFsReply};
 use bytes::Bytes;
 
-use crate::attributes::{of_file, of_node, of_pseudo, space_of};
+use crate::attributes::{add_costly, of_file, of_node, of_pseudo, space_of};
 use crate::compound::CompoundState;
 use crate::export::{ExportedFile, Node, PseudoNode};
 use crate::ops::filehandle::handle_of;
@@ -134,7 +134,12 @@ async fn list_directory<S: Share>(
             continue;
         };
         let attributes = match entry.attributes {
-            Some(known) => encode(state, &child, &known, space.as_ref(), &args.attributes),
+            Some(known) => {
+                match encode(state, &child, &known, space.as_ref(), &args.attributes).await {
+                    Ok(attributes) => attributes,
+                    Err(status) => error_attribute(&args.attributes, status)?,
+                }
+            }
             None if needs_attributes => {
                 // It was removed since the directory was read.
                 error_attribute(&args.attributes, NfsStatus::NoEnt)?
@@ -154,17 +159,19 @@ async fn list_directory<S: Share>(
     Ok(listing.end)
 }
 
-fn encode<S: Share>(
+async fn encode<S: Share>(
     state: &CompoundState<'_, S>,
     child: &ExportedFile,
     known: &Attributes,
     space: Option<&StatFsReply>,
     requested: &Bitmap,
-) -> EncodedAttributes {
+) -> NfsResult<EncodedAttributes> {
     let handle = if requested.has(attribute::FILEHANDLE) {
         handle_of(state.server, &Node::File(child.clone()))
     } else {
         FileHandle::default()
     };
-    of_file(state, child, known, space, handle).to_encoded(requested)
+    let mut all = of_file(state, child, known, space, handle);
+    add_costly(state, known, &mut all, requested).await?;
+    Ok(all.to_encoded(requested))
 }

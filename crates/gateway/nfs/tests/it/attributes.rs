@@ -38,7 +38,8 @@ async fn attributes_are_set_or_refused() {
         (Attributes { owner: Some("".into()), ..none() }, NfsStatus::Inval),
         (Attributes { time_access_set: Some(SetTime::Client(late)), ..none() }, NfsStatus::Inval),
         (Attributes { fileid: Some(1), ..none() }, NfsStatus::Inval),
-        (Attributes { acl: Some(Vec::new()), ..none() }, NfsStatus::AttrNotSupp),
+        (Attributes { owner_group: Some("staff@domain".into()), ..none() }, NfsStatus::BadOwner),
+        (Attributes { owner: Some("007".into()), ..none() }, NfsStatus::BadOwner),
     ] {
         let status = a.status(file.op(set(&attributes))).await;
         assert_eq!(status, expected, "{attributes:?}");

@@ -238,3 +238,24 @@ fn size_of(result: &ResOp) -> Option<u64> {
         _ => None,
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_costs_one_call_to_set_and_none_where_there_is_no_list() {
+    let mut counted = Counted::start().await;
+    let file = counted.make("f").await;
+    let acl = || ArgOp::GetAttr(GetAttrArgs { attributes: Bitmap::of(&[attribute::ACL]) });
+    let shown = vec![put(&file.handle), get_attr(), acl()];
+    assert_eq!(counted.calls(shown.clone()).await, ["Stat"], "without a list");
+    let named = Ace {
+        ace_type: AceType::ALLOW,
+        flags: AceFlags::empty(),
+        mask: AceMask::READ_DATA,
+        who: "7".into(),
+    };
+    let both = Attributes { mode: Some(0o600), acl: Some(vec![named]), ..Attributes::default() };
+    let state_id = StateId::ANONYMOUS;
+    let set = ArgOp::SetAttr(SetAttrArgs { state_id, attributes: encoded(&both) });
+    let ops = vec![put(&file.handle), set, get_attr()];
+    assert_eq!(counted.calls(ops).await, ["SetAttributesAndAcl"], "mode and list");
+    assert_eq!(counted.calls(shown).await, ["Stat", "GetXattr"], "with a list");
+}

@@ -13,11 +13,31 @@ use braid_wire::{FRAME_HEADER_BYTES, FrameHeader};
 use tokio::sync::watch;
 
 use crate::client::Connection;
+use crate::mount::Mount;
 use crate::server::config;
 
 /// Calls that the library makes by itself, at any time. `Close` ends several opens together.
 const BACKGROUND: [&str; 6] =
     ["OpenSession", "Renew", "DefineIdentity", "GetClusterMap", "AwaitRecalls", "Close"];
+
+/// Runs tests, each of which gets a client, on a file system in memory and on a cluster.
+macro_rules! on_both {
+    ($($test:ident,)*) => {
+        mod memory {
+            $( #[tokio::test] async fn $test() {
+                let server = crate::server::TestServer::start().await;
+                super::$test(crate::mount::Mount::new(&server, "a").await).await;
+            } )*
+        }
+        mod cluster {
+            $( #[tokio::test(flavor = "multi_thread")] async fn $test() {
+                let gateway = crate::cluster::GatewayOfCluster::start().await;
+                super::$test(gateway.mount("a").await).await;
+            } )*
+        }
+    };
+}
+pub(crate) use on_both;
 
 /// A gateway of a cluster.
 pub struct GatewayOfCluster {
@@ -50,6 +70,11 @@ impl GatewayOfCluster {
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(listener.serve(server, stopped));
         Self { address, proxy, _stop: stop, _cluster: cluster, _dir: dir }
+    }
+
+    /// A client of the gateway.
+    pub async fn mount(&self, owner: &str) -> Mount {
+        Mount::over(self.connect().await, owner).await
     }
 
     pub async fn connect(&self) -> Connection {

@@ -1,5 +1,7 @@
-//! Tests of the server over real sockets, with a file system in memory; `calls` with a cluster.
+//! Tests of the server over real sockets, with a file system in memory; `calls`, `acl` and `v42`
+//! with a cluster, too.
 
+mod acl;
 mod attributes;
 mod callbacks;
 mod calls;
@@ -21,6 +23,7 @@ mod mount;
 mod mutations;
 mod names;
 mod opens;
+mod owners;
 mod restart;
 mod rpc;
 mod sequence;
@@ -28,3 +31,4 @@ mod server;
 mod sessions;
 mod slow_share;
 mod tls;
+mod v42;

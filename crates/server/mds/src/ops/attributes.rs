@@ -7,7 +7,9 @@ use braid_meta::{
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{Failure, FileIndex, Status};
-use braid_wire::message::mds::{AttributeChanges, MdsRequest, SetAttributes, SetTime};
+use braid_wire::message::mds::{
+    AttributeChanges, MdsRequest, SetAttributes, SetAttributesAndAcl, SetTime,
+};
 
 use crate::{
     call::{Call, CallOutcome},
@@ -25,36 +27,59 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
+        let again = MdsRequest::SetAttributes(r.clone());
         if only_drops_privileges(&r.changes) && !self.namespace.has_privileges(&inode) {
-            let again = r.clone();
-            return self.reply_with_attributes(
-                call,
-                inode,
-                || MdsRequest::SetAttributes(again),
-                |attributes| attributes,
-            );
+            return self.reply_with_attributes(call, inode, || again, |attributes| attributes);
         }
+        self.change_attributes(call, inode, &r.changes, None, again)
+    }
+
+    pub(super) fn set_attributes_and_acl(
+        &self,
+        call: Call,
+        r: &SetAttributesAndAcl,
+    ) -> CallOutcome {
+        match self.file_at(&call, &r.at, false) {
+            Ok(inode) => {
+                let again = MdsRequest::SetAttributesAndAcl(r.clone());
+                self.change_attributes(call, inode, &r.changes, Some(&r.nfs4_acl), again)
+            }
+            Err(failure) => CallOutcome::Fail(call, failure),
+        }
+    }
+
+    fn change_attributes(
+        &self,
+        call: Call,
+        inode: Arc<Inode>,
+        changes: &AttributeChanges,
+        list: Option<&[u8]>,
+        again: MdsRequest,
+    ) -> CallOutcome {
         let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
-        let data = match (r.changes.mode, r.changes.bytes) {
+        // A list changes the execute bit of the group, on which setgid depends.
+        let keeps_set_ids = list.is_some() && u32::from(inode.mode) & SET_IDS != 0;
+        let data = match (changes.mode, changes.bytes) {
             (Some(mode), _) if mode & SET_IDS != 0 => given_set_ids(&inode),
+            _ if keeps_set_ids => given_set_ids(&inode),
             (_, Some(_)) => Some((LeaseOf::Data(inode.file), LeaseMode::Shared)),
             _ => None,
         };
         needs.extend(data);
         needs.extend(delegation_of(&inode));
         let call = claimed!(self.claim(call, &needs));
-        let again = r.clone();
-        match r.changes.bytes {
-            Some(size) => self.set_size(call, inode, size.0, again),
+        let others = match stored(changes, list) {
+            Ok(others) => others,
+            Err(failure) => return CallOutcome::Fail(call, failure),
+        };
+        match changes.bytes {
+            Some(size) => self.set_size(call, inode, size.0, others, again),
             None => {
-                let changed = self.set_others(&call, &inode, &r.changes);
+                let changed = self.set_others(&call, &inode, changes, &others);
                 match changed {
-                    Ok(inode) => self.reply_with_attributes(
-                        call,
-                        inode,
-                        || MdsRequest::SetAttributes(again),
-                        |attributes| attributes,
-                    ),
+                    Ok(inode) => {
+                        self.reply_with_attributes(call, inode, || again, |attributes| attributes)
+                    }
                     Err(failure) => CallOutcome::Fail(call, failure),
                 }
             }
@@ -62,7 +87,14 @@ impl MdsCore {
     }
 
     /// The other attributes are changed with the begin of the intent, in one batch.
-    fn set_size(&self, call: Call, inode: Arc<Inode>, size: u64, r: SetAttributes) -> CallOutcome {
+    fn set_size(
+        &self,
+        call: Call,
+        inode: Arc<Inode>,
+        size: u64,
+        others: StoredChanges,
+        request: MdsRequest,
+    ) -> CallOutcome {
         if self.is_size_changing(inode.file) {
             return CallOutcome::Gate(call, inode.file);
         }
@@ -76,17 +108,14 @@ impl MdsCore {
         };
         // Refused before anything is recorded, since no daemon could carry it out.
         let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
-        let others = match fits.and_then(|()| stored(&r.changes)) {
-            // A truncate by a user who is held to permissions drops set-id bits, also where the
-            // mode does not allow writes any more.
-            Ok(others) => {
-                let drop_set_ids = others.drop_set_ids && call.who.bypasses_permissions();
-                StoredChanges { drop_set_ids, drop_capabilities: false, ..others }
-            }
-            Err(failure) => return CallOutcome::Fail(call, failure),
-        };
+        if let Err(failure) = fits {
+            return CallOutcome::Fail(call, failure);
+        }
+        // A truncate by a user who is held to permissions drops set-id bits, also where the mode
+        // does not allow writes any more.
+        let drop_set_ids = others.drop_set_ids && call.who.bypasses_permissions();
+        let others = StoredChanges { drop_set_ids, drop_capabilities: false, ..others };
         let replay = call.replay();
-        let request = MdsRequest::SetAttributes(r);
         let again = request.clone();
         let kind = IntentKind::Truncate { size };
         self.start_intent(
@@ -117,10 +146,12 @@ impl MdsCore {
         call: &Call,
         inode: &Arc<Inode>,
         changes: &AttributeChanges,
+        others: &StoredChanges,
     ) -> Result<Arc<Inode>, Failure> {
         let root = braid_meta::Identity::root();
         let mut change = self.change(call);
-        if only_drops_privileges(changes)
+        if others.nfs4_acl.is_none()
+            && only_drops_privileges(changes)
             && call
                 .session
                 .is_some_and(|session| self.namespace.writers(inode.file).contains(&session))
@@ -128,7 +159,7 @@ impl MdsCore {
             // A session that has the file open for writing may write, whatever the mode is now.
             change.who = &root;
         }
-        let changed = self.namespace.setattr(&change, inode.file, &stored(changes)?)?;
+        let changed = self.namespace.setattr(&change, inode.file, others)?;
         if changes.mtime.is_some() && changed.size_in_objects {
             self.state().sizes.time_was_set(inode.file, change.now);
         }
@@ -276,8 +307,8 @@ impl IntentOutcome {
     }
 }
 
-/// All changes but the size, in the types of the namespace.
-fn stored(changes: &AttributeChanges) -> Result<StoredChanges, Failure> {
+/// All changes but the size, and the access control list, in the types of the namespace.
+fn stored(changes: &AttributeChanges, list: Option<&[u8]>) -> Result<StoredChanges, Failure> {
     Ok(StoredChanges {
         mode: changes
             .mode
@@ -287,6 +318,7 @@ fn stored(changes: &AttributeChanges) -> Result<StoredChanges, Failure> {
         group: changes.gid.map(Principal::posix),
         atime: changes.atime.as_ref().map(time),
         mtime: changes.mtime.as_ref().map(time),
+        nfs4_acl: list.map(<[u8]>::to_vec),
         flags: changes.flags.map(u64::from),
         drop_set_ids: changes.drop_set_ids,
         drop_capabilities: changes.drop_capabilities,

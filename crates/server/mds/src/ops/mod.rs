@@ -124,6 +124,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         | R::MakeLink(_) => Needs::change(),
         R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
         R::SetAttributes(_)
+        | R::SetAttributesAndAcl(_)
         | R::PunchHole(_)
         | R::SetXattr(_)
         | R::RemoveXattr(_)
@@ -229,6 +230,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::MakeEntry(r) => core.make_entry(call, r),
         R::RemoveEntry(r) => core.remove_entry(call, r),
         R::RenameEntry(r) => core.rename_entry(call, r),
+        R::SetAttributesAndAcl(r) => core.set_attributes_and_acl(call, r),
         _ => common::not_understood(call),
     }
 }

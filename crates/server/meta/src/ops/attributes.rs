@@ -10,7 +10,7 @@ use crate::identity::{Call, Identity, Want, permit};
 use crate::key;
 use crate::namespace::Namespace;
 use crate::nfs4_permissions::{is_allowed, permit_owner_or};
-use crate::record::{Inode, Outcome, Principal};
+use crate::record::{FileKind, Inode, Outcome, Principal};
 use crate::tx::{Op, Tx};
 
 /// A time to set.
@@ -35,6 +35,9 @@ pub struct AttributeChanges {
     pub atime: Option<SetTime>,
     /// Last write.
     pub mtime: Option<SetTime>,
+    /// The NFSv4 access control list, as the extended attribute `system.nfs4_acl` has it. It is set
+    /// after the mode, and decides the mode's permission bits (RFC 8881 6.4.1.3).
+    pub nfs4_acl: Option<Vec<u8>>,
     /// Attribute flags.
     pub flags: Option<u64>,
     /// Clears setuid, setgid if the group may execute, and file capabilities: a caller that may not
@@ -117,6 +120,9 @@ pub(super) fn apply(
 ) -> Result<(), Failure> {
     apply_owner(call.who, old, new, changes)?;
     apply_mode(call.who, old, new, changes)?;
+    if let Some(list) = &changes.nfs4_acl {
+        apply_nfs4_acl(call.who, old, new, Some(list))?;
+    }
     apply_times(call, old, new, changes)?;
     let may_have = new.has_set_ids() || new.has_xattrs;
     if (changes.drop_set_ids || changes.drop_capabilities) && may_have && !call.who.owns(old) {
@@ -216,6 +222,37 @@ fn apply_mode(
         new.mode &= !0o2000;
     }
     acl::follow_mode(new)
+}
+
+/// Sets or removes the NFSv4 list. It replaces POSIX lists. The owner may, root, and every caller
+/// that the present list allows WRITE_ACL.
+pub(super) fn apply_nfs4_acl(
+    who: &Identity,
+    old: &Inode,
+    new: &mut Inode,
+    value: Option<&[u8]>,
+) -> Result<(), Failure> {
+    if old.kind == FileKind::Symlink {
+        return Err(Status::Unsupported.into());
+    }
+    if who.permissions_checked {
+        // The kernel of a mount does not check who sets a `system.` attribute that it does not
+        // know. A mount sends the user, and root as a caller that is not checked; one that sends
+        // all attributes as root does not know this attribute.
+        if who.is_root() || !who.owns(old) {
+            return Err(Status::NotPermitted.into());
+        }
+    } else {
+        permit_owner_or(who, old, ace_mask::WRITE_ACL)?;
+    }
+    match value {
+        Some(value) => acl::put_nfs4(new, acl::parse_nfs4(value, new.is_directory())?),
+        None => acl::take_nfs4(new)?,
+    }
+    if !who.is_root() && !who.in_group(new.group) {
+        new.mode &= !0o2000;
+    }
+    Ok(())
 }
 
 /// POSIX utimensat(): setting both times to now requires ownership or write permission. Anything

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use braid_types::limits::{NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
-use braid_types::nfs4_acl::ace_mask;
 use braid_types::{Failure, FileIndex, Status};
 
 use super::attributes;
@@ -12,7 +11,6 @@ use crate::acl_xattr;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
-use crate::nfs4_permissions;
 use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::Op;
 
@@ -156,8 +154,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Sets or removes the NFSv4 list. It replaces POSIX lists. The owner may, root, and every
-    /// caller that the present list allows WRITE_ACL.
+    /// Sets or removes the NFSv4 list.
     fn set_nfs4_list(
         &self,
         call: &Call<'_>,
@@ -165,31 +162,9 @@ impl Namespace {
         value: Option<&[u8]>,
     ) -> Result<(), Failure> {
         self.change(call, Op::SetXattr, file, |tx| {
-            let mut inode = (*tx.inode(file)?).clone();
-            if inode.kind == FileKind::Symlink {
-                return Err(Status::Unsupported.into());
-            }
-            let who = call.who;
-            if who.permissions_checked {
-                // The kernel of a mount does not check who sets a `system.` attribute that it does
-                // not know. A mount sends the user, and root as a caller that is not checked; one
-                // that sends all attributes as root does not know this attribute.
-                if who.is_root() || !who.owns(&inode) {
-                    return Err(Status::NotPermitted.into());
-                }
-            } else {
-                nfs4_permissions::permit_owner_or(who, &inode, ace_mask::WRITE_ACL)?;
-            }
-            match value {
-                Some(value) => {
-                    let list = acl::parse_nfs4(value, inode.is_directory())?;
-                    acl::put_nfs4(&mut inode, list);
-                }
-                None => acl::take_nfs4(&mut inode)?,
-            }
-            if !who.is_root() && !who.in_group(inode.group) {
-                inode.mode &= !0o2000;
-            }
+            let old = tx.inode(file)?;
+            let mut inode = (*old).clone();
+            attributes::apply_nfs4_acl(call.who, &old, &mut inode, value)?;
             inode.touch(tx.now);
             tx.put_inode(inode);
             Ok(Outcome::Done)

@@ -5,10 +5,13 @@ mod kerberos;
 #[cfg(target_os = "linux")]
 mod users;
 
+use std::sync::Arc;
+
 use braid_client::settings::NfsSection;
 use braid_nfs::{
     Protection,
     config::{ExportConfig, Security},
+    names::UserDatabase,
     tls::{Tls, TlsFiles},
 };
 
@@ -21,6 +24,14 @@ pub struct Started {
     /// The host name of the keytab, if it has only one.
     pub host: Option<String>,
     pub notes: Vec<String>,
+}
+
+/// The users and groups of this host.
+pub fn user_database() -> Option<Arc<dyn UserDatabase>> {
+    #[cfg(target_os = "linux")]
+    return Some(Arc::new(users::HostDatabase));
+    #[cfg(not(target_os = "linux"))]
+    None
 }
 
 /// Starts what the section or an export names.

@@ -1,4 +1,5 @@
-//! Numbers of Kerberos principals, by the user database of this host (nsswitch.conf(5)).
+//! Numbers of users, groups and Kerberos principals, by the user database of this host
+//! (nsswitch.conf(5)).
 //!
 //! | principal | acts as |
 //! |---|---|
@@ -10,11 +11,14 @@
 
 use std::{ffi::CString, io};
 
-use braid_nfs::rpc::kerberos::Users;
+use braid_nfs::{
+    names::{NameKind, UserDatabase},
+    rpc::kerberos::Users,
+};
 use braid_share::Identity;
 use nix::{
     errno::Errno,
-    unistd::{User, getgrouplist},
+    unistd::{Gid, Group, Uid, User, getgrouplist},
 };
 
 /// Services whose principals Linux's rpc.gssd(8) uses for root.
@@ -68,14 +72,40 @@ impl Users for SystemUsers {
     }
 }
 
-fn user(name: &str) -> io::Result<Option<Identity>> {
-    let user = match User::from_name(name) {
-        Ok(user) => user,
+/// An answer of the database.
+fn found<T>(answer: nix::Result<Option<T>>) -> io::Result<Option<T>> {
+    match answer {
+        Ok(found) => Ok(found),
         // getpwnam(3): some databases report a missing name like this.
-        Err(Errno::ENOENT | Errno::ESRCH | Errno::EBADF | Errno::EPERM) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let Some(user) = user else { return Ok(None) };
+        Err(Errno::ENOENT | Errno::ESRCH | Errno::EBADF | Errno::EPERM) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Names of users and groups in attributes, as this host knows them.
+#[derive(Debug)]
+pub struct HostDatabase;
+
+impl UserDatabase for HostDatabase {
+    fn number(&self, kind: NameKind, name: &str) -> io::Result<Option<u32>> {
+        Ok(match kind {
+            NameKind::User => found(User::from_name(name))?.map(|user| user.uid.as_raw()),
+            NameKind::Group => found(Group::from_name(name))?.map(|group| group.gid.as_raw()),
+        })
+    }
+
+    fn name(&self, kind: NameKind, number: u32) -> io::Result<Option<String>> {
+        Ok(match kind {
+            NameKind::User => found(User::from_uid(Uid::from_raw(number)))?.map(|user| user.name),
+            NameKind::Group => {
+                found(Group::from_gid(Gid::from_raw(number)))?.map(|group| group.name)
+            }
+        })
+    }
+}
+
+fn user(name: &str) -> io::Result<Option<Identity>> {
+    let Some(user) = found(User::from_name(name))? else { return Ok(None) };
     let name = CString::new(name)?;
     let groups = getgrouplist(&name, user.gid)?;
     let (uid, gid) = (user.uid.as_raw().into(), u64::from(user.gid.as_raw()));
@@ -124,5 +154,15 @@ mod tests {
         assert_eq!(users().user("no-such-user@R.ORG").unwrap(), None);
         let host = users().user("host/client@R.ORG").unwrap().unwrap();
         assert_eq!((host.uid, host.gid), (0, 0));
+    }
+
+    #[test]
+    fn names_in_attributes_are_those_of_this_host() {
+        for kind in [NameKind::User, NameKind::Group] {
+            assert_eq!(HostDatabase.number(kind, "root").unwrap(), Some(0));
+            assert_eq!(HostDatabase.name(kind, 0).unwrap().as_deref(), Some("root"));
+            assert_eq!(HostDatabase.number(kind, "no-such-name").unwrap(), None);
+            assert_eq!(HostDatabase.name(kind, 4_000_000_017).unwrap(), None);
+        }
     }
 }
