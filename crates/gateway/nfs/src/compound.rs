@@ -50,6 +50,7 @@ pub use sequence::SlotGuard;
 
 use crate::connection::Connection;
 use crate::export::{Export, ExportedFile, Node};
+use crate::ops::delegated_attributes;
 use crate::rpc::Caller;
 use crate::server::{Client, NfsServer};
 use crate::state::client_state::ClientState;
@@ -167,7 +168,7 @@ impl<'a, S: Share> CompoundState<'a, S> {
     }
 
     /// The attributes of a file: those that an earlier operation of the compound has received, or
-    /// else by a call.
+    /// else by a call, or by the holder of its write delegation.
     ///
     /// # Errors
     /// Those of the share, and of [`CompoundState::client`].
@@ -175,10 +176,23 @@ impl<'a, S: Share> CompoundState<'a, S> {
         if let Some(known) = self.known.of(file) {
             return Ok(known);
         }
-        let found = self.share_client()?.attributes(self.who(), file).await;
-        let found = found.map_err(|error| nfs_status(error.status()))?;
+        let found = match self.attributes_by_holder(file).await {
+            Some(found) => found,
+            None => {
+                let found = self.share_client()?.attributes(self.who(), file).await;
+                found.map_err(|error| nfs_status(error.status()))?
+            }
+        };
         self.note_attributes(found.clone());
         Ok(found)
+    }
+
+    async fn attributes_by_holder(&self, file: FileIndex) -> Option<Attributes> {
+        if self.server.write_delegations().is_empty() {
+            return None;
+        }
+        // Boxed: it is rare, and the futures of most operations would contain it.
+        Box::pin(delegated_attributes::of_holder(self, file)).await
     }
 
     /// Whether the caller gets layouts of files of an export.

@@ -26,10 +26,12 @@ use crate::export::Exports;
 use crate::handle::HandleKey;
 use crate::ops::layout::Devices;
 use crate::ops::lock_wait::WAITS_SERVER_MAX;
+use crate::ops::stateid::FileOf;
 use crate::recovery::Recovery;
 use crate::rpc::kerberos::Kerberos;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
+use crate::state::opens::WriteDelegations;
 use crate::state::sessions::{Session, SessionTable};
 use crate::state::{Moment, clients};
 use crate::tls::Tls;
@@ -92,6 +94,8 @@ pub struct NfsServer<S: Share> {
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
     recovery: AwaitedClients<S>,
+    /// Who is asked for the attributes of a file.
+    write_delegations: Arc<WriteDelegations<FileOf<S>>>,
     /// Waits for locks that all clients may have.
     pub(crate) lock_waits: Arc<Semaphore>,
     /// Bytes of requests that may run at the same time, on all connections.
@@ -171,6 +175,7 @@ impl<S: Share> NfsServer<S> {
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
             recovery: Recovery::default(),
+            write_delegations: Arc::default(),
             lock_waits: Arc::new(Semaphore::new(WAITS_SERVER_MAX)),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
@@ -220,6 +225,11 @@ impl<S: Share> NfsServer<S> {
     /// Sessions of the earlier start that no client has come for.
     pub(crate) fn recovery(&self) -> &AwaitedClients<S> {
         &self.recovery
+    }
+
+    /// Write delegations whose holders are asked for attributes.
+    pub fn write_delegations(&self) -> &Arc<WriteDelegations<FileOf<S>>> {
+        &self.write_delegations
     }
 
     /// The session with this name.

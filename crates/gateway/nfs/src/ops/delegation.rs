@@ -132,6 +132,9 @@ pub async fn grant<S: Share>(
         }
         return Ok(refused(WhyNoDelegation::Contention(false)));
     }
+    if write {
+        answer_for_others(state, &delegation).await;
+    }
     let (state_id, recall) = (delegation.state_id(), delegation.is_recalled());
     Ok(if write {
         OpenDelegation::Write(WriteDelegation {
@@ -144,6 +147,19 @@ pub async fn grant<S: Share>(
     } else {
         OpenDelegation::Read(ReadDelegation { state_id, recall, permissions: no_permissions() })
     })
+}
+
+/// Lets others ask the client for attributes. Those that it gets in the same compound are the ones
+/// that the server compares its answers with (RFC 8881 10.4.3).
+async fn answer_for_others<S: Share>(
+    state: &CompoundState<'_, S>,
+    delegation: &Arc<DelegationState<FileOf<S>>>,
+) {
+    let (Ok(client), Ok(share)) = (state.client(), state.share_client()) else { return };
+    // Without them, others recall the delegation.
+    let Ok(known) = share.attributes(state.who(), delegation.file.file).await else { return };
+    delegation.answer_for(client.id(), state.server.write_delegations(), known.change);
+    state.note_attributes(known);
 }
 
 /// The open by which a client with a delegation to write reads and writes after its own CLOSE.

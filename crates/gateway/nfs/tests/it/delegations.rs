@@ -13,11 +13,11 @@ use crate::last;
 use crate::mount::*;
 use crate::server::{TestServer, config};
 
-const READ: ShareAccess = ShareAccess::READ;
-const BOTH: ShareAccess = ShareAccess::BOTH;
-const DONE: CallbackResOp = CallbackResOp::Recall(Ok(()));
+pub const READ: ShareAccess = ShareAccess::READ;
+pub const BOTH: ShareAccess = ShareAccess::BOTH;
+pub const DONE: CallbackResOp = CallbackResOp::Recall(Ok(()));
 
-fn delegating() -> NfsConfig {
+pub fn delegating() -> NfsConfig {
     NfsConfig { delegations: true, ..config() }
 }
 
@@ -26,18 +26,18 @@ fn impatient() -> NfsConfig {
     NfsConfig { lease: Duration::from_secs(3), ..delegating() }
 }
 
-async fn two_clients(config: NfsConfig) -> (TestServer, Mount, Mount) {
+pub async fn two_clients(config: NfsConfig) -> (TestServer, Mount, Mount) {
     let server = TestServer::with_config(config).await;
     let (a, b) = (Mount::new(&server, "a").await, Mount::new(&server, "b").await);
     (server, a, b)
 }
 
-fn want(access: ShareAccess, wanted: WantedDelegation) -> ShareAccess {
+pub fn want(access: ShareAccess, wanted: WantedDelegation) -> ShareAccess {
     access | ShareAccess(wanted.code())
 }
 
 /// OPEN of a name in the root directory: the open, and the delegation.
-async fn open_for(mount: &mut Mount, open: ArgOp) -> (OpenFile, OpenDelegation) {
+pub async fn open_for(mount: &mut Mount, open: ArgOp) -> (OpenFile, OpenDelegation) {
     let mut result = mount.run([ArgOp::PutRootFh, open, ArgOp::GetFh]).await;
     match (result.results.pop(), result.results.pop()) {
         (Some(ResOp::GetFh(Ok(handle))), Some(ResOp::Open(Ok(opened)))) => {
@@ -47,7 +47,7 @@ async fn open_for(mount: &mut Mount, open: ArgOp) -> (OpenFile, OpenDelegation) 
     }
 }
 
-fn state_id(delegation: &OpenDelegation) -> StateId {
+pub fn state_id(delegation: &OpenDelegation) -> StateId {
     match delegation {
         OpenDelegation::Read(read) => read.state_id,
         OpenDelegation::Write(write) => write.state_id,
@@ -56,14 +56,14 @@ fn state_id(delegation: &OpenDelegation) -> StateId {
 }
 
 /// Makes a file and opens it again: the open, and the delegation's state id.
-async fn delegated(mount: &mut Mount, name: &str, access: ShareAccess) -> (OpenFile, StateId) {
+pub async fn delegated(mount: &mut Mount, name: &str, access: ShareAccess) -> (OpenFile, StateId) {
     let file = mount.create(name).await;
     assert_eq!(mount.close(&file).await, NfsStatus::Ok);
     let (file, delegation) = open_for(mount, open(name, access, ShareDeny::NONE)).await;
     (file, state_id(&delegation))
 }
 
-fn deleg_return(state_id: StateId) -> ArgOp {
+pub fn deleg_return(state_id: StateId) -> ArgOp {
     ArgOp::DelegReturn(DelegReturnArgs { state_id })
 }
 
@@ -76,7 +76,7 @@ async fn status_flags(mount: &mut Mount) -> SequenceStatus {
     last!(Sequence, mount.run([]).await).status_flags
 }
 
-fn recalled(callback: &Callback) -> &RecallArgs {
+pub fn recalled(callback: &Callback) -> &RecallArgs {
     match &callback.op {
         CallbackArgOp::Recall(args) => args,
         other => panic!("{other:?}"),
@@ -185,16 +185,19 @@ async fn a_change_through_another_gateway_recalls_a_delegation() {
 
 #[tokio::test]
 async fn a_look_by_others_recalls_a_write_delegation() {
-    let (_server, mut a, mut b) = two_clients(delegating()).await;
+    let (server, mut a, _b) = two_clients(delegating()).await;
+    // CB_GETATTR is for clients of the holder's gateway only.
+    let there = TestServer::with_share(server.share.another_gateway(), delegating()).await;
+    let mut c = Mount::new(&there, "c").await;
     let (file, id) = delegated(&mut a, "f", BOTH).await;
     // The client closes its open, and goes on with the delegation.
     assert_eq!(a.close(&file).await, NfsStatus::Ok);
     assert_eq!(a.status(file.op(write(id, 0, b"12345"))).await, NfsStatus::Ok);
     assert_eq!(a.status(file.op(read(id, 0, 5))).await, NfsStatus::Ok);
     let args = GetAttrArgs { attributes: Bitmap::of(&[attribute::SIZE]) };
-    let status = recalls(&mut a, (&file, id), &mut b, file.op(ArgOp::GetAttr(args))).await;
+    let status = recalls(&mut a, (&file, id), &mut c, file.op(ArgOp::GetAttr(args))).await;
     assert_eq!(status, NfsStatus::Ok);
-    assert_eq!(b.attributes(&file.handle, &[attribute::SIZE]).await.size, Some(5));
+    assert_eq!(c.attributes(&file.handle, &[attribute::SIZE]).await.size, Some(5));
     assert_eq!(a.status(file.op(write(id, 0, b"x"))).await, NfsStatus::BadStateId);
 }
 

@@ -3,6 +3,7 @@
 mod attributes;
 mod callbacks;
 mod calls;
+mod cb_getattr;
 mod client;
 mod cluster;
 mod courtesy;

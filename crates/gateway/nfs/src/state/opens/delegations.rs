@@ -5,12 +5,13 @@
 //!      └────────────────────┴──not returned in time, lost──> revoked ──FREE_STATEID──> (gone)
 //! ```
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, StateId};
+use braid_nfs_wire::nfs4::{ClientId, NfsResult, NfsStatus, StateId};
 use braid_share::FileIndex;
 use tokio::sync::Notify;
 
+use super::write_delegations::{HolderAnswers, WriteDelegationEntry, WriteDelegations};
 use super::{DELEGATION_SEQUENCE, KIND_DELEGATION, Known, States};
 use crate::export::ExportedFile;
 
@@ -20,11 +21,15 @@ pub const DELEGATIONS_MAX: usize = 16_384;
 /// A delegation.
 #[derive(Debug)]
 pub struct DelegationState<F> {
-    other: [u8; 12],
+    pub(super) other: [u8; 12],
     /// The file.
     pub file: ExportedFile,
     /// Whether it is to write.
     pub write: bool,
+    /// What the holder answers to CB_GETATTR.
+    pub answers: HolderAnswers,
+    /// The change number at the grant: `sc` of RFC 8881 10.4.3.
+    granted_change: OnceLock<u64>,
     inner: Mutex<DelegationInner<F>>,
     /// Notified when it is returned or revoked.
     ended: Notify,
@@ -34,6 +39,8 @@ pub struct DelegationState<F> {
 struct DelegationInner<F> {
     /// The open of a delegation to write, by which the client writes after it has closed its own.
     share_file: Option<F>,
+    /// That of a delegation to write whose holder is asked for attributes.
+    entry: Option<WriteDelegationEntry<F>>,
     recalled: bool,
     end: Option<End>,
 }
@@ -73,6 +80,25 @@ impl<F> DelegationState<F> {
     /// Notes that it is being recalled.
     pub fn set_recalled(&self) {
         self.inner().recalled = true;
+    }
+
+    /// The change number at the grant, for one whose holder is asked for attributes.
+    pub fn granted_change(&self) -> Option<u64> {
+        self.granted_change.get().copied()
+    }
+
+    /// Lets others ask the holder for the attributes of the file, instead of a recall, until the
+    /// delegation ends. `change` is the change number that the holder gets with the grant.
+    pub fn answer_for(
+        self: &Arc<Self>,
+        client: ClientId,
+        all: &Arc<WriteDelegations<F>>,
+        change: u64,
+    ) {
+        let mut inner = self.inner();
+        if inner.end.is_none() && self.granted_change.set(change).is_ok() {
+            inner.entry = Some(all.add(client, self));
+        }
     }
 
     /// Waits until it is returned or revoked.
@@ -123,7 +149,14 @@ impl<F> States<F> {
         let delegation = Arc::new(DelegationState {
             other,
             write: share_file.is_some(),
-            inner: Mutex::new(DelegationInner { share_file, recalled: false, end: None }),
+            answers: HolderAnswers::default(),
+            granted_change: OnceLock::new(),
+            inner: Mutex::new(DelegationInner {
+                share_file,
+                entry: None,
+                recalled: false,
+                end: None,
+            }),
             file,
             ended: Notify::new(),
         });
@@ -146,6 +179,7 @@ impl<F> States<F> {
                 Some(End::Returned) => return Err(NfsStatus::BadStateId),
                 None => state.end = Some(End::Returned),
             }
+            state.entry = None;
             state.share_file.take()
         };
         inner.by_other.remove(&delegation.other);
@@ -173,6 +207,7 @@ impl<F> States<F> {
                 return None;
             }
             state.end = Some(End::Revoked);
+            state.entry = None;
             state.share_file.take()
         };
         inner.revoked += 1;
