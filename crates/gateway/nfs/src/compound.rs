@@ -39,7 +39,8 @@ mod sequence;
 
 use std::sync::Arc;
 
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber, StateId};
+use braid_nfs_wire::nfs4::callback::ReferringCall;
+use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber, SequenceId, SlotId, StateId};
 use braid_share::{Attributes, FileIndex, Identity, Share, ShareClient};
 
 use known::KnownAttributes;
@@ -54,6 +55,7 @@ use crate::ops::delegated_attributes;
 use crate::rpc::Caller;
 use crate::server::{Client, NfsServer};
 use crate::state::client_state::ClientState;
+use crate::state::opens::GrantingCall;
 use crate::status::nfs_status;
 
 /// What the operations of a compound share.
@@ -128,6 +130,14 @@ impl<'a, S: Share> CompoundState<'a, S> {
     pub fn client(&self) -> NfsResult<&Arc<Client<S>>> {
         let slot = self.slot.as_ref().ok_or(NfsStatus::OpNotInSession)?;
         Ok(slot.session().client())
+    }
+
+    /// The session, slot and number of the request.
+    pub fn granting_call(&self) -> Option<GrantingCall> {
+        let slot = self.slot.as_ref()?;
+        let number = slot.session().with_slots(|slots| slots.newest(slot.slot()))?;
+        let call = ReferringCall { sequence_id: SequenceId(number), slot_id: SlotId(slot.slot()) };
+        Some(GrantingCall { session_id: slot.session().id(), call })
     }
 
     /// The protocol state of the client.

@@ -119,16 +119,17 @@ async fn holder_attributes<S: Share>(
         attributes: HOLDER_ATTRIBUTES,
     });
     loop {
+        let call = server.call_client_after(client.id(), delegation.granted_by.as_ref(), &op);
         let answer = tokio::select! {
             biased;
             () = delegation.ended() => return None,
-            answer = server.call_client(client.id(), &op) => answer,
+            answer = call => answer,
         };
         match answer {
             Ok(CallbackResOp::GetAttr(Ok(answer))) => {
                 return HolderAttributes::from_encoded(&answer.attributes).ok();
             }
-            // The reply to its OPEN may be in flight.
+            // The reply to its OPEN may be in flight, and the client ignores referring calls.
             Ok(CallbackResOp::GetAttr(Err(NfsStatus::BadHandle | NfsStatus::Delay))) => {}
             other => {
                 tracing::debug!(client = client.id().0, ?other, "CB_GETATTR");

@@ -31,7 +31,7 @@ use bytes::Bytes;
 use crate::export::ExportedFile;
 use crate::handle::long_hash;
 
-pub use delegations::{DELEGATIONS_MAX, DelegationState};
+pub use delegations::{DELEGATIONS_MAX, DelegationState, GrantingCall};
 pub(crate) use locks::subtract;
 pub use locks::{LockState, LockUse};
 pub use write_delegations::{HolderAnswers, WriteDelegations};

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use braid_nfs::NfsConfig;
 use braid_nfs_wire::nfs4::args::*;
-use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp, RecallArgs};
+use braid_nfs_wire::nfs4::callback::{
+    CallbackArgOp, CallbackResOp, RecallArgs, ReferringCall, ReferringCalls,
+};
 use braid_nfs_wire::nfs4::results::{OpenDelegation, WhyNoDelegation};
 use braid_nfs_wire::nfs4::*;
 
@@ -117,6 +119,38 @@ async fn delegations_are_granted_as_wished() {
     let wanted = want(BOTH, WantedDelegation::Write);
     let (_, write) = open_for(&mut a, open("new", wanted, none).create()).await;
     assert!(matches!(write, OpenDelegation::Write(_)), "{write:?}");
+}
+
+/// RFC 8881 18.16.3.
+#[tokio::test]
+async fn a_client_with_a_wish_learns_why_it_gets_no_delegation() {
+    use WantedDelegation::{Any, Cancel, NoPreference, Read, Write};
+    let (_server, mut a, mut b) = two_clients(delegating()).await;
+    delegated(&mut a, "read", READ).await;
+    delegated(&mut a, "write", BOTH).await;
+    b.create("shared").await;
+    for (name, access, wanted, why) in [
+        ("read", BOTH, Write, WhyNoDelegation::NotSuppUpgrade),
+        ("read", BOTH, Any, WhyNoDelegation::NotSuppUpgrade),
+        ("read", READ, Read, WhyNoDelegation::Resource(false)),
+        ("write", READ, Read, WhyNoDelegation::NotSuppDowngrade),
+        ("write", BOTH, Write, WhyNoDelegation::Resource(false)),
+        // Another client has it open for writing.
+        ("shared", READ, Read, WhyNoDelegation::Contention(false)),
+        ("shared", BOTH, Any, WhyNoDelegation::Contention(false)),
+        // The wish is not that of the access.
+        ("shared", READ, Write, WhyNoDelegation::Resource(false)),
+        ("shared", READ, Cancel, WhyNoDelegation::Cancelled),
+    ] {
+        let wish = open(name, want(access, wanted), ShareDeny::NONE);
+        let (_, answer) = open_for(&mut a, wish).await;
+        assert_eq!(answer, OpenDelegation::NoneExt(why), "{name} {wanted:?}");
+        let no_wish = open(name, want(access, NoPreference), ShareDeny::NONE);
+        assert_eq!(open_for(&mut a, no_wish).await.1, OpenDelegation::None, "{name}");
+    }
+    let times = BOTH | ShareAccess::WANT_DELEGATED_TIMES;
+    let (_, answer) = open_for(&mut b, open("shared", times, ShareDeny::NONE)).await;
+    assert_eq!(answer, OpenDelegation::None, "the wish for times is ignored");
 }
 
 #[tokio::test]
@@ -259,6 +293,31 @@ async fn only_the_holder_returns_its_delegation_of_this_file() {
     assert_eq!(a.status(file.op(deleg_return(id))).await, NfsStatus::BadStateId);
     assert_eq!(b.status(other.op(deleg_return(own))).await, NfsStatus::Ok);
     assert_eq!(server.share.delegation_count(), 0);
+}
+
+/// RFC 8881 2.10.6.3: the client finds out whether the reply to its OPEN is in flight.
+#[tokio::test]
+async fn a_recall_names_the_open_until_its_reply_has_arrived() {
+    let (_server, mut a, mut b) = two_clients(delegating()).await;
+    for received in [false, true] {
+        let (file, id) = delegated(&mut a, &format!("f{received}"), READ).await;
+        let last = a.session.again_on(0);
+        if received {
+            // The next request on the slot.
+            assert_eq!(a.status([]).await, NfsStatus::Ok);
+        }
+        let name = format!("f{received}");
+        let ops = b.session.ops([ArgOp::PutRootFh, open(&name, BOTH, ShareDeny::NONE)]);
+        let call = b.connection.send(&ops).await;
+        let callback = a.connection.callback().await;
+        let open = ReferringCall { sequence_id: last.sequence_id, slot_id: last.slot_id };
+        let open = ReferringCalls { session_id: a.session.id, calls: vec![open] };
+        let expected = if received { vec![] } else { vec![open] };
+        assert_eq!(callback.sequence.referring_calls, expected);
+        a.connection.answer(&callback, NfsStatus::Ok, &DONE).await;
+        assert_eq!(a.status(file.op(deleg_return(id))).await, NfsStatus::Ok);
+        assert_eq!(b.connection.receive_compound(call).await.status, NfsStatus::Ok);
+    }
 }
 
 /// RFC 8881 20.2.4: the recall may reach the client before the reply to its OPEN.

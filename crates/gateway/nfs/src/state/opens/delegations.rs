@@ -7,7 +7,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use braid_nfs_wire::nfs4::{ClientId, NfsResult, NfsStatus, StateId};
+use braid_nfs_wire::nfs4::callback::ReferringCall;
+use braid_nfs_wire::nfs4::{ClientId, NfsResult, NfsStatus, SessionId, StateId};
 use braid_share::FileIndex;
 use tokio::sync::Notify;
 
@@ -18,6 +19,15 @@ use crate::export::ExportedFile;
 /// Delegations of one client (I9). A client with as many is asked to return some.
 pub const DELEGATIONS_MAX: usize = 16_384;
 
+/// The request that granted a delegation. RFC 8881 2.10.6.3.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GrantingCall {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its slot and number.
+    pub call: ReferringCall,
+}
+
 /// A delegation.
 #[derive(Debug)]
 pub struct DelegationState<F> {
@@ -26,6 +36,8 @@ pub struct DelegationState<F> {
     pub file: ExportedFile,
     /// Whether it is to write.
     pub write: bool,
+    /// The OPEN that granted it.
+    pub granted_by: Option<GrantingCall>,
     /// What the holder answers to CB_GETATTR.
     pub answers: HolderAnswers,
     /// The change number at the grant: `sc` of RFC 8881 10.4.3.
@@ -77,9 +89,9 @@ impl<F> DelegationState<F> {
         self.inner().recalled
     }
 
-    /// Notes that it is being recalled.
-    pub fn set_recalled(&self) {
-        self.inner().recalled = true;
+    /// Notes that it is being recalled. Whether it was not before.
+    pub fn set_recalled(&self) -> bool {
+        !std::mem::replace(&mut self.inner().recalled, true)
     }
 
     /// The change number at the grant, for one whose holder is asked for attributes.
@@ -140,6 +152,7 @@ impl<F> States<F> {
         &self,
         file: ExportedFile,
         share_file: Option<F>,
+        granted_by: Option<GrantingCall>,
     ) -> Result<Arc<DelegationState<F>>, Option<F>> {
         let mut inner = self.lock();
         if inner.delegations.contains_key(&file.file) {
@@ -149,6 +162,7 @@ impl<F> States<F> {
         let delegation = Arc::new(DelegationState {
             other,
             write: share_file.is_some(),
+            granted_by,
             answers: HolderAnswers::default(),
             granted_change: OnceLock::new(),
             inner: Mutex::new(DelegationInner {
