@@ -94,7 +94,7 @@ pub struct NfsServer<S: Share> {
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
     recovery: AwaitedClients<S>,
-    /// Who is asked for the attributes of a file.
+    /// The holders that are asked for the attributes of their files.
     write_delegations: Arc<WriteDelegations<FileOf<S>>>,
     /// Waits for locks that all clients may have.
     pub(crate) lock_waits: Arc<Semaphore>,

@@ -120,7 +120,8 @@ impl BackChannel {
         op: &CallbackArgOp,
         referring: &[ReferringCalls],
     ) -> Bytes {
-        let inner = self.lock();
+        let mut inner = self.lock();
+        inner.slots.sent(slot);
         let mut to = Encoder::new();
         let header = CallHeader {
             xid,

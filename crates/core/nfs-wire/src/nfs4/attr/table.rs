@@ -1,6 +1,6 @@
 //! The attributes that this crate knows. Absent are `sec_label`, `dacl`, `sacl`, `fs_locations`,
-//! retention, `archive`, `hidden`, `system`, `mimetype`, `time_backup`, `layout_hint`, `offline` and
-//! the delegated times of RFC 9754.
+//! retention, `archive`, `hidden`, `system`, `mimetype`, `time_backup`, `layout_hint`, `offline`,
+//! and the delegated times of RFC 9754.
 
 use bytes::Bytes;
 
