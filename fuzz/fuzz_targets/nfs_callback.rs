@@ -3,7 +3,9 @@
 #![no_main]
 
 use braid_nfs_wire::nfs4::NfsStatus;
-use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackHeader, CallbackResOp};
+use braid_nfs_wire::nfs4::callback::{
+    CallbackArgOp, CallbackHeader, CallbackResOp, HolderAttributes,
+};
 use braid_nfs_wire::xdr::{Decoder, Encoder, Xdr};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
@@ -35,6 +37,9 @@ fn read_request(mut from: Decoder) {
 
 fn read_results(mut from: Decoder) {
     while let Ok(op) = CallbackResOp::decode(&mut from) {
+        if let CallbackResOp::GetAttr(Ok(result)) = &op {
+            let _ = HolderAttributes::from_encoded(&result.attributes);
+        }
         let bytes = op.to_bytes();
         assert_eq!(CallbackResOp::from_bytes(bytes.clone().into()).unwrap().to_bytes(), bytes);
     }

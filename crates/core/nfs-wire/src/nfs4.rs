@@ -20,7 +20,10 @@ mod status;
 mod types;
 
 pub use acl::{ACES_MAX, Ace, AceFlags, AceMask, AceType, AclSupport};
-pub use attr::{AttributeError, Attributes, MdsThreshold, ThresholdItem, Thresholds, attribute};
+pub use attr::{
+    AttributeError, Attributes, MdsThreshold, OpenArguments, ThresholdItem, Thresholds, attribute,
+    open_argument,
+};
 pub use bitmap::{BITMAP_BITS, Bitmap};
 pub use compound::{
     CompoundHeader, CompoundReply, CompoundReplyHeader, NFS_PROGRAM, NFS_VERSION,

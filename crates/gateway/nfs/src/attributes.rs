@@ -2,8 +2,8 @@
 
 use braid_nfs_wire::nfs4::{
     AclSupport, Attributes as NfsAttributes, Bitmap, ChangeAttrType, EncodedAttributes, FileHandle,
-    LayoutType, MdsThreshold, NfsFtype, NfsResult, NfsStatus, NfsTime, SetTime as NfsSetTime,
-    SpecData, ThresholdItem, Thresholds, attribute,
+    LayoutType, MdsThreshold, NfsFtype, NfsResult, NfsStatus, NfsTime, OpenArguments,
+    SetTime as NfsSetTime, SpecData, ThresholdItem, Thresholds, attribute, open_argument,
 };
 use braid_share::nfs4_acl::Nfs4Acl;
 use braid_share::{
@@ -51,6 +51,20 @@ const SPACE: Bitmap = Bitmap::of(&[
 /// Attributes that only a layout needs.
 const LAYOUT: Bitmap =
     Bitmap::of(&[attribute::FS_LAYOUT_TYPES, attribute::LAYOUT_BLKSIZE, attribute::MDSTHRESHOLD]);
+
+/// RFC 9754: what OPEN accepts. Claims of an earlier instance of a client are refused, and nobody
+/// gets delegated times.
+const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
+    share_access: Bitmap::of(&[1, 2, 3]),
+    share_deny: Bitmap::of(&[0, 1, 2, 3]),
+    share_access_want: Bitmap::of(&[
+        open_argument::WANT_ANY_DELEGATION,
+        open_argument::WANT_NO_DELEGATION,
+        open_argument::WANT_CANCEL,
+    ]),
+    open_claim: Bitmap::of(&[0, 1, 2, 4, 5]),
+    create_mode: Bitmap::of(&[0, 1, 2, 3]),
+};
 
 /// The attributes that a file of an export has. `TIME_CREATE` can be read, not set.
 pub fn supported(export: Option<&Export>) -> Bitmap {
@@ -257,6 +271,7 @@ fn common<S: Share>(state: &CompoundState<'_, S>, export: Option<&Export>) -> Nf
         clone_blksize: Some(1),
         change_attr_type: Some(ChangeAttrType::MonotonicIncrement),
         xattr_support: Some(export.is_some()),
+        open_arguments: Some(OPEN_ARGUMENTS),
         ..NfsAttributes::default()
     }
 }

@@ -39,7 +39,8 @@ mod sequence;
 
 use std::sync::Arc;
 
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber, StateId};
+use braid_nfs_wire::nfs4::callback::ReferringCall;
+use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, OpNumber, SequenceId, SlotId, StateId};
 use braid_share::{Attributes, FileIndex, Identity, Share, ShareClient};
 
 use known::KnownAttributes;
@@ -50,9 +51,11 @@ pub use sequence::SlotGuard;
 
 use crate::connection::Connection;
 use crate::export::{Export, ExportedFile, Node};
+use crate::ops::delegated_attributes;
 use crate::rpc::Caller;
 use crate::server::{Client, NfsServer};
 use crate::state::client_state::ClientState;
+use crate::state::opens::GrantingCall;
 use crate::status::nfs_status;
 
 /// What the operations of a compound share.
@@ -129,6 +132,14 @@ impl<'a, S: Share> CompoundState<'a, S> {
         Ok(slot.session().client())
     }
 
+    /// The session, slot and number of the request.
+    pub fn granting_call(&self) -> Option<GrantingCall> {
+        let slot = self.slot.as_ref()?;
+        let number = slot.session().with_slots(|slots| slots.newest(slot.slot()))?;
+        let call = ReferringCall { sequence_id: SequenceId(number), slot_id: SlotId(slot.slot()) };
+        Some(GrantingCall { session_id: slot.session().id(), call })
+    }
+
     /// The protocol state of the client.
     ///
     /// # Errors
@@ -167,7 +178,7 @@ impl<'a, S: Share> CompoundState<'a, S> {
     }
 
     /// The attributes of a file: those that an earlier operation of the compound has received, or
-    /// else by a call.
+    /// else by a call, or by the holder of its write delegation.
     ///
     /// # Errors
     /// Those of the share, and of [`CompoundState::client`].
@@ -175,10 +186,23 @@ impl<'a, S: Share> CompoundState<'a, S> {
         if let Some(known) = self.known.of(file) {
             return Ok(known);
         }
-        let found = self.share_client()?.attributes(self.who(), file).await;
-        let found = found.map_err(|error| nfs_status(error.status()))?;
+        let found = match self.attributes_by_holder(file).await {
+            Some(found) => found,
+            None => {
+                let found = self.share_client()?.attributes(self.who(), file).await;
+                found.map_err(|error| nfs_status(error.status()))?
+            }
+        };
         self.note_attributes(found.clone());
         Ok(found)
+    }
+
+    async fn attributes_by_holder(&self, file: FileIndex) -> Option<Attributes> {
+        if self.server.write_delegations().is_empty() {
+            return None;
+        }
+        // Boxed: it is rare, and the futures of most operations would contain it.
+        Box::pin(delegated_attributes::of_holder(self, file)).await
     }
 
     /// Whether the caller gets layouts of files of an export.

@@ -2,6 +2,7 @@
 
 pub mod attrs;
 pub mod courtesy;
+pub mod delegated_attributes;
 pub mod delegation;
 pub mod filehandle;
 pub mod io;

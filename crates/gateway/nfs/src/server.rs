@@ -9,7 +9,7 @@ use std::collections::hash_map::RandomState;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp};
+use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp, ReferringCalls};
 use braid_nfs_wire::nfs4::results::CreateSessionResult;
 use braid_nfs_wire::nfs4::{ClientId, SessionId};
 use braid_share::Share;
@@ -27,10 +27,12 @@ use crate::handle::HandleKey;
 use crate::names::Names;
 use crate::ops::layout::Devices;
 use crate::ops::lock_wait::WAITS_SERVER_MAX;
+use crate::ops::stateid::FileOf;
 use crate::recovery::Recovery;
 use crate::rpc::kerberos::Kerberos;
 use crate::state::client_state::ClientState;
 use crate::state::clients::{ClientTable, Removed};
+use crate::state::opens::{GrantingCall, WriteDelegations};
 use crate::state::sessions::{Session, SessionTable};
 use crate::state::{Moment, clients};
 use crate::tls::Tls;
@@ -95,6 +97,8 @@ pub struct NfsServer<S: Share> {
     clients: Mutex<Clients<S>>,
     sessions: Mutex<Sessions<S>>,
     recovery: AwaitedClients<S>,
+    /// The holders that are asked for the attributes of their files.
+    write_delegations: Arc<WriteDelegations<FileOf<S>>>,
     /// Waits for locks that all clients may have.
     pub(crate) lock_waits: Arc<Semaphore>,
     /// Bytes of requests that may run at the same time, on all connections.
@@ -174,6 +178,7 @@ impl<S: Share> NfsServer<S> {
             clients: Mutex::new(clients),
             sessions: Mutex::new(SessionTable::default()),
             recovery: Recovery::default(),
+            write_delegations: Arc::default(),
             lock_waits: Arc::new(Semaphore::new(WAITS_SERVER_MAX)),
             request_bytes: Arc::new(Semaphore::new(SERVER_REQUEST_BYTES_MAX)),
             reply_bytes: Arc::new(Semaphore::new(SERVER_REPLY_BYTES_MAX)),
@@ -224,6 +229,11 @@ impl<S: Share> NfsServer<S> {
     /// Sessions of the earlier start that no client has come for.
     pub(crate) fn recovery(&self) -> &AwaitedClients<S> {
         &self.recovery
+    }
+
+    /// Write delegations whose holders are asked for attributes.
+    pub fn write_delegations(&self) -> &Arc<WriteDelegations<FileOf<S>>> {
+        &self.write_delegations
     }
 
     /// The session with this name.
@@ -296,11 +306,34 @@ impl<S: Share> NfsServer<S> {
         id: ClientId,
         op: &CallbackArgOp,
     ) -> Result<CallbackResOp, CallbackError> {
+        self.call_client_after(id, None, op).await
+    }
+
+    /// As [`NfsServer::call_client`], about a delegation that `granted_by` has granted.
+    ///
+    /// # Errors
+    /// As [`NfsServer::call_client`].
+    pub async fn call_client_after(
+        &self,
+        id: ClientId,
+        granted_by: Option<&GrantingCall>,
+        op: &CallbackArgOp,
+    ) -> Result<CallbackResOp, CallbackError> {
+        let referring = granted_by.and_then(|call| self.referring(call));
         let ids = self.clients().sessions_of(id).to_vec();
         let sessions: Vec<_> = ids.iter().filter_map(|id| self.session(id)).collect();
         let best = sessions.iter().find(|session| session.back().is_up());
         let session = best.or(sessions.first()).ok_or(CallbackError::SessionEnded)?;
-        session.back().call(op).await
+        session.back().call_after(op, referring.as_slice()).await
+    }
+
+    /// The request that a callback refers to, unless the client has received its reply: it has sent
+    /// another request on the slot, or destroyed the session. RFC 8881 2.10.6.3.
+    fn referring(&self, by: &GrantingCall) -> Option<ReferringCalls> {
+        let session = self.session(&by.session_id)?;
+        let newest = session.with_slots(|slots| slots.newest(by.call.slot_id.0));
+        let is_newest = newest == Some(by.call.sequence_id.0);
+        is_newest.then(|| ReferringCalls { session_id: by.session_id, calls: vec![by.call] })
     }
 
     /// Whether a session of the client has a connection for callbacks.

@@ -1,14 +1,17 @@
-//! Attributes of files and file systems (`fattr4`). RFC 8881 5, RFC 7862 12, RFC 8276 8.
+//! Attributes of files and file systems (`fattr4`). RFC 8881 5, RFC 7862 12, RFC 8276 8,
+//! RFC 9754.
 //!
 //! A `fattr4` is a bitmap of attributes and their values in ascending order. A value has no length
 //! of its own, so that nothing after an unknown attribute can be read.
 
 mod mdsthreshold;
+mod open_arguments;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use mdsthreshold::{MdsThreshold, ThresholdItem, Thresholds};
+pub use open_arguments::{OpenArguments, open_argument};
 pub use table::{Attributes, attribute};
 
 use super::types::EncodedAttributes;

@@ -6,9 +6,11 @@
 //! ```
 
 mod args;
+mod getattr;
 mod notify;
 
 pub use args::*;
+pub use getattr::{HOLDER_ATTRIBUTES, HolderAttributes};
 pub use notify::{DeviceChange, DeviceNotification, Notification};
 
 use bytes::Bytes;

@@ -40,6 +40,8 @@ xdr_flags! {
         WANT_SIGNAL_WHEN_AVAILABLE = 0x1_0000,
         /// `OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED`.
         WANT_PUSH_WHEN_UNCONTENDED = 0x2_0000,
+        /// `OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS`. RFC 9754.
+        WANT_DELEGATED_TIMES = 0x10_0000,
     }
 
     /// `share_deny` of OPEN: access that other owners do not get.
@@ -160,12 +162,14 @@ impl ShareAccess {
         WantedDelegation::from_code((self & Self::WANT_DELEGATION_MASK).0)
     }
 
-    /// Whether there are bits that RFC 8881 does not define.
+    /// Whether there are bits that are not defined here. The wish for delegated times may be
+    /// ignored: the type of the delegation says whether it is granted.
     pub fn has_undefined(self) -> bool {
         let defined = Self::BOTH
             | Self::WANT_DELEGATION_MASK
             | Self::WANT_SIGNAL_WHEN_AVAILABLE
-            | Self::WANT_PUSH_WHEN_UNCONTENDED;
+            | Self::WANT_PUSH_WHEN_UNCONTENDED
+            | Self::WANT_DELEGATED_TIMES;
         self.without(defined) != Self::empty()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use braid_nfs_wire::nfs4::args::CallbackSecurity;
 use braid_nfs_wire::nfs4::callback::{
     CALLBACK_VERSION, CallbackArgOp, CallbackHeader, CallbackResOp, CallbackSequenceArgs,
+    ReferringCalls,
 };
 use braid_nfs_wire::nfs4::{
     CompoundReplyHeader, NfsStatus, PROCEDURE_COMPOUND, SequenceId, SlotId,
@@ -32,20 +33,42 @@ impl BackChannel {
     /// # Errors
     /// [`CallbackError`]; SEQUENCE then reports that the path is down.
     pub async fn call(&self, op: &CallbackArgOp) -> Result<CallbackResOp, CallbackError> {
-        let result = timeout(CALL_MAX, self.call_without_limit(op)).await;
+        self.call_after(op, &[]).await
+    }
+
+    /// As [`BackChannel::call`]. The client processes the replies to `referring` first.
+    ///
+    /// # Errors
+    /// As [`BackChannel::call`].
+    pub async fn call_after(
+        &self,
+        op: &CallbackArgOp,
+        referring: &[ReferringCalls],
+    ) -> Result<CallbackResOp, CallbackError> {
+        let result = timeout(CALL_MAX, self.call_without_limit(op, referring)).await;
         result.unwrap_or(Err(CallbackError::NoReply))
     }
 
-    async fn call_without_limit(&self, op: &CallbackArgOp) -> Result<CallbackResOp, CallbackError> {
+    async fn call_without_limit(
+        &self,
+        op: &CallbackArgOp,
+        referring: &[ReferringCalls],
+    ) -> Result<CallbackResOp, CallbackError> {
         let slot = self.slot().await?;
         // A client that misses an earlier callback's reply is one number ahead, once.
         let mut skipped = false;
         loop {
             let connection = self.connection().await?;
-            let Some(record) = self.exchange(&connection, slot.number, op).await? else {
+            let message = |xid| self.message(xid, slot.number, op, referring);
+            let Some(record) = self.exchange(&connection, message).await? else {
                 continue;
             };
             match parse(record)? {
+                // The cached reply to an earlier callback with this number, which was given up.
+                Answer::Result(result) if result.number() != op.number() && !skipped => {
+                    skipped = true;
+                    self.lock().slots.advance(slot.number);
+                }
                 Answer::Result(result) => {
                     self.lock().slots.advance(slot.number);
                     return Ok(result);
@@ -72,10 +95,9 @@ impl BackChannel {
     async fn exchange(
         &self,
         connection: &Arc<Connection>,
-        slot: u32,
-        op: &CallbackArgOp,
+        message: impl FnOnce(u32) -> Bytes,
     ) -> Result<Option<Bytes>, CallbackError> {
-        let call = connection.call(|xid| self.message(xid, slot, op));
+        let call = connection.call(message);
         let replied = tokio::select! {
             replied = timeout(REPLY_MAX, call) => replied,
             () = self.ended() => return Err(CallbackError::SessionEnded),
@@ -91,8 +113,15 @@ impl BackChannel {
     }
 
     /// The RPC message.
-    fn message(&self, xid: u32, slot: u32, op: &CallbackArgOp) -> Bytes {
-        let inner = self.lock();
+    fn message(
+        &self,
+        xid: u32,
+        slot: u32,
+        op: &CallbackArgOp,
+        referring: &[ReferringCalls],
+    ) -> Bytes {
+        let mut inner = self.lock();
+        inner.slots.sent(slot);
         let mut to = Encoder::new();
         let header = CallHeader {
             xid,
@@ -116,7 +145,7 @@ impl BackChannel {
             slot_id: SlotId(slot),
             highest_slot_id: SlotId(inner.slots.highest_used()),
             cache_this: false,
-            referring_calls: Vec::new(),
+            referring_calls: referring.to_vec(),
         });
         sequence.encode(&mut to);
         op.encode(&mut to);

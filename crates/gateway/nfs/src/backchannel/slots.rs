@@ -7,16 +7,27 @@ pub(super) struct CallbackSlots {
     sequences: Vec<u32>,
     /// Slots without a callback in flight. The lowest ones are used first.
     free: Vec<u32>,
+    /// Slots whose last callback was given up. The client may have accepted its number, so that the
+    /// next callback could get its reply: they are used last.
+    given_up: Vec<bool>,
 }
 
 impl CallbackSlots {
     pub fn new(slots: u32) -> Self {
-        Self { sequences: vec![0; slots as usize], free: (0..slots).rev().collect() }
+        Self {
+            sequences: vec![0; slots as usize],
+            free: (0..slots).rev().collect(),
+            given_up: vec![false; slots as usize],
+        }
     }
 
     /// Takes a free slot.
     pub fn take(&mut self) -> Option<u32> {
-        self.free.pop()
+        let good = self.free.iter().rposition(|slot| !self.given_up[*slot as usize]);
+        match good {
+            Some(at) => Some(self.free.remove(at)),
+            None => self.free.pop(),
+        }
     }
 
     /// Returns a slot that [`CallbackSlots::take`] gave.
@@ -24,6 +35,12 @@ impl CallbackSlots {
         debug_assert!(!self.free.contains(&slot));
         let at = self.free.partition_point(|other| *other > slot);
         self.free.insert(at, slot);
+    }
+
+    /// Notes that a callback is sent on the slot, which has no reply before
+    /// [`CallbackSlots::advance`].
+    pub fn sent(&mut self, slot: u32) {
+        self.given_up[slot as usize] = true;
     }
 
     /// The number of the slot's next callback.
@@ -34,6 +51,7 @@ impl CallbackSlots {
     /// Notes that the client accepted the slot's next callback.
     pub fn advance(&mut self, slot: u32) {
         self.sequences[slot as usize] = self.next(slot);
+        self.given_up[slot as usize] = false;
     }
 
     /// The highest slot with a callback in flight.

@@ -98,11 +98,15 @@ pub async fn grant<S: Share>(
     let (server, client) = (state.server, state.client()?);
     let client_state = state.client_state()?;
     let states = &client_state.states;
-    if !server.config.delegations || writes != write || !server.can_call_client(client.id()) {
-        return Ok(refused(WhyNoDelegation::Resource(false)));
+    if let Some(known) = states.delegation_of(file.file) {
+        // RFC 8881 9.1.2 and 18.16.3: a client has one delegation of a file, of one kind.
+        return Ok(refused(match (known.write, write) {
+            (false, true) => WhyNoDelegation::NotSuppUpgrade,
+            (true, false) => WhyNoDelegation::NotSuppDowngrade,
+            _ => WhyNoDelegation::Resource(false),
+        }));
     }
-    if states.delegation_of(file.file).is_some() {
-        // RFC 8881 9.1.2: a client has one delegation of a file.
+    if !server.config.delegations || writes != write || !server.can_call_client(client.id()) {
         return Ok(refused(WhyNoDelegation::Resource(false)));
     }
     if states.delegation_count() >= DELEGATIONS_MAX {
@@ -115,7 +119,8 @@ pub async fn grant<S: Share>(
         return Ok(refused(WhyNoDelegation::Resource(false)));
     }
     // Before the lease, so that a recall that overtakes the reply finds the delegation.
-    let delegation = match states.insert_delegation(file.clone(), share_file) {
+    let delegation = match states.insert_delegation(file.clone(), share_file, state.granting_call())
+    {
         Ok(delegation) => delegation,
         Err(share_file) => {
             // Another OPEN of this client was first.
@@ -130,7 +135,13 @@ pub async fn grant<S: Share>(
             close(share_file).await;
             states.forget_delegation(&delegation);
         }
-        return Ok(refused(WhyNoDelegation::Contention(false)));
+        return Ok(refused(match granted {
+            Ok(_) => WhyNoDelegation::Contention(false),
+            Err(_) => WhyNoDelegation::Resource(false),
+        }));
+    }
+    if write {
+        answer_for_others(state, &delegation).await;
     }
     let (state_id, recall) = (delegation.state_id(), delegation.is_recalled());
     Ok(if write {
@@ -144,6 +155,19 @@ pub async fn grant<S: Share>(
     } else {
         OpenDelegation::Read(ReadDelegation { state_id, recall, permissions: no_permissions() })
     })
+}
+
+/// Lets others ask the client for attributes. Those that it gets in the same compound are the ones
+/// that the server compares its answers with (RFC 8881 10.4.3).
+async fn answer_for_others<S: Share>(
+    state: &CompoundState<'_, S>,
+    delegation: &Arc<DelegationState<FileOf<S>>>,
+) {
+    let (Ok(client), Ok(share)) = (state.client(), state.share_client()) else { return };
+    // Without them, others recall the delegation.
+    let Ok(known) = share.attributes(state.who(), delegation.file.file).await else { return };
+    delegation.answer_for(client.id(), state.server.write_delegations(), known.change);
+    state.note_attributes(known);
 }
 
 /// The open by which a client with a delegation to write reads and writes after its own CLOSE.
@@ -261,12 +285,14 @@ pub fn receive_recalls<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client
             match recall {
                 DelegationRecall::File(file) => match data.states.delegation_of(file) {
                     Some(delegation) if !delegation.has_ended() => {
-                        delegation.set_recalled();
-                        drop(tokio::spawn(carry_out(
-                            Weak::clone(&server),
-                            Arc::clone(&client),
-                            delegation,
-                        )));
+                        // A recall that the metadata server repeats is being carried out.
+                        if delegation.set_recalled() {
+                            drop(tokio::spawn(carry_out(
+                                Weak::clone(&server),
+                                Arc::clone(&client),
+                                delegation,
+                            )));
+                        }
                     }
                     _ => drop(tokio::spawn(answer_unknown(Arc::clone(&client), file))),
                 },
@@ -301,10 +327,12 @@ async fn carry_out<S: Share>(
             handle: handle_of(&server, &Node::File(delegation.file.clone())),
         };
         let op = CallbackArgOp::Recall(args);
+        // RFC 8881 20.2.4: the client waits for the reply to its OPEN, if that is in flight.
+        let call = server.call_client_after(client.id(), delegation.granted_by.as_ref(), &op);
         let answer = tokio::select! {
             biased;
             () = delegation.ended() => return,
-            answer = timeout_at(until, server.call_client(client.id(), &op)) => answer,
+            answer = timeout_at(until, call) => answer,
         };
         drop(server);
         let repeat_at = match answer {

@@ -19,6 +19,7 @@
 
 mod delegations;
 mod locks;
+mod write_delegations;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,9 +31,10 @@ use bytes::Bytes;
 use crate::export::ExportedFile;
 use crate::handle::long_hash;
 
-pub use delegations::{DELEGATIONS_MAX, DelegationState};
+pub use delegations::{DELEGATIONS_MAX, DelegationState, GrantingCall};
 pub(crate) use locks::subtract;
 pub use locks::{LockState, LockUse};
+pub use write_delegations::{HolderAnswers, WriteDelegations};
 
 /// State ids of one client: about 512 bytes each.
 pub const STATES_MAX: usize = 262_144;

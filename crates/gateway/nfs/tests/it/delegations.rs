@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use braid_nfs::NfsConfig;
 use braid_nfs_wire::nfs4::args::*;
-use braid_nfs_wire::nfs4::callback::{CallbackArgOp, CallbackResOp, RecallArgs};
+use braid_nfs_wire::nfs4::callback::{
+    CallbackArgOp, CallbackResOp, RecallArgs, ReferringCall, ReferringCalls,
+};
 use braid_nfs_wire::nfs4::results::{OpenDelegation, WhyNoDelegation};
 use braid_nfs_wire::nfs4::*;
 
@@ -13,11 +15,11 @@ use crate::last;
 use crate::mount::*;
 use crate::server::{TestServer, config};
 
-const READ: ShareAccess = ShareAccess::READ;
-const BOTH: ShareAccess = ShareAccess::BOTH;
-const DONE: CallbackResOp = CallbackResOp::Recall(Ok(()));
+pub const READ: ShareAccess = ShareAccess::READ;
+pub const BOTH: ShareAccess = ShareAccess::BOTH;
+pub const DONE: CallbackResOp = CallbackResOp::Recall(Ok(()));
 
-fn delegating() -> NfsConfig {
+pub fn delegating() -> NfsConfig {
     NfsConfig { delegations: true, ..config() }
 }
 
@@ -26,18 +28,18 @@ fn impatient() -> NfsConfig {
     NfsConfig { lease: Duration::from_secs(3), ..delegating() }
 }
 
-async fn two_clients(config: NfsConfig) -> (TestServer, Mount, Mount) {
+pub async fn two_clients(config: NfsConfig) -> (TestServer, Mount, Mount) {
     let server = TestServer::with_config(config).await;
     let (a, b) = (Mount::new(&server, "a").await, Mount::new(&server, "b").await);
     (server, a, b)
 }
 
-fn want(access: ShareAccess, wanted: WantedDelegation) -> ShareAccess {
+pub fn want(access: ShareAccess, wanted: WantedDelegation) -> ShareAccess {
     access | ShareAccess(wanted.code())
 }
 
 /// OPEN of a name in the root directory: the open, and the delegation.
-async fn open_for(mount: &mut Mount, open: ArgOp) -> (OpenFile, OpenDelegation) {
+pub async fn open_for(mount: &mut Mount, open: ArgOp) -> (OpenFile, OpenDelegation) {
     let mut result = mount.run([ArgOp::PutRootFh, open, ArgOp::GetFh]).await;
     match (result.results.pop(), result.results.pop()) {
         (Some(ResOp::GetFh(Ok(handle))), Some(ResOp::Open(Ok(opened)))) => {
@@ -47,7 +49,7 @@ async fn open_for(mount: &mut Mount, open: ArgOp) -> (OpenFile, OpenDelegation) 
     }
 }
 
-fn state_id(delegation: &OpenDelegation) -> StateId {
+pub fn state_id(delegation: &OpenDelegation) -> StateId {
     match delegation {
         OpenDelegation::Read(read) => read.state_id,
         OpenDelegation::Write(write) => write.state_id,
@@ -56,14 +58,14 @@ fn state_id(delegation: &OpenDelegation) -> StateId {
 }
 
 /// Makes a file and opens it again: the open, and the delegation's state id.
-async fn delegated(mount: &mut Mount, name: &str, access: ShareAccess) -> (OpenFile, StateId) {
+pub async fn delegated(mount: &mut Mount, name: &str, access: ShareAccess) -> (OpenFile, StateId) {
     let file = mount.create(name).await;
     assert_eq!(mount.close(&file).await, NfsStatus::Ok);
     let (file, delegation) = open_for(mount, open(name, access, ShareDeny::NONE)).await;
     (file, state_id(&delegation))
 }
 
-fn deleg_return(state_id: StateId) -> ArgOp {
+pub fn deleg_return(state_id: StateId) -> ArgOp {
     ArgOp::DelegReturn(DelegReturnArgs { state_id })
 }
 
@@ -76,7 +78,7 @@ async fn status_flags(mount: &mut Mount) -> SequenceStatus {
     last!(Sequence, mount.run([]).await).status_flags
 }
 
-fn recalled(callback: &Callback) -> &RecallArgs {
+pub fn recalled(callback: &Callback) -> &RecallArgs {
     match &callback.op {
         CallbackArgOp::Recall(args) => args,
         other => panic!("{other:?}"),
@@ -117,6 +119,38 @@ async fn delegations_are_granted_as_wished() {
     let wanted = want(BOTH, WantedDelegation::Write);
     let (_, write) = open_for(&mut a, open("new", wanted, none).create()).await;
     assert!(matches!(write, OpenDelegation::Write(_)), "{write:?}");
+}
+
+/// RFC 8881 18.16.3.
+#[tokio::test]
+async fn a_client_with_a_wish_learns_why_it_gets_no_delegation() {
+    use WantedDelegation::{Any, Cancel, NoPreference, Read, Write};
+    let (_server, mut a, mut b) = two_clients(delegating()).await;
+    delegated(&mut a, "read", READ).await;
+    delegated(&mut a, "write", BOTH).await;
+    b.create("shared").await;
+    for (name, access, wanted, why) in [
+        ("read", BOTH, Write, WhyNoDelegation::NotSuppUpgrade),
+        ("read", BOTH, Any, WhyNoDelegation::NotSuppUpgrade),
+        ("read", READ, Read, WhyNoDelegation::Resource(false)),
+        ("write", READ, Read, WhyNoDelegation::NotSuppDowngrade),
+        ("write", BOTH, Write, WhyNoDelegation::Resource(false)),
+        // Another client has it open for writing.
+        ("shared", READ, Read, WhyNoDelegation::Contention(false)),
+        ("shared", BOTH, Any, WhyNoDelegation::Contention(false)),
+        // The wish is not that of the access.
+        ("shared", READ, Write, WhyNoDelegation::Resource(false)),
+        ("shared", READ, Cancel, WhyNoDelegation::Cancelled),
+    ] {
+        let wish = open(name, want(access, wanted), ShareDeny::NONE);
+        let (_, answer) = open_for(&mut a, wish).await;
+        assert_eq!(answer, OpenDelegation::NoneExt(why), "{name} {wanted:?}");
+        let no_wish = open(name, want(access, NoPreference), ShareDeny::NONE);
+        assert_eq!(open_for(&mut a, no_wish).await.1, OpenDelegation::None, "{name}");
+    }
+    let times = BOTH | ShareAccess::WANT_DELEGATED_TIMES;
+    let (_, answer) = open_for(&mut b, open("shared", times, ShareDeny::NONE)).await;
+    assert_eq!(answer, OpenDelegation::None, "the wish for times is ignored");
 }
 
 #[tokio::test]
@@ -185,16 +219,19 @@ async fn a_change_through_another_gateway_recalls_a_delegation() {
 
 #[tokio::test]
 async fn a_look_by_others_recalls_a_write_delegation() {
-    let (_server, mut a, mut b) = two_clients(delegating()).await;
+    let (server, mut a, _b) = two_clients(delegating()).await;
+    // CB_GETATTR is for clients of the holder's gateway only.
+    let there = TestServer::with_share(server.share.another_gateway(), delegating()).await;
+    let mut c = Mount::new(&there, "c").await;
     let (file, id) = delegated(&mut a, "f", BOTH).await;
     // The client closes its open, and goes on with the delegation.
     assert_eq!(a.close(&file).await, NfsStatus::Ok);
     assert_eq!(a.status(file.op(write(id, 0, b"12345"))).await, NfsStatus::Ok);
     assert_eq!(a.status(file.op(read(id, 0, 5))).await, NfsStatus::Ok);
     let args = GetAttrArgs { attributes: Bitmap::of(&[attribute::SIZE]) };
-    let status = recalls(&mut a, (&file, id), &mut b, file.op(ArgOp::GetAttr(args))).await;
+    let status = recalls(&mut a, (&file, id), &mut c, file.op(ArgOp::GetAttr(args))).await;
     assert_eq!(status, NfsStatus::Ok);
-    assert_eq!(b.attributes(&file.handle, &[attribute::SIZE]).await.size, Some(5));
+    assert_eq!(c.attributes(&file.handle, &[attribute::SIZE]).await.size, Some(5));
     assert_eq!(a.status(file.op(write(id, 0, b"x"))).await, NfsStatus::BadStateId);
 }
 
@@ -256,6 +293,31 @@ async fn only_the_holder_returns_its_delegation_of_this_file() {
     assert_eq!(a.status(file.op(deleg_return(id))).await, NfsStatus::BadStateId);
     assert_eq!(b.status(other.op(deleg_return(own))).await, NfsStatus::Ok);
     assert_eq!(server.share.delegation_count(), 0);
+}
+
+/// RFC 8881 2.10.6.3: the client finds out whether the reply to its OPEN is in flight.
+#[tokio::test]
+async fn a_recall_names_the_open_until_its_reply_has_arrived() {
+    let (_server, mut a, mut b) = two_clients(delegating()).await;
+    for received in [false, true] {
+        let (file, id) = delegated(&mut a, &format!("f{received}"), READ).await;
+        let last = a.session.again_on(0);
+        if received {
+            // The next request on the slot.
+            assert_eq!(a.status([]).await, NfsStatus::Ok);
+        }
+        let name = format!("f{received}");
+        let ops = b.session.ops([ArgOp::PutRootFh, open(&name, BOTH, ShareDeny::NONE)]);
+        let call = b.connection.send(&ops).await;
+        let callback = a.connection.callback().await;
+        let open = ReferringCall { sequence_id: last.sequence_id, slot_id: last.slot_id };
+        let open = ReferringCalls { session_id: a.session.id, calls: vec![open] };
+        let expected = if received { vec![] } else { vec![open] };
+        assert_eq!(callback.sequence.referring_calls, expected);
+        a.connection.answer(&callback, NfsStatus::Ok, &DONE).await;
+        assert_eq!(a.status(file.op(deleg_return(id))).await, NfsStatus::Ok);
+        assert_eq!(b.connection.receive_compound(call).await.status, NfsStatus::Ok);
+    }
 }
 
 /// RFC 8881 20.2.4: the recall may reach the client before the reply to its OPEN.

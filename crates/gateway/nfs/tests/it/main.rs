@@ -5,6 +5,7 @@ mod acl;
 mod attributes;
 mod callbacks;
 mod calls;
+mod cb_getattr;
 mod client;
 mod cluster;
 mod courtesy;

@@ -1,9 +1,10 @@
 //! The attributes that this crate knows. Absent are `sec_label`, `dacl`, `sacl`, `fs_locations`,
-//! retention, `archive`, `hidden`, `system`, `mimetype`, `time_backup` and `layout_hint`.
+//! retention, `archive`, `hidden`, `system`, `mimetype`, `time_backup`, `layout_hint`, `offline`,
+//! and the delegated times of RFC 9754.
 
 use bytes::Bytes;
 
-use super::MdsThreshold;
+use super::{MdsThreshold, OpenArguments};
 use crate::nfs4::types::{
     ChangeAttrType, FileHandle, FsId, LayoutType, MESSAGE_LIMITED, MaskedMode, ModeUmask, NfsFtype,
     NfsTime, SetTime, SpecData,
@@ -209,4 +210,6 @@ attributes! {
     MODE_UMASK mode_umask: ModeUmask = 81,
     /// Whether extended attributes are supported.
     XATTR_SUPPORT xattr_support: bool = 82,
+    /// Arguments of OPEN that the server supports. RFC 9754.
+    OPEN_ARGUMENTS open_arguments: OpenArguments = 86,
 }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{AttributeError, Attributes, ThresholdItem, Thresholds, attribute};
+use super::{
+    AttributeError, Attributes, OpenArguments, ThresholdItem, Thresholds, attribute, open_argument,
+};
 use crate::nfs4::types::*;
 use crate::nfs4::{Ace, AceFlags, AceMask, AceType, AclSupport, Bitmap, MdsThreshold, NfsStatus};
 use crate::xdr::{Decoder, Encoder, Xdr, XdrError};
@@ -83,6 +85,13 @@ fn all() -> Attributes {
         change_attr_type: Some(ChangeAttrType::VersionCounter),
         mode_umask: Some(ModeUmask { mode: 0o777, umask: 0o22 }),
         xattr_support: Some(true),
+        open_arguments: Some(OpenArguments {
+            share_access: Bitmap::of(&[1, 3]),
+            share_deny: Bitmap::of(&[0]),
+            share_access_want: Bitmap::of(&[open_argument::WANT_CANCEL, 21]),
+            open_claim: Bitmap::new(),
+            create_mode: Bitmap::of(&[2]),
+        }),
     }
 }
 

@@ -5,26 +5,43 @@
 //!      └────────────────────┴──not returned in time, lost──> revoked ──FREE_STATEID──> (gone)
 //! ```
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use braid_nfs_wire::nfs4::{NfsResult, NfsStatus, StateId};
+use braid_nfs_wire::nfs4::callback::ReferringCall;
+use braid_nfs_wire::nfs4::{ClientId, NfsResult, NfsStatus, SessionId, StateId};
 use braid_share::FileIndex;
 use tokio::sync::Notify;
 
+use super::write_delegations::{HolderAnswers, WriteDelegationEntry, WriteDelegations};
 use super::{DELEGATION_SEQUENCE, KIND_DELEGATION, Known, States};
 use crate::export::ExportedFile;
 
 /// Delegations of one client (I9). A client with as many is asked to return some.
 pub const DELEGATIONS_MAX: usize = 16_384;
 
+/// The request that granted a delegation. RFC 8881 2.10.6.3.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GrantingCall {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its slot and number.
+    pub call: ReferringCall,
+}
+
 /// A delegation.
 #[derive(Debug)]
 pub struct DelegationState<F> {
-    other: [u8; 12],
+    pub(super) other: [u8; 12],
     /// The file.
     pub file: ExportedFile,
     /// Whether it is to write.
     pub write: bool,
+    /// The OPEN that granted it.
+    pub granted_by: Option<GrantingCall>,
+    /// What the holder answers to CB_GETATTR.
+    pub answers: HolderAnswers,
+    /// The change number at the grant: `sc` of RFC 8881 10.4.3.
+    granted_change: OnceLock<u64>,
     inner: Mutex<DelegationInner<F>>,
     /// Notified when it is returned or revoked.
     ended: Notify,
@@ -34,6 +51,8 @@ pub struct DelegationState<F> {
 struct DelegationInner<F> {
     /// The open of a delegation to write, by which the client writes after it has closed its own.
     share_file: Option<F>,
+    /// That of a delegation to write whose holder is asked for attributes.
+    entry: Option<WriteDelegationEntry<F>>,
     recalled: bool,
     end: Option<End>,
 }
@@ -70,9 +89,28 @@ impl<F> DelegationState<F> {
         self.inner().recalled
     }
 
-    /// Notes that it is being recalled.
-    pub fn set_recalled(&self) {
-        self.inner().recalled = true;
+    /// Notes that it is being recalled. Whether it was not before.
+    pub fn set_recalled(&self) -> bool {
+        !std::mem::replace(&mut self.inner().recalled, true)
+    }
+
+    /// The change number at the grant, for one whose holder is asked for attributes.
+    pub fn granted_change(&self) -> Option<u64> {
+        self.granted_change.get().copied()
+    }
+
+    /// Lets others ask the holder for the attributes of the file, instead of a recall, until the
+    /// delegation ends. `change` is the change number that the holder gets with the grant.
+    pub fn answer_for(
+        self: &Arc<Self>,
+        client: ClientId,
+        all: &Arc<WriteDelegations<F>>,
+        change: u64,
+    ) {
+        let mut inner = self.inner();
+        if inner.end.is_none() && self.granted_change.set(change).is_ok() {
+            inner.entry = Some(all.add(client, self));
+        }
     }
 
     /// Waits until it is returned or revoked.
@@ -114,6 +152,7 @@ impl<F> States<F> {
         &self,
         file: ExportedFile,
         share_file: Option<F>,
+        granted_by: Option<GrantingCall>,
     ) -> Result<Arc<DelegationState<F>>, Option<F>> {
         let mut inner = self.lock();
         if inner.delegations.contains_key(&file.file) {
@@ -123,7 +162,15 @@ impl<F> States<F> {
         let delegation = Arc::new(DelegationState {
             other,
             write: share_file.is_some(),
-            inner: Mutex::new(DelegationInner { share_file, recalled: false, end: None }),
+            granted_by,
+            answers: HolderAnswers::default(),
+            granted_change: OnceLock::new(),
+            inner: Mutex::new(DelegationInner {
+                share_file,
+                entry: None,
+                recalled: false,
+                end: None,
+            }),
             file,
             ended: Notify::new(),
         });
@@ -146,6 +193,7 @@ impl<F> States<F> {
                 Some(End::Returned) => return Err(NfsStatus::BadStateId),
                 None => state.end = Some(End::Returned),
             }
+            state.entry = None;
             state.share_file.take()
         };
         inner.by_other.remove(&delegation.other);
@@ -173,6 +221,7 @@ impl<F> States<F> {
                 return None;
             }
             state.end = Some(End::Revoked);
+            state.entry = None;
             state.share_file.take()
         };
         inner.revoked += 1;

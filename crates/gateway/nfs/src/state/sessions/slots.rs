@@ -73,6 +73,11 @@ impl SlotTable {
         self.cached_bytes
     }
 
+    /// The number of the last request on a slot.
+    pub fn newest(&self, slot: u32) -> Option<u32> {
+        self.slots.get(slot as usize).map(|slot| slot.sequence)
+    }
+
     /// Whether a request runs, other than the one on `except`.
     pub fn is_busy(&self, except: Option<u32>) -> bool {
         let running = |slot: &Slot| matches!(slot.uses, SlotUse::Running { .. });
