@@ -130,7 +130,9 @@ impl Pool {
                 return Err(config(format!("branch number {} is wrong", branch.number)));
             }
         }
-        Ok(Self { meta: meta.to_owned(), config: read })
+        // Absolute, since a mount in the background leaves the working directory.
+        let meta = fs::canonicalize(meta).during(|| format!("finding {}", meta.display()))?;
+        Ok(Self { meta, config: read })
     }
 
     /// The metadata directory.

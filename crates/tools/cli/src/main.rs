@@ -130,5 +130,9 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
             (None, false) => log::start(log::LogTarget::StandardError, level),
         };
     }
+    #[cfg(target_os = "linux")]
+    if matches!(command, Command::Union(_)) && mount::background::is_child() {
+        return log::start(log::LogTarget::System, level);
+    }
     log::start(log::LogTarget::StandardError, level)
 }

@@ -59,7 +59,12 @@ impl Fixture {
 
     fn parent<'p>(&self, path: &'p str) -> Result<(NodeId, &'p [u8]), Errno> {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-        Ok((self.node(directory)?, name.as_bytes()))
+        let directory = self.node(directory)?;
+        // The kernel walks a path before it calls a file system.
+        match self.union.attributes(directory)?.is_directory() {
+            true => Ok((directory, name.as_bytes())),
+            false => Err(Errno::NOTDIR),
+        }
     }
 
     pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Errno> {

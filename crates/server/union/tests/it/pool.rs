@@ -63,6 +63,17 @@ fn a_pool_is_used_by_one_process_at_a_time() {
 }
 
 #[test]
+fn the_metadata_directory_is_found_from_any_working_directory() {
+    let union = union_of(1, "first");
+    let meta = union.dir.path().join("meta");
+    let up: std::path::PathBuf =
+        std::env::current_dir().unwrap().ancestors().skip(1).map(|_| "..").collect();
+    let relative = up.join(meta.strip_prefix("/").unwrap());
+    assert!(relative.is_relative());
+    assert!(Pool::open(&relative).unwrap().meta().is_absolute());
+}
+
+#[test]
 fn a_damaged_pool_file_is_refused() {
     let union = union_of(2, "first");
     let meta = union.dir.path().join("meta");

@@ -17,4 +17,5 @@ mod output;
 mod parallel;
 mod sync;
 mod systemd;
+mod union;
 mod watchdog;

@@ -40,10 +40,12 @@ const TABLE: &[Row] = &[
     row("braid-iod", &["braid-net", "braid-layout", "braid-nfs-wire", "braid-store"]),
     row("braid-meta", &["braid-types", "braid-layout"]),
     row("braid-mds", &["braid-net", "braid-meta"]),
+    row("braid-union", &["braid-types"]),
     row("braid-client", &["braid-net", "braid-layout"]),
     row("braid-vfs", &["braid-client"]),
     row("braid-share", &["braid-client"]),
-    gateway("braid-fuse"),
+    // The mount of a union has no client (docs/adr/0044).
+    Row { krate: "braid-fuse", uses: &["braid-vfs", "braid-types", "braid-union"], closed: true },
     network_gateway("braid-nfs", &["braid-share", "braid-nfs-wire"]),
     network_gateway("braid-smb", &["braid-share"]),
     gateway("braid-http"),
