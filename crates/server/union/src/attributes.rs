@@ -197,8 +197,8 @@ impl Union {
         self.attributes(id)
     }
 
-    /// An ACL that somebody without `CAP_FSETID` and outside the group has set ends the set-group-id
-    /// bit.
+    /// An ACL that somebody without `CAP_FSETID` and outside the group has set ends the
+    /// set-group-id bit.
     ///
     /// # Errors
     /// Those of chmod(2).

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, node::lock};
 
-/// For how long the free space of a branch is believed. A file system that fills faster than this
-/// gives ENOSPC to a create, which then takes another branch.
+/// For how long the free space of a branch is used without reading it again. A file system that
+/// fills faster than this gives ENOSPC to a create, which then takes another branch.
 const SPACE_VALID: Duration = Duration::from_secs(1);
 
 /// What a branch is used for. The words are those of mergerfs.

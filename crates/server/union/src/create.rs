@@ -245,8 +245,8 @@ impl Union {
         set_mode(new.as_fd(), stat.stx_mode.into())
     }
 
-    /// The index that [`Union::copy_attributes`] stored. An xattr that was copied with the directory
-    /// names another inode, and does not count.
+    /// The index that [`Union::copy_attributes`] stored. An xattr that was copied with the
+    /// directory names another inode, and does not count.
     pub(crate) fn stored_index(
         &self,
         branch: usize,

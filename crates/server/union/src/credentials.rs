@@ -14,7 +14,7 @@ use rustix::thread::{
 
 use crate::Result;
 
-/// Who creates a file.
+/// The creator of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct User {
     /// Owner of the file.

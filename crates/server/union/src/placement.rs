@@ -125,7 +125,7 @@ impl Placer {
         chosen
     }
 
-    fn arrange(&self, order: Order, branches: &[Branch], uid: u32, chosen: &mut Vec<usize>) {
+    fn arrange(&self, order: Order, branches: &[Branch], uid: u32, chosen: &mut [usize]) {
         let count = chosen.len().max(1);
         let free = |at: &usize| branches[*at].free();
         match order {

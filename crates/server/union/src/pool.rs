@@ -229,7 +229,7 @@ impl Pool {
     fn mark_branches(&self) -> Result<(), PoolError> {
         for branch in &self.config.branches {
             let path = branch.path.join(BRANCH_FILE);
-            // A read-only branch cannot be marked: its path is believed.
+            // A read-only branch cannot be marked: its path is trusted.
             if branch.mode == BranchMode::Ro || fs::exists(&path).unwrap_or(false) {
                 continue;
             }

@@ -175,9 +175,9 @@ impl Union {
             if removes && !synced {
                 // The new file must have its name before the old one is removed: they are on
                 // different disks, which no journal keeps in order.
-                let branches = from.found.iter().flat_map(|found| &found.stats);
+                let mut branches = from.found.iter().flat_map(|found| &found.stats);
                 failed = failed.and(
-                    branches.map(|(branch, _)| self.sync_copy(&to.directory, *branch)).collect(),
+                    branches.try_for_each(|(branch, _)| self.sync_copy(&to.directory, *branch)),
                 );
                 synced = true;
             }

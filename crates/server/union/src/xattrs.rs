@@ -1,7 +1,7 @@
 //! Extended attributes: those of the branch, and some that say where a file is.
 //!
-//! `user.mergerfs.basepath`, `relpath`, `fullpath` and `allpaths` are readable as in mergerfs, whose
-//! users have scripts that read them.
+//! `user.mergerfs.basepath`, `relpath`, `fullpath` and `allpaths` are readable as in mergerfs,
+//! whose users have scripts that read them.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -26,6 +26,8 @@ const BLOCK_BYTES: u32 = 4096;
 const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 
 type Done = Result<(), Errno>;
+/// Gives the one reply to a function that sends it.
+type SendReply<'s> = dyn FnMut(&mut dyn FnMut(Reply)) -> Done + 's;
 
 impl UnionFileSystem {
     pub(super) fn dispatch(
@@ -341,7 +343,7 @@ impl UnionFileSystem {
 }
 
 /// A value of an xattr: whole, or only how long it is.
-fn sized(value: &[u8], size: u32, send: &mut dyn FnMut(&mut dyn FnMut(Reply)) -> Done) -> Done {
+fn sized(value: &[u8], size: u32, send: &mut SendReply<'_>) -> Done {
     let bytes = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
     match size {
         0 => send(&mut |reply| reply.xattr_size(bytes)),

@@ -80,9 +80,10 @@ fn a_rename_that_a_killed_process_left_is_finished_at_the_next_start() {
             use std::os::unix::fs::MetadataExt;
             fs::metadata(path).unwrap().ino()
         };
+        let (new, old) = (inode(&disks[1].join("b")), inode(&disks[0].join("a")));
         let steps = serde_json::json!([
-            {"Rename": {"branch": 1, "inode": inode(&disks[1].join("b")), "from": b"b", "to": b"a"}},
-            {"Unlink": {"branch": 0, "inode": inode(&disks[0].join("a")), "path": b"a"}},
+            {"Rename": {"branch": 1, "inode": new, "from": b"b", "to": b"a"}},
+            {"Unlink": {"branch": 0, "inode": old, "path": b"a"}},
         ]);
         let union = union.reopened(|meta| {
             if done >= 1 {
