@@ -13,7 +13,7 @@
 //!    mount, whatever the holder says: also when it loses what it has buffered.
 //! 2. An answer is used only if the holder has the delegation after the server's attributes were
 //!    read. So nobody else has changed the file since the question.
-//! 3. A wait for the holder is bounded ([`ANSWER_MAX`]), and a holder that fails once is not asked
+//! 3. A wait for the holder is bounded (`ANSWER_MAX`), and a holder that fails once is not asked
 //!    again. The recall that follows has its own bound.
 
 use std::sync::Arc;

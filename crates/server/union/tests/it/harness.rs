@@ -53,8 +53,8 @@ impl Fixture {
 
     /// The node at a path.
     pub fn node(&self, path: &str) -> Result<NodeId, Errno> {
-        let parts = path.split('/').filter(|part| !part.is_empty());
-        parts.fold(Ok(NodeId::ROOT), |at, part| Ok(self.union.look_up(at?, part.as_bytes())?.node))
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        parts.try_fold(NodeId::ROOT, |at, part| Ok(self.union.look_up(at, part.as_bytes())?.node))
     }
 
     fn parent<'p>(&self, path: &'p str) -> Result<(NodeId, &'p [u8]), Errno> {
