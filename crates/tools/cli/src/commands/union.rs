@@ -60,6 +60,7 @@ mod linux {
                 let mut pool = Pool::open(meta).map_err(fault)?;
                 pool.set_placement(placement).map_err(fault)?;
                 out.hint(format!("new files: {placement}"));
+                out.next(format!("braid union status {}", shown(meta)));
             }
             UnionCommand::Where { paths } => {
                 paths.iter().try_for_each(|path| show_place(path, out))?;
@@ -192,6 +193,7 @@ mod linux {
             .collect();
         out.table(&["branch", "directory", "mode", "size", "free", "min-free"], &rows);
         out.hint(format!("pool \"{}\"; new files: {}", pool.config.name, pool.config.placement));
+        out.next(format!("braid union up {} MOUNTPOINT", shown(meta)));
         Ok(())
     }
 

@@ -141,6 +141,8 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (cluster.file("f", b"content"), cluster.dir.path().to_str().unwrap().to_owned());
     let (key, man) = (format!("{dir}/host.key"), format!("{dir}/man"));
     let new = format!("{dir}/new");
+    let (disk, pool) = (format!("{dir}/disk"), format!("{dir}/pool"));
+    fs::create_dir(&disk).unwrap();
     let steps: Vec<(Vec<&str>, &str)> = vec![
         (vec!["init", &new], "next: braid mds --config"),
         (vec!["config", "explain"], "next: braid status"),
@@ -175,6 +177,9 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         ),
         (vec!["quota", "get", "--user", "1000"], "next: braid quota list"),
         (vec!["quota", "remove", "--user", "1000"], "next: braid quota list"),
+        (vec!["union", "create", "p", "--meta", &pool, &disk], "next: braid union up"),
+        (vec!["union", "placement", &pool, "mfs"], "next: braid union status"),
+        (vec!["union", "status", &pool], "next: braid union up"),
     ];
     fs::remove_file(&man).unwrap_or_default();
     let mut seen: BTreeSet<String> = WITHOUT_NEXT.iter().map(|name| (*name).to_owned()).collect();
