@@ -15,7 +15,7 @@
 //! 2. A file that is not a directory is on one branch. A directory is on every branch that has a
 //!    file below it, and possibly on more.
 //! 3. If several branches have a name, the first one in the order of the pool shows it. The others
-//!    are hidden, never deleted by the union itself.
+//!    are hidden. They are renamed and removed together with the one that is shown.
 //! 4. Nothing is written to a branch that is adopted, except `.braid-branch`.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]

@@ -92,10 +92,9 @@ impl Pool {
             PoolConfig { format: 1, pool, name, placement, next_number: 0, branches: Vec::new() };
         let mut created = Self { meta: meta.to_owned(), config };
         created.add_unsaved(branches, min_free)?;
-        fs::create_dir_all(meta).during(|| format!("creating {}", meta.display()))?;
         created.check_apart_from_meta()?;
-        created.mark_branches()?;
-        created.save()?;
+        fs::create_dir_all(meta).during(|| format!("creating {}", meta.display()))?;
+        created.mark_and_save()?;
         Ok(created)
     }
 
@@ -172,8 +171,7 @@ impl Pool {
         let mut changed = self.clone();
         changed.add_unsaved(branches, min_free)?;
         changed.check_apart_from_meta()?;
-        changed.mark_branches()?;
-        changed.save()?;
+        changed.mark_and_save()?;
         *self = changed;
         Ok(())
     }
@@ -221,12 +219,28 @@ impl Pool {
 
     /// Files of the pool itself must not be shown in it, and no branch may fill its disk.
     fn check_apart_from_meta(&self) -> Result<(), PoolError> {
-        let meta =
-            fs::canonicalize(&self.meta).during(|| format!("finding {}", self.meta.display()))?;
+        let what = || format!("finding {}", self.meta.display());
+        let absolute = std::path::absolute(&self.meta).during(what)?;
+        // It may not exist yet: the nearest directory above it does.
+        let existing = absolute.ancestors().find(|above| above.exists());
+        let existing = existing.unwrap_or(Path::new("/"));
+        let below = absolute.strip_prefix(existing).unwrap_or(Path::new(""));
+        let meta = fs::canonicalize(existing).during(what)?.join(below);
         self.config.branches.iter().try_for_each(|branch| check_apart(&meta, &branch.path))
     }
 
-    fn mark_branches(&self) -> Result<(), PoolError> {
+    /// Marks the branches and writes the pool. If that fails, for example on a full disk, no new
+    /// mark is left: it would make the directory a branch of a pool that does not exist.
+    fn mark_and_save(&self) -> Result<(), PoolError> {
+        let mut marked = Vec::new();
+        let done = self.mark_branches(&mut marked).and_then(|()| self.save());
+        if done.is_err() {
+            marked.iter().for_each(|path| _ = fs::remove_file(path));
+        }
+        done
+    }
+
+    fn mark_branches(&self, marked: &mut Vec<PathBuf>) -> Result<(), PoolError> {
         for branch in &self.config.branches {
             let path = branch.path.join(BRANCH_FILE);
             // A read-only branch cannot be marked: its path is trusted.
@@ -234,6 +248,7 @@ impl Pool {
                 continue;
             }
             let text = BranchIdentity::new(self.config.pool, branch.number).to_text();
+            marked.push(path.clone());
             write_durably(&path, &text)?;
         }
         Ok(())

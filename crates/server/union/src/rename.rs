@@ -186,10 +186,9 @@ impl Union {
             }
             failed = self.carry_out(step);
         }
-        if failed.is_ok() {
-            intent.end();
-        }
-        // Otherwise the intent stays, and the next start finishes the rename.
+        // Also after a failure, which the caller sees: a rename that failed must not be finished by
+        // a later start, when these names may stand for other files.
+        intent.end();
         failed
     }
 

@@ -36,6 +36,24 @@ fn directories_that_cannot_be_branches_are_refused_and_stay_as_they_were() {
 }
 
 #[test]
+fn a_pool_that_cannot_be_written_marks_no_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    // The file cannot be replaced: a directory has the name of its new version.
+    let meta = dir.path().join("meta");
+    fs::create_dir_all(meta.join("pool.new")).unwrap();
+    let disks = [(disk.clone(), BranchMode::Rw)];
+    assert!(Pool::create(&meta, "p", &disks, None).is_err());
+    assert!(!disk.join(BRANCH_FILE).exists());
+    // A metadata directory in a branch is refused before it is created.
+    assert!(Pool::create(&disk.join("deep/meta"), "p", &disks, None).is_err());
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+    fs::remove_dir(meta.join("pool.new")).unwrap();
+    Pool::create(&meta, "p", &disks, None).unwrap();
+}
+
+#[test]
 fn a_disk_that_is_not_mounted_or_another_one_is_noticed() {
     let union = union_of(2, "first");
     let (meta, branches) = (union.dir.path().join("meta"), union.branches.clone());

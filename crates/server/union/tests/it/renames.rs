@@ -116,6 +116,16 @@ fn a_finished_intent_removes_no_file_that_came_later() {
 }
 
 #[test]
+fn a_rename_that_failed_leaves_no_intent() {
+    let union = two_files();
+    // The second disk has a directory of the name that is hidden by the file of the first.
+    fs::create_dir(union.branches[1].join("a")).unwrap();
+    assert_eq!(union.rename("a", "b"), Err(Errno::NOTDIR));
+    let left = fs::read_dir(union.dir.path().join("meta/renames")).unwrap().count();
+    assert_eq!(left, 0, "a later start must not finish it");
+}
+
+#[test]
 fn a_damaged_intent_stops_the_start_and_says_where_it_is() {
     let union = two_files();
     let meta = union.dir.path().join("meta");
