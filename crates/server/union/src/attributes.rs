@@ -148,6 +148,7 @@ impl Union {
     /// # Errors
     /// `ESTALE`: the file is gone; others of statx(2).
     pub fn attributes(&self, id: NodeId) -> Result<Attributes> {
+        let _shared = self.shared();
         let node = self.nodes.get(id)?;
         if !node.is_directory {
             let stat = self.stat_file(&node)?;
@@ -188,12 +189,14 @@ impl Union {
     /// # Errors
     /// Those of chmod(2), chown(2), utimensat(2) and truncate(2).
     pub fn set_attributes(&self, id: NodeId, new: &NewAttributes) -> Result<Attributes> {
+        let shared = self.shared();
         let node = self.nodes.get(id)?;
         for copy in node.copies() {
             self.check_writable(copy.branch)?;
             let fd = self.reference(&node, copy.branch)?;
             self.set_one(fd.as_fd(), new)?;
         }
+        drop(shared);
         self.attributes(id)
     }
 
@@ -216,6 +219,7 @@ impl Union {
     /// # Errors
     /// `EINVAL`: it is none.
     pub fn read_link(&self, id: NodeId) -> Result<Vec<u8>> {
+        let _shared = self.shared();
         let node = self.nodes.get(id)?;
         let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;
         let fd = self.reference(&node, branch)?;

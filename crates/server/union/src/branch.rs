@@ -1,19 +1,21 @@
 //! A branch: a directory of a local file system.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    ops::Index,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use rustix::fs::{Mode, OFlags, StatVfs};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, node::lock};
+use crate::{Result, node::lock, pool::BRANCHES_MAX};
 
 /// For how long the free space of a branch is used without reading it again. A file system that
 /// fills faster than this gives ENOSPC to a create, which then takes another branch.
@@ -32,23 +34,71 @@ pub enum BranchMode {
     Nc,
 }
 
+/// The branches of a pool, in the order in which names are searched. A branch keeps its position
+/// while the union runs: one that is removed stays as a branch without a directory.
+#[derive(Debug)]
+pub(crate) struct Branches {
+    list: [OnceLock<Branch>; BRANCHES_MAX],
+    len: AtomicUsize,
+}
+
+impl Default for Branches {
+    fn default() -> Self {
+        Self { list: [const { OnceLock::new() }; BRANCHES_MAX], len: AtomicUsize::new(0) }
+    }
+}
+
+impl Branches {
+    /// Adds a branch at the end. The caller lets nobody else add one at the same time.
+    ///
+    /// # Errors
+    /// `ENFILE`: there are 64, removed ones included.
+    pub(crate) fn push(&self, branch: Branch) -> Result<usize> {
+        let at = self.len.load(Ordering::Acquire);
+        self.list.get(at).ok_or(Errno::NFILE)?.set(branch).map_err(|_| Errno::NFILE)?;
+        self.len.store(at + 1, Ordering::Release);
+        Ok(at)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Branch> {
+        self.list[..self.len()].iter().filter_map(OnceLock::get)
+    }
+
+    /// The position of the branch with a number of the pool.
+    pub(crate) fn with_number(&self, number: u8) -> Option<usize> {
+        self.iter().position(|branch| branch.number == number)
+    }
+}
+
+impl Index<usize> for Branches {
+    type Output = Branch;
+    fn index(&self, at: usize) -> &Branch {
+        self.list[at].get().expect("positions come from this list")
+    }
+}
+
 /// An open branch.
 #[derive(Debug)]
 pub(crate) struct Branch {
     /// Its number in the pool.
     pub(crate) number: u8,
     pub(crate) path: PathBuf,
-    pub(crate) mode: BranchMode,
+    mode: Mutex<BranchMode>,
     /// New files go elsewhere when less than this is free, bytes.
     pub(crate) min_free: u64,
-    root: OwnedFd,
+    /// `None`: the branch was removed from the pool.
+    root: Mutex<Option<Arc<OwnedFd>>>,
     free: AtomicU64,
     /// When `free` was read.
     read: Mutex<Option<Instant>>,
 }
 
 /// A branch as `braid union status` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BranchStatus {
     /// Its number in the pool.
     pub number: u8,
@@ -71,13 +121,41 @@ impl Branch {
     /// That of open(2).
     pub(crate) fn open(number: u8, path: &Path, mode: BranchMode, min_free: u64) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(path, flags, Mode::empty())?;
-        let (free, read) = (AtomicU64::new(0), Mutex::default());
-        Ok(Self { number, path: path.to_owned(), mode, min_free, root, free, read })
+        let root = Arc::new(rustix::fs::open(path, flags, Mode::empty())?);
+        Ok(Self {
+            number,
+            path: path.to_owned(),
+            mode: Mutex::new(mode),
+            min_free,
+            root: Mutex::new(Some(root)),
+            free: AtomicU64::new(0),
+            read: Mutex::default(),
+        })
     }
 
-    pub(crate) fn root(&self) -> BorrowedFd<'_> {
-        self.root.as_fd()
+    /// Its directory.
+    ///
+    /// # Errors
+    /// `ENODEV`: the branch was removed.
+    pub(crate) fn root(&self) -> Result<Arc<OwnedFd>> {
+        lock(&self.root).clone().ok_or(Errno::NODEV)
+    }
+
+    /// The branch is not in the pool any more: its disk can be unmounted.
+    pub(crate) fn close(&self) {
+        *lock(&self.root) = None;
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.root).is_some()
+    }
+
+    pub(crate) fn mode(&self) -> BranchMode {
+        *lock(&self.mode)
+    }
+
+    pub(crate) fn set_mode(&self, mode: BranchMode) {
+        *lock(&self.mode) = mode;
     }
 
     /// Free bytes for users, at most [`SPACE_VALID`] old.
@@ -91,22 +169,27 @@ impl Branch {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// A create found less space than expected: reads it again next time.
+    /// A call found less space than expected: reads it again next time.
     pub(crate) fn space_changed(&self) {
         *lock(&self.read) = None;
     }
 
+    /// Whether files may be created here or moved to here, space or not.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.mode() == BranchMode::Rw && self.is_open()
+    }
+
     /// Whether new files may be placed here.
     pub(crate) fn takes_new_files(&self) -> bool {
-        self.mode == BranchMode::Rw && self.free() > self.min_free
+        self.may_grow() && self.free() > self.min_free
     }
 
     pub(crate) fn is_writable(&self) -> bool {
-        self.mode != BranchMode::Ro
+        self.mode() != BranchMode::Ro
     }
 
     pub(crate) fn space(&self) -> Result<StatVfs> {
-        rustix::fs::fstatvfs(&self.root)
+        rustix::fs::fstatvfs(&*self.root()?)
     }
 
     pub(crate) fn status(&self) -> BranchStatus {
@@ -116,7 +199,7 @@ impl Branch {
         BranchStatus {
             number: self.number,
             path: self.path.clone(),
-            mode: self.mode,
+            mode: self.mode(),
             bytes,
             free,
             min_free: self.min_free,

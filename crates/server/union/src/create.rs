@@ -2,7 +2,7 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, PoisonError},
+    sync::Arc,
 };
 
 use rustix::fs::{AtFlags, CWD, Dev, FileType, Mode, OFlags, RenameFlags, XattrFlags};
@@ -12,7 +12,7 @@ use crate::{
     Found, NodeId, Result, Union, User,
     attributes::{copy_of, path_of, set_mode, stat_at, stat_fd},
     credentials::as_user,
-    node::{Name, Node},
+    node::{Name, Node, lock},
     open_files::OpenFile,
     remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
 };
@@ -36,6 +36,7 @@ impl Union {
         (mode, umask): (u32, u32),
         user: User,
     ) -> Result<(Found, Arc<OpenFile>)> {
+        let _shared = self.shared();
         let flags = OpenFile::flags(flags) | OFlags::CREATE | OFlags::EXCL;
         let (found, fd) = self.add(directory, name, user, |parent, name| {
             let mode = masked(parent, mode, umask);
@@ -57,6 +58,7 @@ impl Union {
         (mode, umask): (u32, u32),
         user: User,
     ) -> Result<Found> {
+        let _shared = self.shared();
         let made = self.add(directory, name, user, |parent, name| {
             let mode = masked(parent, mode, umask);
             rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)).map(|()| None)
@@ -75,6 +77,7 @@ impl Union {
         target: &[u8],
         user: User,
     ) -> Result<Found> {
+        let _shared = self.shared();
         let made = self.add(directory, name, user, |parent, name| {
             rustix::fs::symlinkat(target, parent, name).map(|()| None)
         })?;
@@ -94,6 +97,7 @@ impl Union {
         device: Dev,
         user: User,
     ) -> Result<Found> {
+        let _shared = self.shared();
         let kind = FileType::from_raw_mode(mode);
         let made = self.add(directory, name, user, |parent, name| {
             let mode = Mode::from_raw_mode(masked(parent, mode & 0o7777, umask));
@@ -107,7 +111,7 @@ impl Union {
     /// # Errors
     /// Those of link(2), but never `EXDEV`.
     pub fn link(&self, id: NodeId, directory: NodeId, name: &[u8]) -> Result<Found> {
-        let _shared = self.renames.read().unwrap_or_else(PoisonError::into_inner);
+        let _shared = self.shared();
         self.check_name(directory, name)?;
         let (node, parent) = (self.nodes.get(id)?, self.nodes.get(directory)?);
         let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;
@@ -119,7 +123,8 @@ impl Union {
         self.entered(directory, name, branch, &to)
     }
 
-    /// Creates something by `make(directory, name)`, which runs as the user.
+    /// Creates something by `make(directory, name)`, which runs as the user. The caller holds
+    /// [`Union::renames`] shared, until an open file is known too.
     fn add(
         &self,
         directory: NodeId,
@@ -127,13 +132,12 @@ impl Union {
         user: User,
         make: impl Fn(&OwnedFd, &[u8]) -> Result<Option<OwnedFd>>,
     ) -> Result<(Found, Option<OwnedFd>)> {
-        let _shared = self.renames.read().unwrap_or_else(PoisonError::into_inner);
         self.check_name(directory, name)?;
         let parent = self.nodes.get(directory)?;
         self.check_absent(&parent, name)?;
         let mut failed = Errno::ROFS;
         let has = |branch| parent.copy_on(branch).is_some();
-        for branch in self.placer.order(self.placement, &self.branches, user.uid, has) {
+        for branch in self.placer.order(*lock(&self.placement), &self.branches, user.uid, has) {
             let made = self
                 .ensure_directory(&parent, branch)
                 .and_then(|to| Ok((as_user(user, || make(&to, name))?, to)));
@@ -184,13 +188,13 @@ impl Union {
         let parent = self.ensure_directory(&*self.nodes.get(directory)?, branch)?;
         // Complete before it has its name: nobody sees one without its owner and mode.
         let new = self.create_like(node, &model, branch)?;
-        let root = self.branches[branch].root();
-        match rustix::fs::renameat_with(root, &*new, &*parent, &*name, RenameFlags::NOREPLACE) {
+        let root = self.branches[branch].root()?;
+        match rustix::fs::renameat_with(&*root, &*new, &*parent, &*name, RenameFlags::NOREPLACE) {
             Ok(()) => {}
             // Another thread was faster.
-            Err(Errno::EXIST) => rustix::fs::unlinkat(root, &*new, AtFlags::REMOVEDIR)?,
+            Err(Errno::EXIST) => rustix::fs::unlinkat(&*root, &*new, AtFlags::REMOVEDIR)?,
             Err(error) => {
-                let _ = rustix::fs::unlinkat(root, &*new, AtFlags::REMOVEDIR);
+                let _ = rustix::fs::unlinkat(&*root, &*new, AtFlags::REMOVEDIR);
                 return Err(error);
             }
         }
@@ -202,23 +206,23 @@ impl Union {
     /// Creates a directory with the attributes of `model` under a temporary name in the root of the
     /// branch, and returns the name.
     fn create_like(&self, node: &Node, model: &OwnedFd, branch: usize) -> Result<Vec<u8>> {
-        let root = self.branches[branch].root();
+        let root = self.branches[branch].root()?;
         let mut made = Err(Errno::EXIST);
         for number in 0..TEMPORARY_TRIES {
             let name = format!("{TEMPORARY_PREFIX}{}-{number}", node.id.0).into_bytes();
-            made = rustix::fs::mkdirat(root, &*name, Mode::RWXU).map(|()| name);
+            made = rustix::fs::mkdirat(&*root, &*name, Mode::RWXU).map(|()| name);
             if made != Err(Errno::EXIST) {
                 break;
             }
         }
         let name = made?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let copied = rustix::fs::openat(root, &*name, flags, Mode::empty())
+        let copied = rustix::fs::openat(&*root, &*name, flags, Mode::empty())
             .and_then(|new| self.copy_attributes(node, model, &new));
         match copied {
             Ok(()) => Ok(name),
             Err(error) => {
-                let _ = rustix::fs::unlinkat(root, &*name, AtFlags::REMOVEDIR);
+                let _ = rustix::fs::unlinkat(&*root, &*name, AtFlags::REMOVEDIR);
                 Err(error)
             }
         }
@@ -271,11 +275,11 @@ impl Union {
     /// What a process that was killed left: none of them was ever seen.
     pub(crate) fn remove_temporary_directories(&self) {
         for branch in self.branches.iter().filter(|branch| branch.is_writable()) {
-            let Ok(directory) = rustix::fs::Dir::read_from(branch.root()) else { continue };
+            let Ok(root) = branch.root() else { continue };
+            let Ok(directory) = rustix::fs::Dir::read_from(&*root) else { continue };
             for entry in directory.flatten() {
                 if entry.file_name().to_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) {
-                    let _ =
-                        rustix::fs::unlinkat(branch.root(), entry.file_name(), AtFlags::REMOVEDIR);
+                    let _ = rustix::fs::unlinkat(&*root, entry.file_name(), AtFlags::REMOVEDIR);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Renames that take several steps: each is written here before its first step, and removed after
+//! Renames and moves that take several steps: each is written here before its first step, and removed after
 //! its last. A process that opens the pool finishes those that it finds.
 //!
 //! 1. The file of an intent is on disk before the first step (I7).
@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{PoolError, Result, Union, attributes::stat_at, error::During};
+use crate::{PoolError, Result, Union, attributes::stat_at, error::During, moves::Move};
 
 /// No valid intent is longer: a step for each branch, with two paths.
 const BYTES_MAX: u64 = 16 << 20;
@@ -32,6 +32,8 @@ pub(crate) enum Step {
     Unlink { branch: u8, inode: u64, path: Vec<u8> },
     /// The same for an empty directory.
     RemoveDirectory { branch: u8, inode: u64, path: Vec<u8> },
+    /// A file is moved to another branch.
+    Move(Move),
 }
 
 /// The directory of intents.
@@ -46,8 +48,8 @@ pub(crate) struct IntentLog {
 pub(crate) struct Intent(PathBuf);
 
 impl IntentLog {
-    pub(crate) fn open(directory: PathBuf) -> std::result::Result<Self, PoolError> {
-        Ok(Self { directory, next: AtomicU64::new(0) })
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self { directory, next: AtomicU64::new(0) }
     }
 
     /// Writes the steps, durably.
@@ -101,9 +103,9 @@ impl Intent {
 
 impl Union {
     /// Does the steps that an earlier process wrote down and possibly did not do.
-    pub(crate) fn finish_renames(&self) -> std::result::Result<(), PoolError> {
+    pub(crate) fn finish_intents(&self) -> std::result::Result<(), PoolError> {
         for (intent, steps) in self.intents.found()? {
-            tracing::info!(path = %intent.0.display(), "finishing a rename of an earlier process");
+            tracing::info!(path = %intent.0.display(), "finishing what an earlier process began");
             for step in &steps {
                 self.carry_out(step).during(|| format!("finishing {}", intent.0.display()))?;
             }
@@ -119,11 +121,10 @@ impl Union {
             | Step::Exchange { branch, inode, from, .. } => (branch, inode, from),
             Step::Unlink { branch, inode, path }
             | Step::RemoveDirectory { branch, inode, path } => (branch, inode, path),
+            Step::Move(step) => return self.finish_move(step),
         };
-        let Some(branch) = self.branches.iter().find(|branch| branch.number == *number) else {
-            return Err(Errno::NODEV);
-        };
-        let root = branch.root();
+        let branch = self.branches.with_number(*number).ok_or(Errno::NODEV)?;
+        let root = &*self.branches[branch].root()?;
         match stat_at(root, path) {
             Ok(stat) if stat.stx_ino == *inode => {}
             // Done before.
@@ -139,6 +140,7 @@ impl Union {
             Step::RemoveDirectory { path, .. } => {
                 rustix::fs::unlinkat(root, &**path, AtFlags::REMOVEDIR)
             }
+            Step::Move(_) => Ok(()),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Union {
                 }
                 listing.entries.push(DirectoryEntry {
                     name: name.into(),
-                    index: self.computed_index(copy.branch, entry.ino()),
+                    index: self.index_of(copy.branch, entry.ino()),
                     kind: kind(entry.file_type()),
                 });
             }

@@ -1,7 +1,5 @@
 //! Names: from a name in a directory to a node.
 
-use std::sync::PoisonError;
-
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
@@ -56,7 +54,7 @@ impl Union {
     /// `ENOENT`: no branch has it. Those of statx(2) of a branch, if no other one has the name: a
     /// name on a disk that fails is not absent.
     pub fn look_up(&self, directory: NodeId, name: &[u8]) -> Result<Found> {
-        let _shared = self.renames.read().unwrap_or_else(PoisonError::into_inner);
+        let _shared = self.shared();
         let parent = self.nodes.get(directory)?;
         self.check_name(directory, name)?;
         let found = self.first_on_branches(&parent, name)?;
@@ -147,20 +145,11 @@ impl Union {
             .for_each(|branch| self.fds.remove(node.id, branch));
     }
 
-    /// `st_ino` of a file: the branch and the inode there, so it is the same after a restart. A
-    /// directory that was created on a second branch keeps that of the first, in an xattr.
+    /// `st_ino`: see [`Union::index_of`]. A directory that was created on a second branch keeps
+    /// that of the first, in an xattr.
     fn index(&self, branch: usize, stat: &Statx, directory: NodeId, name: &[u8]) -> u64 {
         let stored =
             is_directory(stat).then(|| self.stored_index(branch, stat, directory, name)).flatten();
-        stored.unwrap_or_else(|| self.computed_index(branch, stat.stx_ino))
-    }
-
-    pub(crate) fn computed_index(&self, branch: usize, inode: u64) -> u64 {
-        /// Local file systems have shorter inode numbers; what exceeds it is folded in.
-        const INODE_BITS: u32 = 54;
-        let mask = (1 << INODE_BITS) - 1;
-        let folded = inode & mask ^ inode >> INODE_BITS;
-        // Numbers of branches begin with 0, and the union's root is 1.
-        (u64::from(self.branches[branch].number) + 1) << INODE_BITS | folded
+        stored.unwrap_or_else(|| self.index_of(branch, stat.stx_ino))
     }
 }

@@ -192,6 +192,29 @@ impl NodeTable {
         node.add_copy(copy);
     }
 
+    /// The directory was removed from a branch.
+    pub(crate) fn remove_copy(&self, node: &Node, branch: usize) {
+        let mut tables = lock(&self.tables);
+        let mut state = node.state();
+        let Some(at) = state.copies.iter().position(|copy| copy.branch == branch) else { return };
+        let copy = state.copies.remove(at);
+        if tables.by_inode.get(&(copy.branch, copy.inode)) == Some(&node.id) {
+            tables.by_inode.remove(&(copy.branch, copy.inode));
+        }
+    }
+
+    /// The file is on another branch from now on.
+    pub(crate) fn moved(&self, old: Copy, new: Copy) {
+        let mut tables = lock(&self.tables);
+        let tables = &mut *tables;
+        let Some(id) = tables.by_inode.remove(&(old.branch, old.inode)) else { return };
+        let Some(known) = tables.nodes.get(&id) else { return };
+        if known.node.copy_on(old.branch) == Some(old) {
+            known.node.state().copies = vec![new];
+            tables.by_inode.insert((new.branch, new.inode), id);
+        }
+    }
+
     /// The kernel has dropped lookups. Returns whether it does not know the node any more.
     pub(crate) fn forget(&self, id: NodeId, lookups: u64) -> bool {
         let mut tables = lock(&self.tables);

@@ -44,6 +44,7 @@ impl Union {
     /// # Errors
     /// Those of open(2); `ESTALE`: the file is gone.
     pub fn open_file(&self, id: NodeId, flags: OFlags) -> Result<Arc<OpenFile>> {
+        let _shared = self.shared();
         let node = self.nodes.get(id)?;
         let flags = OpenFile::flags(flags);
         let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;

@@ -7,12 +7,12 @@ use std::{fmt, str::FromStr, sync::atomic::AtomicUsize, sync::atomic::Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::branch::Branch;
+use crate::branch::Branches;
 
 /// How branches are selected for new files. In brackets: the word of mergerfs, which is accepted
 /// too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", try_from = "String", into = "String")]
+#[serde(try_from = "String", into = "String")]
 pub struct Placement {
     /// The order.
     pub order: Order,
@@ -108,11 +108,11 @@ impl Placer {
     pub(crate) fn order(
         &self,
         placement: Placement,
-        branches: &[Branch],
+        branches: &Branches,
         uid: u32,
         has_directory: impl Fn(usize) -> bool,
     ) -> Vec<usize> {
-        let all = || (0..branches.len()).filter(|at| branches[*at].mode == crate::BranchMode::Rw);
+        let all = || (0..branches.len()).filter(|at| branches[*at].may_grow());
         let mut chosen: Vec<usize> = all().filter(|at| branches[*at].takes_new_files()).collect();
         if chosen.is_empty() {
             chosen = all().collect();
@@ -125,7 +125,7 @@ impl Placer {
         chosen
     }
 
-    fn arrange(&self, order: Order, branches: &[Branch], uid: u32, chosen: &mut [usize]) {
+    fn arrange(&self, order: Order, branches: &Branches, uid: u32, chosen: &mut [usize]) {
         let count = chosen.len().max(1);
         let free = |at: &usize| branches[*at].free();
         match order {
@@ -163,6 +163,7 @@ fn random() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::branch::Branch;
 
     #[test]
     fn words_of_both_programs_are_read_and_ours_are_printed() {
@@ -181,14 +182,18 @@ mod tests {
         assert!(why.contains("\"fastest\"") && why.contains("most-free"), "{why}");
     }
 
+    fn list<'p>(branches: impl Iterator<Item = (&'p std::path::Path, u64)>) -> Branches {
+        let list = Branches::default();
+        for (number, (path, min_free)) in (0..).zip(branches) {
+            list.push(Branch::open(number, path, Default::default(), min_free).unwrap()).unwrap();
+        }
+        list
+    }
+
     #[test]
     fn round_robin_takes_each_branch_and_a_user_stays_on_one() {
         let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
-        let branches: Vec<Branch> = dirs
-            .iter()
-            .enumerate()
-            .map(|(n, dir)| Branch::open(n as u8, dir.path(), Default::default(), 0).unwrap())
-            .collect();
+        let branches = list(dirs.iter().map(|dir| (dir.path(), 0)));
         let placer = Placer::default();
         let first = |order, uid| {
             placer.order(Placement { order, same_path: false }, &branches, uid, |_| true)[0]
@@ -204,12 +209,12 @@ mod tests {
     #[test]
     fn full_branches_are_left_out_unless_all_are_full() {
         let dirs: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
-        let open = |n: usize, min_free| {
-            Branch::open(n as u8, dirs[n].path(), Default::default(), min_free).unwrap()
-        };
         let placement = Placement { order: Order::First, same_path: false };
-        let order = |branches: &[Branch]| Placer::default().order(placement, branches, 0, |_| true);
-        assert_eq!(order(&[open(0, u64::MAX), open(1, 0)]), [1]);
-        assert_eq!(order(&[open(0, u64::MAX), open(1, u64::MAX)]), [0, 1]);
+        let order = |min_free: [u64; 2]| {
+            let branches = list(dirs.iter().map(|dir| dir.path()).zip(min_free));
+            Placer::default().order(placement, &branches, 0, |_| true)
+        };
+        assert_eq!(order([u64::MAX, 0]), [1]);
+        assert_eq!(order([u64::MAX, u64::MAX]), [0, 1]);
     }
 }

@@ -23,7 +23,7 @@ impl Union {
     /// # Errors
     /// `EISDIR`: it is a directory; others of unlink(2).
     pub fn unlink(&self, directory: NodeId, name: &[u8]) -> Result<()> {
-        let _shared = self.renames.read().unwrap_or_else(PoisonError::into_inner);
+        let _shared = self.shared();
         let (parent, found) = self.to_remove(directory, name)?;
         if found.is_directory() {
             return Err(Errno::ISDIR);

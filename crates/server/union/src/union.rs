@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use rustix::fs::{Mode, OFlags};
@@ -12,11 +12,12 @@ use rustix::io::Errno;
 use crate::{
     BranchStatus, NodeId, Placement, Pool, PoolError, PoolUuid, Result,
     attributes::{copy_of, stat_fd},
-    branch::Branch,
+    branch::{Branch, Branches},
     directory_fds::DirectoryFds,
     error::During,
     intents::IntentLog,
     node::{Name, Node, NodeTable},
+    numbers::Numbers,
     placement::Placer,
 };
 
@@ -24,14 +25,15 @@ use crate::{
 #[derive(Debug)]
 pub struct Union {
     pub(crate) pool: PoolUuid,
-    pub(crate) branches: Vec<Branch>,
-    pub(crate) placement: Placement,
+    pub(crate) branches: Branches,
+    pub(crate) placement: Mutex<Placement>,
     pub(crate) placer: Placer,
     pub(crate) nodes: NodeTable,
     pub(crate) fds: DirectoryFds,
     pub(crate) intents: IntentLog,
-    /// Calls that change one name hold it shared; renames hold it exclusive: they may take several
-    /// steps, and nobody sees half of one.
+    pub(crate) numbers: Numbers,
+    /// Calls that use a name, open a file or change one hold it shared. Renames and moves hold it
+    /// exclusive: they may take several steps, and nobody sees half of one.
     pub(crate) renames: RwLock<()>,
     /// Held while this process has the pool in use.
     lock: Option<fs::File>,
@@ -58,7 +60,9 @@ impl Union {
         let mut union = Self::open_read_only(pool)?;
         union.lock = Some(pool.lock()?);
         union.remove_temporary_directories();
-        union.finish_renames()?;
+        union.finish_intents()?;
+        union.remove_unused_copies();
+        union.numbers.compact()?;
         Ok(union)
     }
 
@@ -67,15 +71,16 @@ impl Union {
     /// # Errors
     /// As for [`Union::open`].
     pub fn open_read_only(pool: &Pool) -> std::result::Result<Self, PoolError> {
-        let mut branches = Vec::new();
+        let branches = Branches::default();
         for config in &pool.config.branches {
             pool.check_identity(config)?;
             let opened = Branch::open(config.number, &config.path, config.mode, config.min_free);
-            branches.push(opened.during(|| format!("opening {}", config.path.display()))?);
+            let branch = opened.during(|| format!("opening {}", config.path.display()))?;
+            branches.push(branch).during(|| config.path.display().to_string())?;
         }
         let root = branches.iter().enumerate().map(|(at, branch)| {
-            let stat = stat_fd(branch.root()).during(|| branch.path.display().to_string())?;
-            Ok(copy_of(at, &stat))
+            let stat = branch.root().and_then(stat_fd);
+            Ok(copy_of(at, &stat.during(|| branch.path.display().to_string())?))
         });
         let root = root.collect::<std::result::Result<Vec<_>, PoolError>>()?;
         let path = pool.meta().join("renames");
@@ -83,11 +88,12 @@ impl Union {
         Ok(Self {
             pool: pool.config.pool,
             branches,
-            placement: pool.config.placement,
+            placement: Mutex::new(pool.config.placement),
             placer: Placer::default(),
             nodes: NodeTable::new(root, NodeId::ROOT.0),
             fds: DirectoryFds::default(),
-            intents: IntentLog::open(path)?,
+            intents: IntentLog::new(path),
+            numbers: Numbers::open(pool.meta())?,
             renames: RwLock::default(),
             lock: None,
         })
@@ -95,7 +101,7 @@ impl Union {
 
     /// The branches and their space.
     pub fn branches(&self) -> Vec<BranchStatus> {
-        self.branches.iter().map(Branch::status).collect()
+        self.branches.iter().filter(|branch| branch.is_open()).map(Branch::status).collect()
     }
 
     /// How many files the kernel knows.
@@ -110,8 +116,8 @@ impl Union {
     pub fn space(&self) -> Result<Space> {
         let mut seen = Vec::new();
         let mut sum = Space { name_len_max: 255, ..Space::default() };
-        for branch in &self.branches {
-            let stat = stat_fd(branch.root())?;
+        for branch in self.branches.iter().filter(|branch| branch.is_open()) {
+            let stat = stat_fd(branch.root()?)?;
             let device = (stat.stx_dev_major, stat.stx_dev_minor);
             if seen.contains(&device) {
                 continue;
@@ -134,9 +140,14 @@ impl Union {
     /// # Errors
     /// That of syncfs(2) of the first branch that failed; the others are synced too.
     pub fn sync_all(&self) -> Result<()> {
-        let done: Vec<Result<()>> =
-            self.branches.iter().map(|branch| rustix::fs::syncfs(branch.root())).collect();
+        let open = self.branches.iter().filter_map(|branch| branch.root().ok());
+        let done: Vec<Result<()>> = open.map(rustix::fs::syncfs).collect();
         done.into_iter().collect()
+    }
+
+    /// Held by a call that uses a name, opens a file or changes one.
+    pub(crate) fn shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.renames.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The kernel has dropped lookups of a node.
@@ -161,7 +172,7 @@ impl Union {
         let copy = node.copy_on(branch).ok_or(Errno::NOENT)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = if node.id == NodeId::ROOT {
-            rustix::fs::openat(self.branches[branch].root(), c".", flags, Mode::empty())?
+            rustix::fs::openat(self.branches[branch].root()?, c".", flags, Mode::empty())?
         } else {
             let Name { directory, name } =
                 node.state().names.first().cloned().ok_or(Errno::NOENT)?;

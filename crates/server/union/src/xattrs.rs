@@ -17,7 +17,7 @@ use crate::{
 /// Linux's limit for a value and for a list.
 const BYTES_MAX: usize = 64 << 10;
 /// Xattrs of the union itself, which programs do not see.
-const OWN: &[u8] = b"trusted.braid.";
+pub(crate) const OWN: &[u8] = b"trusted.braid.";
 const MERGERFS: &[u8] = b"user.mergerfs.";
 
 /// Whether the xattr may exist.
@@ -48,6 +48,12 @@ pub(crate) fn value(path: &str, name: &[u8]) -> Result<Vec<u8>> {
 
 /// The names of the xattrs of the file at a path, which is followed; not those of the union.
 pub(crate) fn names(path: &str) -> Result<Vec<Vec<u8>>> {
+    let all = all_names(path)?;
+    Ok(all.into_iter().filter(|name| !name.starts_with(OWN)).collect())
+}
+
+/// The names of all xattrs of the file at a path, which is followed.
+pub(crate) fn all_names(path: &str) -> Result<Vec<Vec<u8>>> {
     let mut list = vec![0_u8; 1024];
     let bytes = loop {
         match rustix::fs::listxattr(path, &mut list[..]) {
@@ -59,7 +65,7 @@ pub(crate) fn names(path: &str) -> Result<Vec<Vec<u8>>> {
     };
     list.truncate(bytes);
     let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.filter(|name| !name.starts_with(OWN)).map(<[u8]>::to_vec).collect())
+    Ok(names.map(<[u8]>::to_vec).collect())
 }
 
 impl Union {
@@ -68,6 +74,7 @@ impl Union {
     /// # Errors
     /// `ENODATA`: it has none of this name.
     pub fn xattr(&self, id: NodeId, name: &[u8]) -> Result<Vec<u8>> {
+        let _shared = self.shared();
         let node = self.nodes.get(id)?;
         if let Some(word) = name.strip_prefix(MERGERFS) {
             return self.where_is(&node, word);
@@ -84,6 +91,7 @@ impl Union {
     /// # Errors
     /// Those of listxattr(2).
     pub fn xattrs(&self, id: NodeId) -> Result<Vec<Vec<u8>>> {
+        let _shared = self.shared();
         let node = self.nodes.get(id)?;
         let reference = self.first_reference(&node)?;
         names(&path_of(&*reference))
@@ -94,6 +102,7 @@ impl Union {
     /// # Errors
     /// Those of setxattr(2).
     pub fn set_xattr(&self, id: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        let _shared = self.shared();
         if name.starts_with(OWN) || name.starts_with(MERGERFS) {
             return Err(Errno::PERM);
         }
@@ -119,6 +128,7 @@ impl Union {
     /// # Errors
     /// `ENODATA`: there is none of this name.
     pub fn remove_xattr(&self, id: NodeId, name: &[u8]) -> Result<()> {
+        let _shared = self.shared();
         if name.starts_with(OWN) || name.starts_with(MERGERFS) {
             return Err(Errno::NODATA);
         }

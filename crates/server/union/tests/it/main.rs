@@ -3,6 +3,7 @@
 
 mod harness;
 mod model;
+mod moves;
 mod names;
 mod pool;
 mod renames;

@@ -16,6 +16,8 @@ enum Call {
     RemoveDir(String),
     Rename(String, String),
     Link(String, String),
+    /// A file, or all files of a directory, are moved to a branch.
+    Move(String, u8),
     /// The union is ended and opened again.
     Restart,
 }
@@ -36,6 +38,7 @@ fn call() -> impl Strategy<Value = Call> {
         5 => (path(), path()).prop_map(|(from, to)| Call::Rename(from, to)),
         2 => (path(), path()).prop_map(|(from, to)| Call::Link(from, to)),
         1 => Just(Call::Restart),
+        1 => (path(), 0_u8..4).prop_map(|(path, branch)| Call::Move(path, branch)),
     ]
 }
 
@@ -57,7 +60,7 @@ fn on_plain(root: &Path, call: &Call) -> Result<(), Errno> {
         Call::RemoveDir(path) => errno(fs::remove_dir(at(path))),
         Call::Rename(from, to) => errno(fs::rename(at(from), at(to))),
         Call::Link(from, to) => errno(fs::hard_link(at(from), at(to))),
-        Call::Restart => Ok(()),
+        Call::Restart | Call::Move(..) => Ok(()),
     }
 }
 
@@ -69,6 +72,16 @@ fn on_union(union: &Fixture, call: &Call) -> Result<(), Errno> {
         Call::RemoveDir(path) => union.remove_dir(path),
         Call::Rename(from, to) => union.rename(from, to),
         Call::Link(from, to) => union.link(from, to),
+        Call::Move(path, branch) => {
+            if usize::from(*branch) < union.branches.len() {
+                let progress = &mut |_: &_| std::ops::ControlFlow::Continue(());
+                if let Ok(report) = union.union.move_to(path.as_bytes(), *branch, progress) {
+                    let there = report.reasons.iter().all(|(_, why)| why.contains("already"));
+                    assert!(there, "{report:?}");
+                }
+            }
+            Ok(())
+        }
         Call::Restart => Ok(()),
     }
 }

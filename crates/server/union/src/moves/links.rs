@@ -1,0 +1,126 @@
+//! Walks over the files of one branch, and all names of a file that has several.
+
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, Statx};
+use rustix::io::Errno;
+
+use super::NotMoved;
+use crate::{
+    Result, Union, attributes::stat_at, lookup::is_directory, node::lock, remove::RESERVED_PREFIX,
+};
+
+/// The names of files that have several, by inode. Read once for a walk, when it meets the first
+/// such file.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    names: Mutex<Option<Arc<HashMap<u64, Vec<Vec<u8>>>>>>,
+}
+
+impl Union {
+    /// All names of a file on a branch, one of which is `name`.
+    pub(super) fn all_names(
+        &self,
+        branch: usize,
+        name: Vec<u8>,
+        stat: &Statx,
+        links: &Links,
+    ) -> std::result::Result<Vec<Vec<u8>>, NotMoved> {
+        if stat.stx_nlink <= 1 {
+            return Ok(vec![name]);
+        }
+        let mut known = lock(&links.names);
+        let names = match &*known {
+            Some(names) => Arc::clone(names),
+            None => {
+                let names = Arc::new(self.read_links(branch)?);
+                *known = Some(Arc::clone(&names));
+                names
+            }
+        };
+        let names = names.get(&stat.stx_ino).cloned().unwrap_or_default();
+        if names.len() == stat.stx_nlink as usize {
+            return Ok(names);
+        }
+        // Links were made or removed since, or one is outside of the branch.
+        *known = None;
+        Err(NotMoved::Links)
+    }
+
+    fn read_links(&self, branch: usize) -> Result<HashMap<u64, Vec<Vec<u8>>>> {
+        let mut names: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
+        let _ = self.walk_branch(branch, b"", &mut |path, stat| {
+            if !is_directory(stat) && stat.stx_nlink > 1 {
+                names.entry(stat.stx_ino).or_default().push(path.to_vec());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(names)
+    }
+
+    /// Calls `each` for every name below a directory of a branch, a directory before what is in
+    /// it. What cannot be read is left out, and logged.
+    pub(super) fn walk_branch(
+        &self,
+        branch: usize,
+        top: &[u8],
+        each: &mut dyn FnMut(&[u8], &Statx) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let root = self.branches[branch].root()?;
+        let mut left = vec![top.to_vec()];
+        while let Some(directory) = left.pop() {
+            let shown: &[u8] = if directory.is_empty() { b"." } else { &directory };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd = match rustix::fs::openat(&*root, shown, flags, Mode::empty()) {
+                Ok(fd) => fd,
+                Err(Errno::NOENT | Errno::NOTDIR) if directory != top => continue,
+                Err(error) if directory != top => {
+                    let path = String::from_utf8_lossy(&directory);
+                    tracing::warn!(%path, %error, "reading a directory of a branch failed");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            // In the order of the inodes, which is about that of the disk.
+            let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
+            for entry in Dir::read_from(&fd)? {
+                let entry = entry?;
+                let name = entry.file_name().to_bytes();
+                let skipped = name == b"."
+                    || name == b".."
+                    || directory.is_empty() && name.starts_with(RESERVED_PREFIX)
+                    || directory.is_empty()
+                        && name == b"lost+found"
+                        && entry.file_type() == FileType::Directory;
+                if !skipped {
+                    entries.push((entry.ino(), name.to_vec()));
+                }
+            }
+            entries.sort_unstable();
+            for (_, name) in entries {
+                let Ok(stat) = stat_at(&fd, &name) else { continue };
+                let path = join(&directory, &name);
+                if each(&path, &stat).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if is_directory(&stat) {
+                    left.push(path);
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = directory.to_vec();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
