@@ -181,7 +181,7 @@ impl Union {
                 return Ok(stat);
             }
         }
-        stat_fd(open.ok_or(Errno::STALE)?.fd())
+        stat_fd(&*open.ok_or(Errno::STALE)?.fd())
     }
 
     /// Changes attributes, on every copy of a directory, and returns the new ones.
@@ -189,8 +189,9 @@ impl Union {
     /// # Errors
     /// Those of chmod(2), chown(2), utimensat(2) and truncate(2).
     pub fn set_attributes(&self, id: NodeId, new: &NewAttributes) -> Result<Attributes> {
-        let shared = self.shared();
         let node = self.nodes.get(id)?;
+        let _changes = node.changes();
+        let shared = self.shared();
         for copy in node.copies() {
             self.check_writable(copy.branch)?;
             let fd = self.reference(&node, copy.branch)?;

@@ -1,5 +1,10 @@
 //! Bytes of files that the kernel does not read and write by itself.
 
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::PoisonError,
+};
+
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -14,9 +19,11 @@ impl Union {
     /// # Errors
     /// Those of pread(2).
     pub fn read(&self, file: &OpenFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let _io = file.io.read().unwrap_or_else(PoisonError::into_inner);
+        let fd = file.fd();
         let mut done = 0;
         while done < buffer.len() {
-            match rustix::io::pread(file.fd(), &mut buffer[done..], offset + done as u64) {
+            match rustix::io::pread(&*fd, &mut buffer[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes,
                 Err(Errno::INTR) => {}
@@ -27,7 +34,8 @@ impl Union {
         Ok(done)
     }
 
-    /// Writes at an offset. Returns how many bytes were written: fewer if the disk is full.
+    /// Writes at an offset. If the disk is full, the file moves to another branch first. Returns how
+    /// many bytes were written: fewer only if no branch has space.
     ///
     /// # Errors
     /// Those of pwrite(2), if no byte was written.
@@ -38,14 +46,16 @@ impl Union {
         data: &[u8],
         kill_suidgid: bool,
     ) -> Result<usize> {
-        if kill_suidgid && let Some(mode) = without_suidgid(stat_fd(file.fd())?.stx_mode.into()) {
-            set_mode(file.fd(), mode)?;
-        }
         let mut done = 0;
         while done < data.len() {
-            match rustix::io::pwrite(file.fd(), &data[done..], offset + done as u64) {
+            let left = &data[done..];
+            let written =
+                file.with_fd(|fd| write_once(fd, offset + done as u64, left, kill_suidgid));
+            match written {
                 Ok(bytes) => done += bytes,
                 Err(Errno::INTR) => {}
+                Err(Errno::NOSPC | Errno::DQUOT)
+                    if self.make_room(file, left.len() as u64).is_ok() => {}
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -59,7 +69,9 @@ impl Union {
     /// # Errors
     /// Those of fsync(2).
     pub fn sync(&self, file: &OpenFile, data_only: bool) -> Result<()> {
-        if data_only { rustix::fs::fdatasync(file.fd()) } else { rustix::fs::fsync(file.fd()) }
+        // Not within the lock: a sync takes long, and the disk of a moved file has been synced.
+        let fd = file.fd();
+        if data_only { rustix::fs::fdatasync(&*fd) } else { rustix::fs::fsync(&*fd) }
     }
 
     /// Writes a directory's names to the disks.
@@ -83,7 +95,11 @@ impl Union {
     /// Those of fallocate(2).
     pub fn allocate(&self, file: &OpenFile, mode: u32, offset: u64, length: u64) -> Result<()> {
         let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
-        rustix::fs::fallocate(file.fd(), mode, offset, length)
+        let allocate = || file.with_fd(|fd| rustix::fs::fallocate(fd, mode, offset, length));
+        match allocate() {
+            Err(Errno::NOSPC | Errno::DQUOT) if self.make_room(file, length).is_ok() => allocate(),
+            done => done,
+        }
     }
 
     /// The next data (`true`) or hole at or after an offset.
@@ -92,7 +108,7 @@ impl Union {
     /// `ENXIO`: there is none.
     pub fn seek(&self, file: &OpenFile, offset: u64, data: bool) -> Result<u64> {
         let to = if data { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) };
-        rustix::fs::seek(file.fd(), to)
+        file.with_fd(|fd| rustix::fs::seek(fd, to))
     }
 
     /// Copies a range: within a branch that can share blocks, without copying them.
@@ -105,14 +121,36 @@ impl Union {
         (to, to_offset): (&OpenFile, u64),
         length: u64,
     ) -> Result<usize> {
-        let (mut from_offset, mut to_offset) = (from_offset, to_offset);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        rustix::fs::copy_file_range(
-            from.fd(),
-            Some(&mut from_offset),
-            to.fd(),
-            Some(&mut to_offset),
-            length,
-        )
+        let copy = |from: &OwnedFd, to: &OwnedFd| {
+            let (mut from_offset, mut to_offset) = (from_offset, to_offset);
+            rustix::fs::copy_file_range(
+                from,
+                Some(&mut from_offset),
+                to,
+                Some(&mut to_offset),
+                length,
+            )
+        };
+        // Two ranges of one file: its lock is not taken twice.
+        if from.node == to.node {
+            return from.with_fd(|fd| copy(fd, &to.fd()));
+        }
+        from.with_fd(|from| to.with_fd(|to| copy(from, to)))
     }
+}
+
+impl OpenFile {
+    /// Calls with the descriptor, while the file is not moved.
+    fn with_fd<T>(&self, call: impl FnOnce(&OwnedFd) -> T) -> T {
+        let _io = self.io.read().unwrap_or_else(PoisonError::into_inner);
+        call(&self.fd())
+    }
+}
+
+fn write_once(fd: &OwnedFd, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<usize> {
+    if kill_suidgid && let Some(mode) = without_suidgid(stat_fd(fd)?.stx_mode.into()) {
+        set_mode(fd.as_fd(), mode)?;
+    }
+    rustix::io::pwrite(fd, data, offset)
 }

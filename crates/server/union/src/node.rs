@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use rustix::io::Errno;
@@ -53,6 +53,9 @@ pub(crate) struct Node {
     /// `st_ino`.
     pub(crate) index: u64,
     pub(crate) is_directory: bool,
+    /// Reads, writes and changes of the file hold it shared; a move of the open file, exclusive. It
+    /// is taken before [`crate::Union::renames`].
+    pub(crate) io: Arc<RwLock<()>>,
     state: Mutex<NodeState>,
 }
 
@@ -66,6 +69,11 @@ pub(crate) struct NodeState {
 }
 
 impl Node {
+    /// Held by a call that changes the file.
+    pub(crate) fn changes(&self) -> RwLockReadGuard<'_, ()> {
+        self.io.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, NodeState> {
         lock(&self.state)
     }
@@ -112,7 +120,8 @@ impl NodeTable {
         let state = NodeState { copies: root, ..NodeState::default() };
         let by_inode =
             state.copies.iter().map(|copy| ((copy.branch, copy.inode), NodeId::ROOT)).collect();
-        let root = Node { id: NodeId::ROOT, index, is_directory: true, state: Mutex::new(state) };
+        let (id, io, state) = (NodeId::ROOT, Arc::default(), Mutex::new(state));
+        let root = Node { id, index, is_directory: true, io, state };
         let nodes = HashMap::from([(root.id, Known { node: Arc::new(root), lookups: 1 })]);
         Self { tables: Mutex::new(Tables { nodes, by_inode, next: 2 }) }
     }
@@ -153,8 +162,8 @@ impl NodeTable {
         let id = known.unwrap_or_else(|| {
             let id = NodeId(tables.next);
             tables.next += 1;
-            let state = Mutex::default();
-            let node = Arc::new(Node { id, index, is_directory, state });
+            let (io, state) = (Arc::default(), Mutex::default());
+            let node = Arc::new(Node { id, index, is_directory, io, state });
             tables.nodes.insert(id, Known { node, lookups: 0 });
             id
         });

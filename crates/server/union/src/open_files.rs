@@ -1,33 +1,54 @@
 //! Open files.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::{NodeId, Result, Union, node::Node};
+use crate::{
+    NodeId, Result, Union,
+    node::{Node, lock},
+};
 
 /// An open file on its branch.
 #[derive(Debug)]
 pub struct OpenFile {
     /// Its node.
     pub node: NodeId,
-    fd: OwnedFd,
-    writes: bool,
+    /// Another one after the file was moved to another branch.
+    pub(crate) fd: Mutex<Arc<OwnedFd>>,
+    /// Of open(2).
+    pub(crate) flags: OFlags,
+    /// That of its node.
+    pub(crate) io: Arc<RwLock<()>>,
+    passed_through: AtomicBool,
 }
 
 impl OpenFile {
     /// The descriptor on the branch.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    pub fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&lock(&self.fd))
+    }
+
+    /// Says, before the kernel gets the descriptor, whether it reads and writes the file by itself:
+    /// such a file is not moved.
+    pub fn pass_through(&self, passes: bool) {
+        self.passed_through.store(passes, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_passed_through(&self) -> bool {
+        self.passed_through.load(Ordering::SeqCst)
     }
 
     /// Whether it was opened to write.
     pub fn writes(&self) -> bool {
-        self.writes
+        self.flags.intersects(OFlags::WRONLY | OFlags::RDWR)
     }
 
     /// What of a program's flags matters on the branch. Offsets of appends are the kernel's, and
@@ -59,8 +80,13 @@ impl Union {
     }
 
     pub(crate) fn enter_open(&self, node: &Node, fd: OwnedFd, flags: OFlags) -> Arc<OpenFile> {
-        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
-        let file = Arc::new(OpenFile { node: node.id, fd, writes });
+        let file = Arc::new(OpenFile {
+            node: node.id,
+            fd: Mutex::new(Arc::new(fd)),
+            flags,
+            io: Arc::clone(&node.io),
+            passed_through: AtomicBool::new(false),
+        });
         node.state().open.push(Arc::clone(&file));
         file
     }

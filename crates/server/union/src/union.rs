@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
@@ -215,6 +215,6 @@ impl Union {
             }
         }
         let open = open.ok_or(Errno::STALE)?;
-        Ok(Arc::new(open.fd().as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?))
+        Ok(open.fd())
     }
 }

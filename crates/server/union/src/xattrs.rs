@@ -102,11 +102,12 @@ impl Union {
     /// # Errors
     /// Those of setxattr(2).
     pub fn set_xattr(&self, id: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        let _shared = self.shared();
         if name.starts_with(OWN) || name.starts_with(MERGERFS) {
             return Err(Errno::PERM);
         }
         let node = self.nodes.get(id)?;
+        let _changes = node.changes();
+        let _shared = self.shared();
         for (at, copy) in node.copies().iter().enumerate() {
             self.check_writable(copy.branch)?;
             let reference = self.reference(&node, copy.branch)?;
@@ -128,11 +129,12 @@ impl Union {
     /// # Errors
     /// `ENODATA`: there is none of this name.
     pub fn remove_xattr(&self, id: NodeId, name: &[u8]) -> Result<()> {
-        let _shared = self.shared();
         if name.starts_with(OWN) || name.starts_with(MERGERFS) {
             return Err(Errno::NODATA);
         }
         let node = self.nodes.get(id)?;
+        let _changes = node.changes();
+        let _shared = self.shared();
         for (at, copy) in node.copies().iter().enumerate() {
             self.check_writable(copy.branch)?;
             let reference = self.reference(&node, copy.branch)?;

@@ -7,6 +7,7 @@
 
 use std::{
     collections::HashMap,
+    os::fd::AsFd,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -60,6 +61,9 @@ impl Backings {
             OpenNode { backing, opens: 0 }
         });
         node.opens += 1;
+        if node.backing.is_some() {
+            file.pass_through(true);
+        }
         node.backing.clone()
     }
 
@@ -74,9 +78,12 @@ impl Backings {
     }
 
     fn register(&self, file: &OpenFile) -> Option<Arc<BackingFile>> {
-        match self.files.as_ref()?.register(file.fd()) {
+        let files = self.files.as_ref()?;
+        file.pass_through(true);
+        match files.register(file.fd().as_fd()) {
             Ok(backing) => Some(Arc::new(backing)),
             Err(error) => {
+                file.pass_through(false);
                 let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
                 if refused.replace(error).is_none() {
                     tracing::warn!(%error, "files are read and written through this process");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use braid_union::{DirectoryListing, Found, NodeId, OpenFile, RenameMode, SetXattr};
+use braid_union::{Attributes, DirectoryListing, Found, NodeId, OpenFile, RenameMode, SetXattr};
 use rustix::fs::{OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -252,11 +252,14 @@ impl UnionFileSystem {
         }
     }
 
+    /// The attributes of a file that the kernel may read and write by itself.
+    fn passes(&self, file: &OpenFile) -> Option<Attributes> {
+        self.union.may_pass_through(file).then(|| self.union.attributes(file.node).ok()).flatten()
+    }
+
     fn opened(&self, file: Arc<OpenFile>) -> Opened {
-        let backing = self
-            .backings
-            .get()
-            .and_then(|backings| backings.open(&file, || self.union.attributes(file.node).ok()));
+        let backing =
+            self.backings.get().and_then(|backings| backings.open(&file, || self.passes(&file)));
         let id = backing.as_ref().map(|backing| backing.id());
         let flags = match id {
             Some(_) => abi::fopen::PASSTHROUGH,

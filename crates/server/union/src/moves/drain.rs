@@ -87,7 +87,8 @@ impl<'u, 'p> Mover<'u, 'p> {
         };
         let mut why = NotMoved::NoSpace;
         for target in targets(self.union, path, stat) {
-            let source = Source { branch, stat: *stat, names: names.clone() };
+            let names = names.clone();
+            let source = Source { branch, stat: *stat, names, with_open: false };
             if target != self.target {
                 self.flush()?;
                 self.target = target;
@@ -184,9 +185,8 @@ impl Union {
     /// The branch cannot be read. Files that stay are in the report.
     pub fn drain(&self, number: u8, progress: Progress<'_>) -> Result<MoveReport> {
         let branch = self.branches.with_number(number).ok_or(Errno::NODEV)?;
-        let targets = |union: &Union, path: &[u8], stat: &Statx| {
-            union.targets(branch, path, stat, *lock(&union.placement))
-        };
+        let targets =
+            |union: &Union, path: &[u8], stat: &Statx| union.targets(branch, path, stat, 0);
         let mut mover = Mover::new(self, progress);
         let mut directories = Vec::new();
         let _ = self.walk_branch(branch, b"", &mut |path, stat| {
@@ -328,21 +328,16 @@ impl Union {
         })
     }
 
-    /// The branches for a file that leaves its own.
-    pub(super) fn targets(
-        &self,
-        from: usize,
-        path: &[u8],
-        stat: &Statx,
-        placement: crate::Placement,
-    ) -> Vec<usize> {
+    /// The branches for a file that leaves its own, and will have `more` bytes.
+    pub(super) fn targets(&self, from: usize, path: &[u8], stat: &Statx, more: u64) -> Vec<usize> {
         let parent = self.walk(split(path).0).ok();
         let parent = parent.and_then(|parent| self.nodes.get(parent.last()).ok());
         let has = |at| parent.as_ref().is_some_and(|parent| parent.copy_on(at).is_some());
+        let placement = *lock(&self.placement);
         let mut order = self.placer.order(placement, &self.branches, stat.stx_uid, has);
         order.retain(|at| {
             let branch = &self.branches[*at];
-            let needed = branch.min_free.saturating_add(stat.stx_blocks * 512);
+            let needed = branch.min_free.saturating_add(stat.stx_blocks * 512).saturating_add(more);
             *at != from && branch.free() > needed
         });
         order
@@ -358,7 +353,7 @@ impl Union {
         let elsewhere = |node: &crate::node::Node| node.copies().iter().any(|c| c.branch != branch);
         if !elsewhere(&node) {
             let stat = crate::attributes::stat_fd(self.directory_fd(&node, branch)?)?;
-            let targets = self.targets(branch, path, &stat, *lock(&self.placement));
+            let targets = self.targets(branch, path, &stat, 0);
             let target = *targets.first().ok_or(Errno::NOSPC)?;
             let _shared = self.shared();
             self.ensure_directory(&node, target)?;

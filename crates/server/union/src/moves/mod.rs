@@ -8,8 +8,8 @@
 //!   remove    the old file
 //! ```
 //!
-//! 1. A file that a program has open is not moved: bytes that the kernel reads and writes by itself
-//!    ([passthrough](crate::OpenFile)) belong to one file on one disk.
+//! 1. A file that a program has open is not moved, unless its disk is full ([`full`]): bytes that
+//!    the kernel reads and writes by itself belong to one file on one disk.
 //! 2. A copy that differs from the old file never gets a name: the change time of the old file is
 //!    compared at the switch, and a file that changed a moment ago is left for later.
 //! 3. All names of a file are moved together, so links stay on one branch.
@@ -18,6 +18,7 @@
 
 mod copy;
 mod drain;
+mod full;
 mod links;
 mod switch;
 

@@ -2,7 +2,7 @@
 
 use std::{
     os::fd::OwnedFd,
-    sync::PoisonError,
+    sync::{Arc, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -10,9 +10,14 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::{NotMoved, copy::NewCopy, copy::unused_name, split};
+use super::{
+    NotMoved,
+    copy::{NewCopy, unused_name},
+    full::{exchange, open_copies},
+    split,
+};
 use crate::{
-    Result, Union,
+    OpenFile, Result, Union,
     attributes::{Time, copy_of, stat_at},
     intents::Step,
 };
@@ -79,6 +84,8 @@ pub(super) struct Source {
     pub(super) branch: usize,
     pub(super) stat: Statx,
     pub(super) names: Vec<Vec<u8>>,
+    /// Its open files come along. Nobody reads, writes or changes it meanwhile.
+    pub(super) with_open: bool,
 }
 
 /// A file with its copy.
@@ -116,10 +123,10 @@ impl Union {
     ) -> std::result::Result<Prepared, NotMoved> {
         self.check_writable(source.branch)?;
         let old = copy_of(source.branch, &source.stat);
-        if self.is_open(old) {
+        if self.is_open(old) && !source.with_open {
             return Err(NotMoved::Open);
         }
-        if !is_settled(source.stat.stx_ctime.into()) {
+        if !is_settled(source.stat.stx_ctime.into()) && !source.with_open {
             return Err(NotMoved::Changed);
         }
         for name in &source.names {
@@ -254,9 +261,7 @@ impl Union {
     fn switch_one(&self, prepared: &Prepared, step: &Move) -> std::result::Result<(), NotMoved> {
         let Prepared { source, target, copy } = prepared;
         let old = copy_of(source.branch, &source.stat);
-        if self.is_open(old) {
-            return Err(NotMoved::Open);
-        }
+        let (open, descriptors) = self.open_files_of(prepared)?;
         let (from, to) = (self.branches[source.branch].root()?, self.branches[*target].root()?);
         let mut changed = None;
         for name in &step.names {
@@ -275,7 +280,27 @@ impl Union {
         let new = copy_of(*target, &stat_at(&*to, &step.names[0])?);
         debug_assert_eq!(new.inode, copy.inode);
         self.nodes.moved(old, new);
+        exchange(&open, descriptors);
         Ok(())
+    }
+
+    /// The open files that come along, and a descriptor of the copy for each.
+    fn open_files_of(
+        &self,
+        prepared: &Prepared,
+    ) -> std::result::Result<(Vec<Arc<OpenFile>>, Vec<OwnedFd>), NotMoved> {
+        let old = copy_of(prepared.source.branch, &prepared.source.stat);
+        let node = self.nodes.of_inode(old);
+        let open = node.map_or_else(Vec::new, |node| node.state().open.clone());
+        let comes = prepared.source.with_open && !open.iter().any(|file| file.is_passed_through());
+        match &prepared.copy.file {
+            _ if open.is_empty() => Ok((open, Vec::new())),
+            Some(copy) if comes => {
+                let descriptors = open_copies(&open, copy)?;
+                Ok((open, descriptors))
+            }
+            _ => Err(NotMoved::Open),
+        }
     }
 
     /// The names of the copies, before the old files are removed.
@@ -437,7 +462,7 @@ mod tests {
         let stat = stat_at(&*root, b"d/one").unwrap();
         let names = union.all_names(0, b"d/one".to_vec(), &stat, &Links::default()).unwrap();
         assert_eq!(names.len(), 2);
-        Source { branch: 0, stat, names }
+        Source { branch: 0, stat, names, with_open: false }
     }
 
     fn number(union: &Union) -> u64 {
