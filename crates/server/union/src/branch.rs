@@ -112,6 +112,8 @@ pub struct BranchStatus {
     pub free: u64,
     /// New files go elsewhere when less than this is free, bytes.
     pub min_free: u64,
+    /// Why it cannot be used.
+    pub error: Option<String>,
 }
 
 impl Branch {
@@ -193,7 +195,8 @@ impl Branch {
     }
 
     pub(crate) fn status(&self) -> BranchStatus {
-        let (bytes, free) = self.space().map_or((0, 0), |space| {
+        let space = self.space();
+        let (bytes, free) = space.as_ref().map_or((0, 0), |space| {
             (space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize)
         });
         BranchStatus {
@@ -203,6 +206,7 @@ impl Branch {
             bytes,
             free,
             min_free: self.min_free,
+            error: space.err().map(|error| error.to_string()),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::{
 
 use crate::node::{NodeId, lock};
 
-/// Descriptors at most: a quarter of Linux's default hard limit of 4,096 for services with many
-/// open files, so that programs' own files have most of it.
+/// Descriptors at most, so that the files that programs have open get most of the limit of a
+/// process: 524,288 by systemd's default, and 4,096 by that of Linux.
 const FDS_MAX: usize = 1024;
 
 /// Descriptors by directory and branch.
@@ -41,6 +41,11 @@ impl DirectoryFds {
     /// The directory is gone from the branch, or is another one.
     pub(crate) fn remove(&self, directory: NodeId, branch: usize) {
         lock(&self.open).remove(&(directory, branch));
+    }
+
+    /// The branch left the pool.
+    pub(crate) fn remove_branch(&self, branch: usize) {
+        lock(&self.open).retain(|(_, at), _| *at != branch);
     }
 
     /// The kernel has forgotten the directory.

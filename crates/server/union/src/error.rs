@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The result of a call of the file system.
@@ -42,6 +43,13 @@ pub enum PoolError {
     WrongBranch { path: PathBuf },
     #[error("a union has at most {max} branches; try: fewer disks")]
     TooMany { max: usize },
+    #[error("finding the branch {path} failed: the pool has none; try: braid union status {meta}")]
+    NoBranch { path: PathBuf, meta: PathBuf },
+    #[error(
+        "removing the branch {path} failed: it has files, {example} for example; try: braid union \
+         drain {meta} {path}"
+    )]
+    HasFiles { path: PathBuf, meta: PathBuf, example: String },
     #[error("a union needs at least one branch; try: braid union create POOL --meta DIR DISK…")]
     None,
     #[error("reading {path} failed: {why}; try: restore it from a copy")]
@@ -55,8 +63,36 @@ pub enum PoolError {
          fuse.braid"
     )]
     InUse { path: PathBuf },
+    #[error("{text}")]
+    Remote { exit: ErrorKind, text: String },
     #[error("{what} failed: {source}")]
     Io { what: String, source: Errno },
+}
+
+/// What kind of error a [`PoolError`] is, for exit codes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorKind {
+    /// A pool, a branch or a file does not exist.
+    NotFound,
+    /// What was asked for is wrong.
+    Usage,
+    /// The system refused something.
+    Failed,
+}
+
+impl PoolError {
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoPool { .. } | Self::Missing { .. } | Self::NoBranch { .. } => {
+                ErrorKind::NotFound
+            }
+            Self::Io { .. } | Self::Config { .. } => ErrorKind::Failed,
+            Self::Remote { exit, .. } => *exit,
+            _ => ErrorKind::Usage,
+        }
+    }
 }
 
 /// Adds what was done to an errno.

@@ -20,8 +20,10 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+mod admin;
 mod attributes;
 mod branch;
+mod control;
 mod create;
 mod credentials;
 mod data;
@@ -44,8 +46,9 @@ mod xattrs;
 
 pub use attributes::{Attributes, NewAttributes, NewTime, Time};
 pub use branch::{BranchMode, BranchStatus};
+pub use control::{ControlServer, Reply, Request, request};
 pub use credentials::User;
-pub use error::{PoolError, Result};
+pub use error::{ErrorKind, PoolError, Result};
 pub use identity::{BRANCH_FILE, BranchIdentity, PoolUuid};
 pub use listing::{DirectoryEntry, DirectoryListing};
 pub use lookup::Found;

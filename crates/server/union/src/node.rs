@@ -212,6 +212,16 @@ impl NodeTable {
         }
     }
 
+    /// A branch left the pool: nothing is there any more.
+    pub(crate) fn remove_branch(&self, branch: usize) {
+        let mut tables = lock(&self.tables);
+        let tables = &mut *tables;
+        tables.by_inode.retain(|(at, _), _| *at != branch);
+        for known in tables.nodes.values() {
+            known.node.state().copies.retain(|copy| copy.branch != branch);
+        }
+    }
+
     /// The file is on another branch from now on.
     pub(crate) fn moved(&self, old: Copy, new: Copy) {
         let mut tables = lock(&self.tables);

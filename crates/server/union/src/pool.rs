@@ -11,7 +11,8 @@ use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BranchIdentity, BranchMode, Placement, PoolError, PoolUuid,
+    BranchIdentity, BranchMode, BranchStatus, Placement, PoolError, PoolUuid,
+    branch::Branch,
     error::During,
     identity::{BRANCH_FILE, BRANCH_FILE_BYTES_MAX},
 };
@@ -159,6 +160,27 @@ impl Pool {
         }
     }
 
+    /// The branches and their space, also of those that cannot be used now.
+    pub fn status(&self) -> Vec<BranchStatus> {
+        let branches = self.config.branches.iter().map(|config| {
+            let BranchConfig { number, ref path, mode, min_free } = *config;
+            let opened = self.check_identity(config).and_then(|()| {
+                let what = || format!("opening {}", path.display());
+                Branch::open(number, path, mode, min_free).during(what)
+            });
+            opened.map(|branch| branch.status()).unwrap_or_else(|error| BranchStatus {
+                number,
+                path: path.clone(),
+                mode,
+                bytes: 0,
+                free: 0,
+                min_free,
+                error: Some(error.to_string()),
+            })
+        });
+        branches.collect()
+    }
+
     /// Adds directories at the end.
     ///
     /// # Errors
@@ -176,13 +198,67 @@ impl Pool {
         Ok(())
     }
 
+    /// Changes what a branch is used for.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn set_mode(&mut self, number: u8, mode: BranchMode) -> Result<(), PoolError> {
+        self.change(|config| {
+            let mut branches = config.branches.iter_mut();
+            branches.find(|branch| branch.number == number).into_iter().for_each(|branch| {
+                branch.mode = mode;
+            });
+        })
+    }
+
+    /// Takes a branch out of the pool. Its files stay as they are, and its `.braid-branch` is
+    /// removed if it can be.
+    ///
+    /// # Errors
+    /// It is the only one; the file cannot be written.
+    pub fn remove(&mut self, number: u8) -> Result<(), PoolError> {
+        if self.config.branches.len() == 1 {
+            return Err(PoolError::None);
+        }
+        let removed = self.config.branches.iter().find(|branch| branch.number == number).cloned();
+        self.change(|config| config.branches.retain(|branch| branch.number != number))?;
+        if let Some(branch) = removed
+            && self.check_identity(&branch).is_ok()
+        {
+            let _ = fs::remove_file(branch.path.join(BRANCH_FILE));
+        }
+        Ok(())
+    }
+
+    /// The branch that a user names: by its directory or its number.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn branch(&self, named: &Path) -> Result<&BranchConfig, PoolError> {
+        let path = fs::canonicalize(named).or_else(|_| std::path::absolute(named));
+        let path = path.unwrap_or_else(|_| named.to_owned());
+        let number = named.to_str().and_then(|text| text.parse().ok());
+        let branches = || self.config.branches.iter();
+        branches()
+            .find(|branch| branch.path == path)
+            .or_else(|| branches().find(|branch| Some(branch.number) == number))
+            .ok_or_else(|| PoolError::NoBranch { path: named.to_owned(), meta: self.meta.clone() })
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut PoolConfig)) -> Result<(), PoolError> {
+        let mut changed = self.clone();
+        change(&mut changed.config);
+        changed.save()?;
+        *self = changed;
+        Ok(())
+    }
+
     /// Changes where new files are created.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn set_placement(&mut self, placement: Placement) -> Result<(), PoolError> {
-        self.config.placement = placement;
-        self.save()
+        self.change(|config| config.placement = placement)
     }
 
     fn add_unsaved(

@@ -25,6 +25,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Union {
     pub(crate) pool: PoolUuid,
+    /// As it is on disk.
+    pub(crate) config: Mutex<Pool>,
     pub(crate) branches: Branches,
     pub(crate) placement: Mutex<Placement>,
     pub(crate) placer: Placer,
@@ -87,6 +89,7 @@ impl Union {
         fs::create_dir_all(&path).during(|| format!("creating {}", path.display()))?;
         Ok(Self {
             pool: pool.config.pool,
+            config: Mutex::new(pool.clone()),
             branches,
             placement: Mutex::new(pool.config.placement),
             placer: Placer::default(),

@@ -854,7 +854,7 @@ pub enum UnionCommand {
         /// The pool's metadata directory
         meta: PathBuf,
     },
-    /// Add directories to a pool; a mount has them after its next start
+    /// Add directories to a pool
     Add {
         /// The pool's metadata directory
         meta: PathBuf,
@@ -865,13 +865,73 @@ pub enum UnionCommand {
         #[arg(long, value_name = "SIZE", value_parser = parse_size)]
         min_free: Option<u64>,
     },
-    /// Choose the branch of new files; a mount follows after its next start
+    /// Choose the branch of new files
     Placement {
         /// The pool's metadata directory
         meta: PathBuf,
         /// most-free, least-free, round-robin, user, random, random-by-free or first; with
         /// same-path, before it: only branches that have the directory. Words of mergerfs too.
         placement: String,
+    },
+    /// Change what a branch is used for
+    Mode {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// The branch: its directory or its number
+        branch: PathBuf,
+        /// rw: everything; ro: only reads; nc: no new files
+        mode: String,
+    },
+    /// Move all files of a branch to the others; it gets no new files from then on
+    Drain {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// The branch: its directory or its number
+        branch: PathBuf,
+        /// Move them only to this branch
+        #[arg(long, value_name = "BRANCH")]
+        to: Option<PathBuf>,
+    },
+    /// Take an empty branch out of a pool; its disk can then be unmounted
+    Remove {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// The branch: its directory or its number
+        branch: PathBuf,
+        /// Its files leave the union and stay on the disk, which may be lost
+        #[arg(long)]
+        with_files: bool,
+    },
+    /// Move all files of a branch to a new one, and take it out of the pool
+    Replace {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// The old branch: its directory or its number
+        old: PathBuf,
+        /// The directory of the new one
+        new: PathBuf,
+        /// Put new files elsewhere when less than this is free [default: 4GiB, or a twentieth]
+        #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+        min_free: Option<u64>,
+    },
+    /// Move files to a branch
+    Move {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// Files and directories in the mounted union, or relative to its root
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// The branch: its directory or its number
+        #[arg(long, value_name = "BRANCH")]
+        to: PathBuf,
+    },
+    /// Move files from full branches to empty ones
+    Balance {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// Until the shares of space in use differ by at most this many percent
+        #[arg(long, default_value_t = 5, value_name = "PERCENT")]
+        within: u8,
     },
     /// Show on which disk a file of a mounted union is
     Where {

@@ -12,9 +12,7 @@ use super::{
     split,
     switch::{Prepared, Source},
 };
-use crate::{
-    BranchMode, NodeId, Result, Union, attributes::stat_at, lookup::is_directory, node::lock,
-};
+use crate::{NodeId, Result, Union, attributes::stat_at, lookup::is_directory, node::lock};
 
 /// Files that are moved together cost one sync of the disk: at most this many, and this many bytes.
 const BATCH_FILES: usize = 64;
@@ -178,15 +176,20 @@ impl<'u, 'p> Mover<'u, 'p> {
 }
 
 impl Union {
-    /// Moves all files of a branch to the others, by the placement of the pool. The branch gets no
-    /// new files meanwhile, if its mode says so ([`BranchMode::Nc`]).
+    /// Moves all files of a branch to the others, by the placement of the pool, or to the one that
+    /// is named. The branch gets no new files meanwhile, if its mode says so
+    /// ([`BranchMode::Nc`](crate::BranchMode)).
     ///
     /// # Errors
     /// The branch cannot be read. Files that stay are in the report.
-    pub fn drain(&self, number: u8, progress: Progress<'_>) -> Result<MoveReport> {
-        let branch = self.branches.with_number(number).ok_or(Errno::NODEV)?;
-        let targets =
-            |union: &Union, path: &[u8], stat: &Statx| union.targets(branch, path, stat, 0);
+    pub fn drain(&self, number: u8, to: Option<u8>, progress: Progress<'_>) -> Result<MoveReport> {
+        let position = |number| self.branches.with_number(number).ok_or(Errno::NODEV);
+        let (branch, to) = (position(number)?, to.map(position).transpose()?);
+        let targets = |union: &Union, path: &[u8], stat: &Statx| {
+            let mut targets = union.targets(branch, path, stat, 0);
+            targets.retain(|at| to.is_none_or(|to| *at == to));
+            targets
+        };
         let mut mover = Mover::new(self, progress);
         let mut directories = Vec::new();
         let _ = self.walk_branch(branch, b"", &mut |path, stat| {
@@ -367,11 +370,6 @@ impl Union {
         self.nodes.remove_copy(&node, branch);
         self.fds.remove(node.id, branch);
         Ok(())
-    }
-
-    /// Sets the mode of a branch, until the union is closed.
-    pub(crate) fn set_branch_mode(&self, branch: usize, mode: BranchMode) {
-        self.branches[branch].set_mode(mode);
     }
 }
 

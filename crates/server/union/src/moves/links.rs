@@ -64,7 +64,7 @@ impl Union {
 
     /// Calls `each` for every name below a directory of a branch, a directory before what is in
     /// it. What cannot be read is left out, and logged.
-    pub(super) fn walk_branch(
+    pub(crate) fn walk_branch(
         &self,
         branch: usize,
         top: &[u8],

@@ -20,7 +20,7 @@ impl Fixture {
     }
 
     fn drain(&self, branch: u8) -> MoveReport {
-        self.union.drain(branch, &mut |_| ControlFlow::Continue(())).unwrap()
+        self.union.drain(branch, None, &mut |_| ControlFlow::Continue(())).unwrap()
     }
 }
 
@@ -164,7 +164,7 @@ fn a_drained_branch_is_empty_and_everything_is_elsewhere() {
     let mut calls = 0;
     let report = union
         .union
-        .drain(0, &mut |_| {
+        .drain(0, None, &mut |_| {
             calls += 1;
             ControlFlow::Continue(())
         })
@@ -189,7 +189,7 @@ fn a_drained_branch_is_empty_and_everything_is_elsewhere() {
 fn moves_end_early_when_nobody_wants_them_any_more() {
     let union = union_of(2, "first");
     (0..200).for_each(|n| union.write(&format!("file{n}"), b"x").unwrap());
-    let report = union.union.drain(0, &mut |_| ControlFlow::Break(())).unwrap();
+    let report = union.union.drain(0, None, &mut |_| ControlFlow::Break(())).unwrap();
     assert!(report.files > 0 && report.files < 200, "{report:?}");
     assert_eq!(union.names("").unwrap().len(), 200);
 }

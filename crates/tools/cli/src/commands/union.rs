@@ -20,6 +20,10 @@ pub fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
 }
 
 #[cfg(target_os = "linux")]
+#[path = "union_admin.rs"]
+mod admin;
+
+#[cfg(target_os = "linux")]
 mod linux {
     use std::{
         os::unix::ffi::OsStrExt,
@@ -35,33 +39,43 @@ mod linux {
         },
         union::UnionFileSystem,
     };
-    use braid_union::{BranchMode, Placement, Pool, PoolError, Union};
+    use braid_union::{BranchMode, ControlServer, ErrorKind, Placement, Pool, PoolError, Union};
     use serde_json::json;
 
+    use super::admin;
     use crate::{
         args::{UnionCommand, UnionCreateArgs, UnionUpArgs},
         mount::{background, mount_fault, stop_signal},
-        output::{Exit, Fault, Printer, human_bytes, quoted},
+        output::{Exit, Fault, Printer, quoted},
     };
 
     pub(super) fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
         match command {
             UnionCommand::Create(args) => create(args, out)?,
             UnionCommand::Up(args) => return up(args, out),
-            UnionCommand::Status { meta } => status(meta, out)?,
+            UnionCommand::Status { meta } => admin::status(meta, out)?,
             UnionCommand::Add { meta, disks, min_free } => {
-                let mut pool = Pool::open(meta).map_err(fault)?;
-                pool.add(&branches(disks)?, *min_free).map_err(fault)?;
-                out.hint(format!("{} branches", pool.config.branches.len()));
-                out.next(format!("braid union status {}", shown(meta)));
+                admin::add(meta, branches(disks)?, *min_free, out)?;
             }
             UnionCommand::Placement { meta, placement } => {
-                let placement = read_placement(placement)?;
-                let mut pool = Pool::open(meta).map_err(fault)?;
-                pool.set_placement(placement).map_err(fault)?;
-                out.hint(format!("new files: {placement}"));
-                out.next(format!("braid union status {}", shown(meta)));
+                admin::set_placement(meta, read_placement(placement)?, out)?;
             }
+            UnionCommand::Mode { meta, branch, mode } => {
+                admin::set_mode(meta, branch, mode, out)?;
+            }
+            UnionCommand::Drain { meta, branch, to } => {
+                return admin::drain(meta, branch, to.as_ref(), out);
+            }
+            UnionCommand::Remove { meta, branch, with_files } => {
+                admin::remove(meta, branch, *with_files, out)?;
+            }
+            UnionCommand::Replace { meta, old, new, min_free } => {
+                return admin::replace(meta, old, new, *min_free, out);
+            }
+            UnionCommand::Move { meta, paths, to } => {
+                return admin::move_to(meta, paths, to, out);
+            }
+            UnionCommand::Balance { meta, within } => return admin::balance(meta, *within, out),
             UnionCommand::Where { paths } => {
                 paths.iter().try_for_each(|path| show_place(path, out))?;
             }
@@ -96,10 +110,12 @@ mod linux {
         }
         // New files get exactly the mode that is asked for: the kernel sends each caller's umask.
         rustix::process::umask(rustix::fs::Mode::empty());
+        raise_the_limit_of_open_files();
         let pool = Pool::open(&args.meta).map_err(fault)?;
         let options = mount_options(args, &pool)?;
         let union = Arc::new(Union::open(&pool).map_err(fault)?);
         let stop = stop_signal(&args.point)?;
+        let _control = ControlServer::start(&union, &args.meta).map_err(fault)?;
         let served = Arc::new(UnionFileSystem::new(Arc::clone(&union), !args.no_passthrough));
         let mounted = Mounted::new(&options, PoolOptions::default(), Arc::clone(&served) as _)
             .map_err(|error| mount_fault(&args.point, &error))?;
@@ -119,6 +135,16 @@ mod linux {
         }
         tracing::info!(point = %args.point.display(), "unmounted");
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Each file that a program has open is open here too, and the usual limit is 1,024.
+    fn raise_the_limit_of_open_files() {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "raising the limit of open files failed");
+        }
     }
 
     fn mount_options(args: &UnionUpArgs, pool: &Pool) -> Result<MountOptions, Fault> {
@@ -158,43 +184,6 @@ mod linux {
             out.hint(format!("mounted on {}: {how}", shown(point)));
             out.next(format!("df {0}; braid umount {0}", shown(point)));
         }
-    }
-
-    fn status(meta: &Path, out: Printer) -> Result<(), Fault> {
-        let pool = Pool::open(meta).map_err(fault)?;
-        let union = Union::open_read_only(&pool).map_err(fault)?;
-        let branches = union.branches();
-        if out.json {
-            let rows = branches.iter().map(|branch| {
-                json!({
-                    "number": branch.number, "path": branch.path, "mode": branch.mode,
-                    "bytes": branch.bytes, "free": branch.free, "min_free": branch.min_free,
-                })
-            });
-            out.value(&json!({
-                "name": pool.config.name, "pool": pool.config.pool.to_string(),
-                "placement": pool.config.placement.to_string(),
-                "branches": rows.collect::<Vec<_>>(),
-            }));
-            return Ok(());
-        }
-        let rows: Vec<Vec<String>> = branches
-            .iter()
-            .map(|branch| {
-                vec![
-                    branch.number.to_string(),
-                    branch.path.display().to_string(),
-                    format!("{:?}", branch.mode).to_lowercase(),
-                    human_bytes(branch.bytes),
-                    human_bytes(branch.free),
-                    human_bytes(branch.min_free),
-                ]
-            })
-            .collect();
-        out.table(&["branch", "directory", "mode", "size", "free", "min-free"], &rows);
-        out.hint(format!("pool \"{}\"; new files: {}", pool.config.name, pool.config.placement));
-        out.next(format!("braid union up {} MOUNTPOINT", shown(meta)));
-        Ok(())
     }
 
     fn show_place(path: &Path, out: Printer) -> Result<(), Fault> {
@@ -243,16 +232,16 @@ mod linux {
         })
     }
 
-    fn shown(path: &Path) -> String {
+    pub(super) fn shown(path: &Path) -> String {
         quoted(&path.display().to_string())
     }
 
     /// The texts of the union have the form of all messages.
-    fn fault(error: PoolError) -> Fault {
-        let exit = match error {
-            PoolError::NoPool { .. } | PoolError::Missing { .. } => Exit::NotFound,
-            PoolError::Io { .. } | PoolError::Config { .. } => Exit::Failed,
-            _ => Exit::Usage,
+    pub(super) fn fault(error: PoolError) -> Fault {
+        let exit = match error.kind() {
+            ErrorKind::NotFound => Exit::NotFound,
+            ErrorKind::Failed => Exit::Failed,
+            ErrorKind::Usage => Exit::Usage,
         };
         let text = error.to_string();
         let (what, why) = text.split_once(" failed: ").unwrap_or(("using the union", &text));

@@ -18,4 +18,5 @@ mod parallel;
 mod sync;
 mod systemd;
 mod union;
+mod union_moves;
 mod watchdog;

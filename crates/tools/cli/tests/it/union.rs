@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// A union of two directories that is served in the foreground.
-struct Mounted {
-    dir: tempfile::TempDir,
+pub(crate) struct Mounted {
+    pub(crate) dir: tempfile::TempDir,
     process: Child,
     /// What `up` prints of the data path.
     data: String,
@@ -27,7 +27,7 @@ struct Mounted {
 
 impl Mounted {
     /// `disk1/old` and `disk2/dir/older` exist before. `None`: this machine cannot mount.
-    fn start(options: &[&str]) -> Option<Self> {
+    pub(crate) fn start(options: &[&str]) -> Option<Self> {
         if !can_mount() {
             return None;
         }
@@ -48,14 +48,22 @@ impl Mounted {
         Some(Self { dir, process, data })
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.dir.path().join(path)
     }
 
     /// The disks that have a path.
-    fn on(&self, path: &str) -> Vec<&'static str> {
+    pub(crate) fn on(&self, path: &str) -> Vec<&'static str> {
         let has = |disk: &&str| self.at(disk).join(path).symlink_metadata().is_ok();
-        ["disk1", "disk2"].into_iter().filter(has).collect()
+        ["disk1", "disk2", "disk3"].into_iter().filter(has).collect()
+    }
+
+    /// `braid union CALL meta ARGUMENTS`, its exit code and what it prints.
+    pub(crate) fn braid(&self, call: &str, arguments: &[&str]) -> (i32, String) {
+        let mut command = braid();
+        command.current_dir(self.dir.path()).args(["union", call, "meta"]).args(arguments);
+        let ran = command.output().unwrap();
+        (ran.status.code().unwrap(), text(&ran))
     }
 
     fn kill(&mut self) {
@@ -65,7 +73,7 @@ impl Mounted {
         assert!(unmounted.status.success(), "{}", text(&unmounted));
     }
 
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.kill();
         (self.process, self.data) = up(self.dir.path(), &[]);
     }
@@ -85,7 +93,10 @@ fn up(dir: &Path, options: &[&str]) -> (Child, String) {
         command.args(options).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let printed = BufReader::new(child.stdout.as_mut().unwrap());
     let mut printed = serde_json::Deserializer::from_reader(printed).into_iter::<Value>();
-    let printed = printed.next().unwrap().unwrap();
+    let Some(Ok(printed)) = printed.next() else {
+        child.kill().unwrap();
+        panic!("braid union up ended: {}", child.wait().unwrap());
+    };
     (child, printed["data"].as_str().unwrap().to_owned())
 }
 
@@ -193,4 +204,23 @@ fn mistakes_are_named_with_what_to_do() {
         assert!(printed.contains(expected) && printed.contains("; try: "), "{printed}");
     }
     assert!(!dir.path().join("disk/.braid-branch").exists(), "nothing was changed");
+}
+
+#[test]
+fn programs_open_more_files_than_the_usual_limit_of_a_process() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    const FILES: usize = 3000;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.maximum.is_some_and(|most| most < FILES as u64 + 1000) {
+        println!("skipped: this test may not open {FILES} files: {limit:?}");
+        return;
+    }
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let Some(union) = Mounted::start(options) else { return };
+        let open = |number| fs::File::create_new(union.at(&format!("mnt/dir/{number}")));
+        let open: Vec<fs::File> = (0..FILES).map(|number| open(number).unwrap()).collect();
+        assert_eq!(open.len(), FILES);
+    }
 }

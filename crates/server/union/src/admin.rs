@@ -1,0 +1,121 @@
+//! Changes of a pool while it is in use.
+
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::PoisonError,
+};
+
+use crate::{
+    BranchMode, NodeId, Placement, PoolError, Union,
+    attributes::{copy_of, stat_fd},
+    branch::Branch,
+    error::During,
+    lookup::is_directory,
+    node::lock,
+};
+
+type Done<T = ()> = Result<T, PoolError>;
+
+impl Union {
+    /// Adds directories at the end of the pool.
+    ///
+    /// # Errors
+    /// As for [`crate::Pool::create`]. Then nothing was changed.
+    pub fn add_branches(
+        &self,
+        disks: &[(PathBuf, BranchMode)],
+        min_free: Option<u64>,
+    ) -> Done<usize> {
+        let mut pool = lock(&self.config);
+        let known = pool.config.branches.len();
+        pool.add(disks, min_free)?;
+        for config in &pool.config.branches[known..] {
+            let what = || format!("opening {}", config.path.display());
+            let branch = Branch::open(config.number, &config.path, config.mode, config.min_free);
+            let branch = branch.during(what)?;
+            let stat = branch.root().and_then(stat_fd).during(what)?;
+            let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+            let at = self.branches.push(branch).during(what)?;
+            let root = self.nodes.get(NodeId::ROOT).during(what)?;
+            self.nodes.add_copy(&root, copy_of(at, &stat));
+        }
+        Ok(pool.config.branches.len())
+    }
+
+    /// The number of a branch that a user names.
+    ///
+    /// # Errors
+    /// The pool has none.
+    pub fn branch_number(&self, named: &Path) -> Done<u8> {
+        lock(&self.config).branch(named).map(|branch| branch.number)
+    }
+
+    /// Changes what a branch is used for.
+    ///
+    /// # Errors
+    /// The pool cannot be written.
+    pub fn set_mode(&self, number: u8, mode: BranchMode) -> Done {
+        lock(&self.config).set_mode(number, mode)?;
+        if let Some(at) = self.branches.with_number(number) {
+            self.branches[at].set_mode(mode);
+        }
+        Ok(())
+    }
+
+    /// The pool's present placement.
+    pub fn placement(&self) -> Placement {
+        *lock(&self.placement)
+    }
+
+    /// Changes where new files are created.
+    ///
+    /// # Errors
+    /// The pool cannot be written.
+    pub fn set_placement(&self, placement: Placement) -> Done {
+        lock(&self.config).set_placement(placement)?;
+        *lock(&self.placement) = placement;
+        Ok(())
+    }
+
+    /// Takes a branch out of the pool. `with_files`: the files on it leave the union and stay on
+    /// their disk, which may be lost.
+    ///
+    /// # Errors
+    /// It has files; it is the only one; the pool cannot be written.
+    pub fn remove_branch(&self, number: u8, with_files: bool) -> Done {
+        let mut pool = lock(&self.config);
+        let Some(at) = self.branches.with_number(number) else {
+            return pool.remove(number);
+        };
+        // Nobody creates a file meanwhile.
+        let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+        if !with_files {
+            self.check_has_no_file(at, pool.meta())?;
+        }
+        pool.remove(number)?;
+        self.nodes.remove_branch(at);
+        self.fds.remove_branch(at);
+        self.branches[at].close();
+        Ok(())
+    }
+
+    fn check_has_no_file(&self, at: usize, meta: &Path) -> Done {
+        let mut example = None;
+        let path = &self.branches[at].path;
+        let walked = self.walk_branch(at, b"", &mut |name, stat| {
+            if is_directory(stat) {
+                return ControlFlow::Continue(());
+            }
+            example = Some(String::from_utf8_lossy(name).into_owned());
+            ControlFlow::Break(())
+        });
+        let _ = walked.during(|| format!("reading {}", path.display()))?;
+        match example {
+            None => Ok(()),
+            Some(example) => {
+                Err(PoolError::HasFiles { path: path.clone(), meta: meta.to_owned(), example })
+            }
+        }
+    }
+}
