@@ -115,7 +115,7 @@ mod linux {
         let options = mount_options(args, &pool)?;
         let union = Arc::new(Union::open(&pool).map_err(fault)?);
         let stop = stop_signal(&args.point)?;
-        let _control = ControlServer::start(&union, &args.meta).map_err(fault)?;
+        let _control = ControlServer::start(&union, pool.meta()).map_err(fault)?;
         let served = Arc::new(UnionFileSystem::new(Arc::clone(&union), !args.no_passthrough));
         let mounted = Mounted::new(&options, PoolOptions::default(), Arc::clone(&served) as _)
             .map_err(|error| mount_fault(&args.point, &error))?;
