@@ -171,6 +171,12 @@ impl Branch {
         self.free.load(Ordering::Relaxed)
     }
 
+    /// Free bytes for users, now.
+    pub(crate) fn free_now(&self) -> u64 {
+        self.space_changed();
+        self.free()
+    }
+
     /// A call found less space than expected: reads it again next time.
     pub(crate) fn space_changed(&self) {
         *lock(&self.read) = None;

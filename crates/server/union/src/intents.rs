@@ -16,7 +16,9 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{PoolError, Result, Union, attributes::stat_at, error::During, moves::Move};
+use crate::{
+    PoolError, Result, Union, attributes::stat_at, error::During, moves::Move, private_files,
+};
 
 /// No valid intent is longer: a step for each branch, with two paths.
 const BYTES_MAX: u64 = 16 << 20;
@@ -59,7 +61,7 @@ impl IntentLog {
         let path = self.directory.join(format!("{}-{number}", std::process::id()));
         let new = path.with_extension("new");
         let text = serde_json::to_vec(steps).map_err(|_| Errno::IO)?;
-        let mut file = File::create(&new).map_err(io)?;
+        let mut file = private_files::create(&new).map_err(io)?;
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(io)?;
         fs::rename(&new, &path).map_err(io)?;
         File::open(&self.directory).and_then(|dir| dir.sync_all()).map_err(io)?;

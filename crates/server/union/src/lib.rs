@@ -39,6 +39,7 @@ mod numbers;
 mod open_files;
 mod placement;
 mod pool;
+mod private_files;
 mod remove;
 mod rename;
 mod union;

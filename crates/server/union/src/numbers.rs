@@ -22,7 +22,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{PoolError, Result, Union, error::During};
+use crate::{PoolError, Result, Union, error::During, private_files};
 
 const FILE: &str = "numbers";
 /// `inode`, `number`: 8 bytes each; `branch`, `kind`: 1 each; 2 of zero; a checksum of 4.
@@ -146,7 +146,7 @@ impl Numbers {
             Ok(old) if old.len() == bytes.len() as u64 => return Ok(()),
             _ => {}
         }
-        File::create(&new)
+        private_files::create(&new)
             .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&new, &self.path))
             .during(what)
@@ -180,7 +180,7 @@ impl Numbers {
         }
         let io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
         let mut tables = self.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut file = File::options().append(true).create(true).open(&self.path).map_err(io)?;
+        let mut file = private_files::options().append(true).open(&self.path).map_err(io)?;
         // After a torn write: the next record begins where one can be found.
         let whole = file.metadata().map_err(io)?.len() / RECORD_BYTES as u64 * RECORD_BYTES as u64;
         file.set_len(whole).map_err(io)?;

@@ -15,6 +15,7 @@ use crate::{
     branch::Branch,
     error::During,
     identity::{BRANCH_FILE, BRANCH_FILE_BYTES_MAX},
+    private_files,
 };
 
 /// The file in the metadata directory.
@@ -146,8 +147,7 @@ impl Pool {
     /// Another process has it.
     pub(crate) fn lock(&self) -> Result<File, PoolError> {
         let path = self.meta.join("lock");
-        let file = File::options()
-            .create(true)
+        let file = private_files::options()
             .truncate(false)
             .write(true)
             .open(&path)
@@ -397,7 +397,7 @@ fn read_identity(path: &Path) -> Result<Option<BranchIdentity>, PoolError> {
 fn write_durably(path: &Path, text: &str) -> Result<(), PoolError> {
     let what = || format!("writing {}", path.display());
     let new = path.with_extension("new");
-    let written = File::create(&new).and_then(|mut file| {
+    let written = private_files::create_readable(&new).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });

@@ -19,6 +19,7 @@ use crate::{
     node::{Name, Node, NodeTable},
     numbers::Numbers,
     placement::Placer,
+    private_files,
 };
 
 /// A pool that is in use. One method for each system call; any number of threads.
@@ -86,7 +87,7 @@ impl Union {
         });
         let root = root.collect::<std::result::Result<Vec<_>, PoolError>>()?;
         let path = pool.meta().join("renames");
-        fs::create_dir_all(&path).during(|| format!("creating {}", path.display()))?;
+        private_files::create_directory(&path).during(|| format!("creating {}", path.display()))?;
         Ok(Self {
             pool: pool.config.pool,
             config: Mutex::new(pool.clone()),

@@ -28,8 +28,9 @@ impl Union {
         let Some(branch) = node.state().copies.first().map(|copy| copy.branch) else {
             return false;
         };
-        let short = self.branches[branch].free() <= self.branches[branch].min_free;
-        !file.writes() || !short || !self.other_takes_files(branch)
+        // Not the free space of a second ago: a program may have filled the disk since.
+        let is_short = || self.branches[branch].free_now() <= self.branches[branch].min_free;
+        !file.writes() || !is_short() || !self.other_takes_files(branch)
     }
 
     fn other_takes_files(&self, branch: usize) -> bool {

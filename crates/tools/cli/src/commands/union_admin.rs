@@ -91,7 +91,7 @@ pub(super) fn drain(
     let to = to.map(|to| named(to));
     let reply = ask(meta, &Request::Drain { branch: named(branch), to }, out)?;
     let next = format!("braid union remove {} {}", shown(meta), shown(branch));
-    Ok(report(&reply, &next, meta, out))
+    Ok(report(&reply, &next, out))
 }
 
 pub(super) fn replace(
@@ -110,7 +110,7 @@ pub(super) fn replace(
     let (branch, to) = (named(old), Some(absolute(new)));
     let reply = ask(meta, &Request::Drain { branch: branch.clone(), to }, out)?;
     let next = format!("braid union status {}", shown(meta));
-    let code = report(&reply, &next, meta, out);
+    let code = report(&reply, &next, out);
     if matches!(&reply, Reply::Moved(moved) if moved.stayed == 0) {
         ask(meta, &Request::Remove { branch, with_files: false }, out)?;
         out.hint(format!("{} is not in the pool any more", old.display()));
@@ -130,22 +130,23 @@ pub(super) fn move_to(meta: &Path, paths: &[PathBuf], to: &Path, out: Printer) -
         }
     }
     let next = format!("braid union where {}", shown(&paths[0]));
-    Ok(report(&Reply::Moved(sum), &next, meta, out))
+    Ok(report(&Reply::Moved(sum), &next, out))
 }
 
 pub(super) fn balance(meta: &Path, percent: u8, out: Printer) -> Done<ExitCode> {
     let reply = ask(meta, &Request::Balance { percent }, out)?;
     let next = format!("braid union status {}", shown(meta));
-    Ok(report(&reply, &next, meta, out))
+    Ok(report(&reply, &next, out))
 }
 
 /// Says what was moved. Files that stay are a failure.
-fn report(reply: &Reply, next: &str, meta: &Path, out: Printer) -> ExitCode {
+fn report(reply: &Reply, next: &str, out: Printer) -> ExitCode {
     let Reply::Moved(moved) = reply else { return ExitCode::SUCCESS };
     if out.json {
         out.value(moved);
     } else {
-        out.hint(format!("{} files moved, {}", moved.files, human_bytes(moved.bytes)));
+        let files = if moved.files == 1 { "file" } else { "files" };
+        out.hint(format!("{} {files} moved, {}", moved.files, human_bytes(moved.bytes)));
         let rows: Vec<Vec<String>> =
             moved.reasons.iter().map(|(path, why)| vec![path.clone(), why.clone()]).collect();
         if !rows.is_empty() {
@@ -156,7 +157,6 @@ fn report(reply: &Reply, next: &str, meta: &Path, out: Printer) -> ExitCode {
         }
         out.next(if moved.stayed == 0 { next } else { "the same command again, later" });
     }
-    let _ = meta;
     if moved.stayed == 0 { ExitCode::SUCCESS } else { ExitCode::from(Exit::Failed as u8) }
 }
 

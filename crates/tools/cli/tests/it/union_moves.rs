@@ -147,8 +147,19 @@ impl Drop for EndOnDrop<'_> {
 #[test]
 fn only_the_owner_of_a_pool_gives_it_commands() {
     let Some(union) = Mounted::start(&[]) else { return };
-    let mode = fs::metadata(union.at("meta/control")).unwrap().mode() & 0o777;
-    assert_eq!(mode, 0o600);
+    assert_eq!(union.braid("placement", &["first"]).0, 0);
+    for entry in
+        fs::read_dir(union.at("meta")).unwrap().chain(fs::read_dir(union.at("disk1")).unwrap())
+    {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().mode() & 0o777;
+        let expected = match entry.file_name().to_str().unwrap() {
+            "pool.toml" | ".braid-branch" | "old" => 0o644,
+            "renames" => 0o700,
+            _ => 0o600,
+        };
+        assert_eq!(mode, expected, "{}", entry.path().display());
+    }
     fs::set_permissions(union.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // What is no request is answered, and harms nothing.
     for bad in ["\n", "{}\n", "{\"call\":\"drain\"}\n", "\u{0}\u{1}\n", "[[[[[[[[[[\n"] {
@@ -168,4 +179,35 @@ fn only_the_owner_of_a_pool_gives_it_commands() {
     assert_eq!(union.on("only"), ["disk1"]);
     let (_, printed) = union.braid("status", &[]);
     assert!(printed.contains("nc"), "{printed}");
+}
+
+#[test]
+fn a_program_writes_on_when_its_disk_is_full() {
+    let Some(union) = Mounted::start(&[]) else { return };
+    fs::create_dir(union.at("disk3")).unwrap();
+    let small = union.at("disk3");
+    let mount = |arguments: &[&str]| {
+        let ran = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(&small);
+        { ran }.status().unwrap().success()
+    };
+    assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs"]));
+    let run = |call: &str, arguments: &[&str]| {
+        let (code, printed) = union.braid(call, arguments);
+        assert_eq!(code, 0, "{printed}");
+    };
+    run("add", &["disk3", "--min-free", "2M"]);
+    run("mode", &["disk1", "nc"]);
+    run("mode", &["disk2", "nc"]);
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    fs::write(union.at("mnt/film"), &bytes).unwrap();
+    assert_eq!(union.on("film"), ["disk3"]);
+    run("mode", &["disk1", "rw"]);
+    let mut file = fs::File::options().append(true).open(union.at("mnt/film")).unwrap();
+    file.write_all(&bytes).unwrap();
+    drop(file);
+    let read = fs::read(union.at("mnt/film")).unwrap();
+    let (place, same) = (union.on("film"), read == [&bytes[..], &bytes].concat());
+    drop(union);
+    assert!(mount(&["umount", "-l"]));
+    assert_eq!((place, same), (vec!["disk1"], true));
 }
