@@ -207,7 +207,6 @@ fn a_program_writes_on_when_its_disk_is_full() {
     drop(file);
     let read = fs::read(union.at("mnt/film")).unwrap();
     let (place, same) = (union.on("film"), read == [&bytes[..], &bytes].concat());
-    drop(union);
     assert!(mount(&["umount", "-l"]));
     assert_eq!((place, same), (vec!["disk1"], true));
 }
