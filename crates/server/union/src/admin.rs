@@ -36,6 +36,7 @@ impl Union {
             let branch = branch.during(what)?;
             let stat = branch.root().and_then(stat_fd).during(what)?;
             let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+            self.striped.may_have(&branch);
             let at = self.branches.push(branch).during(what)?;
             let root = self.nodes.get(NodeId::ROOT).during(what)?;
             self.nodes.add_copy(&root, copy_of(at, &stat));
@@ -111,6 +112,11 @@ impl Union {
             ControlFlow::Break(())
         });
         let _ = walked.during(|| format!("reading {}", path.display()))?;
+        let in_store = || self.branches[at].first_of_store();
+        let example = match example {
+            None => in_store().during(|| format!("reading {}", path.display()))?,
+            found => found,
+        };
         match example {
             None => Ok(()),
             Some(example) => {

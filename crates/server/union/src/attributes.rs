@@ -151,8 +151,10 @@ impl Union {
         let _shared = self.shared();
         let node = self.nodes.get(id)?;
         if !node.is_directory {
-            let stat = self.stat_file(&node)?;
-            return Ok(Attributes::new(node.index, &stat));
+            let (copy, stat) = self.stat_file(&node)?;
+            let mut attributes = Attributes::new(node.index, &stat);
+            self.add_object_blocks(&node, copy, &mut attributes);
+            return Ok(attributes);
         }
         let mut merged: Option<Attributes> = None;
         for copy in node.copies() {
@@ -166,7 +168,7 @@ impl Union {
         merged.ok_or(Errno::STALE)
     }
 
-    fn stat_file(&self, node: &Node) -> Result<Statx> {
+    fn stat_file(&self, node: &Node) -> Result<(Copy, Statx)> {
         let (copy, names, open) = {
             let state = node.state();
             (state.copies.first().copied(), state.names.clone(), state.open.first().cloned())
@@ -178,10 +180,10 @@ impl Union {
             if let Ok(stat) = stat_at(&*fd, &name.name)
                 && copy_of(copy.branch, &stat) == copy
             {
-                return Ok(stat);
+                return Ok((copy, stat));
             }
         }
-        stat_fd(&*open.ok_or(Errno::STALE)?.fd())
+        Ok((copy, stat_fd(&*open.ok_or(Errno::STALE)?.fd())?))
     }
 
     /// Changes attributes, on every copy of a directory, and returns the new ones.
@@ -192,10 +194,16 @@ impl Union {
         let node = self.nodes.get(id)?;
         let _changes = node.changes();
         let shared = self.shared();
+        let mut new = *new;
+        if let Some(size) = new.size
+            && self.truncate_striped(&node, size)?
+        {
+            new.size = None;
+        }
         for copy in node.copies() {
             self.check_writable(copy.branch)?;
             let fd = self.reference(&node, copy.branch)?;
-            self.set_one(fd.as_fd(), new)?;
+            self.set_one(fd.as_fd(), &new)?;
         }
         drop(shared);
         self.attributes(id)

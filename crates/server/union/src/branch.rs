@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, StatVfs};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, node::lock, pool::BRANCHES_MAX};
+use crate::{Result, node::lock, pool::BRANCHES_MAX, striped::store::Store};
 
 /// For how long the free space of a branch is used without reading it again. A file system that
 /// fills faster than this gives ENOSPC to a create, which then takes another branch.
@@ -92,6 +92,8 @@ pub(crate) struct Branch {
     pub(crate) min_free: u64,
     /// `None`: the branch was removed from the pool.
     root: Mutex<Option<Arc<OwnedFd>>>,
+    /// Objects of striped files; opened with the first of them.
+    pub(crate) striped: Mutex<Option<Arc<Store>>>,
     free: AtomicU64,
     /// When `free` was read.
     read: Mutex<Option<Instant>>,
@@ -130,6 +132,7 @@ impl Branch {
             mode: Mutex::new(mode),
             min_free,
             root: Mutex::new(Some(root)),
+            striped: Mutex::default(),
             free: AtomicU64::new(0),
             read: Mutex::default(),
         })
@@ -146,6 +149,7 @@ impl Branch {
     /// The branch is not in the pool any more: its disk can be unmounted.
     pub(crate) fn close(&self) {
         *lock(&self.root) = None;
+        *lock(&self.striped) = None;
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -15,6 +15,7 @@ use crate::{
     node::{Name, Node, lock},
     open_files::OpenFile,
     remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
+    striped::NewFile,
 };
 
 /// The xattr of a directory that was created on a second branch: its index. Not shown in the union.
@@ -38,13 +39,19 @@ impl Union {
     ) -> Result<(Found, Arc<OpenFile>)> {
         let _shared = self.shared();
         let flags = OpenFile::flags(flags) | OFlags::CREATE | OFlags::EXCL;
+        if let Some(choice) = self.stripe_choice(&*self.nodes.get(directory)?)? {
+            let new = NewFile { directory, name, mode: (mode, umask), user, flags };
+            if let Some(created) = self.create_striped(&new, choice)? {
+                return Ok(created);
+            }
+        }
         let (found, fd) = self.add(directory, name, user, |parent, name| {
             let mode = masked(parent, mode, umask);
             rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map(Some)
         })?;
         let fd = fd.ok_or(Errno::IO)?;
         let node = self.nodes.get(found.node)?;
-        Ok((found, self.enter_open(&node, fd, flags)))
+        Ok((found, self.enter_open(&node, fd, flags, None)))
     }
 
     /// Creates a directory.
@@ -58,11 +65,13 @@ impl Union {
         (mode, umask): (u32, u32),
         user: User,
     ) -> Result<Found> {
-        let _shared = self.shared();
+        let shared = self.shared();
         let made = self.add(directory, name, user, |parent, name| {
             let mode = masked(parent, mode, umask);
             rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)).map(|()| None)
         })?;
+        drop(shared);
+        self.inherit_choice(directory, made.0.node);
         Ok(made.0)
     }
 
@@ -119,6 +128,7 @@ impl Union {
         self.check_absent(&parent, name)?;
         let to = self.ensure_directory(&parent, branch)?;
         let from = self.reference(&node, branch)?;
+        let _links = self.hold_links(copy_of(branch, &stat_fd(&from)?))?;
         rustix::fs::linkat(CWD, path_of(&from), &*to, name, AtFlags::SYMLINK_FOLLOW)?;
         self.entered(directory, name, branch, &to)
     }
@@ -154,7 +164,7 @@ impl Union {
         Err(failed)
     }
 
-    fn check_absent(&self, parent: &Node, name: &[u8]) -> Result<()> {
+    pub(crate) fn check_absent(&self, parent: &Node, name: &[u8]) -> Result<()> {
         match self.on_branches(parent, name) {
             Ok(_) => Err(Errno::EXIST),
             Err(Errno::NOENT) => Ok(()),
@@ -163,7 +173,7 @@ impl Union {
     }
 
     /// Enters what was just created or linked on a branch.
-    fn entered(
+    pub(crate) fn entered(
         &self,
         directory: NodeId,
         name: &[u8],
@@ -287,7 +297,7 @@ impl Union {
 }
 
 /// The mode to create with: a default ACL of the directory replaces the umask (acl(5)).
-fn masked(directory: &OwnedFd, mode: u32, umask: u32) -> u32 {
+pub(crate) fn masked(directory: &OwnedFd, mode: u32, umask: u32) -> u32 {
     let mut none = [0_u8; 0];
     let has_acl = rustix::fs::getxattr(path_of(directory), DEFAULT_ACL, &mut none[..]);
     if has_acl.is_ok_and(|bytes| bytes > 0) { mode } else { mode & !umask }

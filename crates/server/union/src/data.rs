@@ -19,6 +19,9 @@ impl Union {
     /// # Errors
     /// Those of pread(2).
     pub fn read(&self, file: &OpenFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        if let Some(striped) = &file.striped {
+            return self.read_striped(striped, offset, buffer);
+        }
         let _io = file.io.read().unwrap_or_else(PoisonError::into_inner);
         let fd = file.fd();
         let mut done = 0;
@@ -46,6 +49,12 @@ impl Union {
         data: &[u8],
         kill_suidgid: bool,
     ) -> Result<usize> {
+        if let Some(striped) = &file.striped {
+            if kill_suidgid {
+                drop_suidgid(&file.fd())?;
+            }
+            return self.write_striped(&striped.file, offset, data);
+        }
         let mut done = 0;
         while done < data.len() {
             let left = &data[done..];
@@ -69,6 +78,9 @@ impl Union {
     /// # Errors
     /// Those of fsync(2).
     pub fn sync(&self, file: &OpenFile, data_only: bool) -> Result<()> {
+        if let Some(striped) = &file.striped {
+            return self.sync_striped(&striped.file, data_only);
+        }
         // Not within the lock: a sync takes long, and the disk of a moved file has been synced.
         let fd = file.fd();
         if data_only { rustix::fs::fdatasync(&*fd) } else { rustix::fs::fsync(&*fd) }
@@ -95,6 +107,9 @@ impl Union {
     /// Those of fallocate(2).
     pub fn allocate(&self, file: &OpenFile, mode: u32, offset: u64, length: u64) -> Result<()> {
         let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
+        if let Some(striped) = &file.striped {
+            return self.allocate_striped(&striped.file, mode, offset, length);
+        }
         let allocate = || file.with_fd(|fd| rustix::fs::fallocate(fd, mode, offset, length));
         match allocate() {
             Err(Errno::NOSPC | Errno::DQUOT) if self.make_room(file, length).is_ok() => allocate(),
@@ -107,6 +122,9 @@ impl Union {
     /// # Errors
     /// `ENXIO`: there is none.
     pub fn seek(&self, file: &OpenFile, offset: u64, data: bool) -> Result<u64> {
+        if let Some(striped) = &file.striped {
+            return self.seek_striped(&striped.file, offset, data);
+        }
         let to = if data { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) };
         file.with_fd(|fd| rustix::fs::seek(fd, to))
     }
@@ -121,6 +139,9 @@ impl Union {
         (to, to_offset): (&OpenFile, u64),
         length: u64,
     ) -> Result<usize> {
+        if from.is_striped() || to.is_striped() {
+            return self.copy_striped((from, from_offset), (to, to_offset), length);
+        }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let copy = |from: &OwnedFd, to: &OwnedFd| {
             let (mut from_offset, mut to_offset) = (from_offset, to_offset);
@@ -149,8 +170,15 @@ impl OpenFile {
 }
 
 fn write_once(fd: &OwnedFd, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<usize> {
-    if kill_suidgid && let Some(mode) = without_suidgid(stat_fd(fd)?.stx_mode.into()) {
-        set_mode(fd.as_fd(), mode)?;
+    if kill_suidgid {
+        drop_suidgid(fd)?;
     }
     rustix::io::pwrite(fd, data, offset)
+}
+
+fn drop_suidgid(fd: &OwnedFd) -> Result<()> {
+    match without_suidgid(stat_fd(fd)?.stx_mode.into()) {
+        Some(mode) => set_mode(fd.as_fd(), mode),
+        None => Ok(()),
+    }
 }

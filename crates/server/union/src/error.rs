@@ -65,6 +65,11 @@ pub enum PoolError {
     InUse { path: PathBuf },
     #[error("{text}")]
     Remote { exit: ErrorKind, text: String },
+    #[error(
+        "opening the pool failed: it has striped files, which only root can read; try: sudo braid \
+         union up"
+    )]
+    StripedNeedRoot,
     #[error("{what} failed: {source}")]
     Io { what: String, source: Errno },
 }

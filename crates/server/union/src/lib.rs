@@ -7,11 +7,12 @@
 //!           ├── Branch               a directory of a local file system, opened once
 //!           ├── NodeTable            the files that the kernel knows: names, copies, open files
 //!           ├── DirectoryFds         open directories, a bounded number
-//!           └── IntentLog            renames that take several steps
+//!           ├── IntentLog            renames that take several steps
+//!           └── striped              files that are cut into units over several branches
 //! ```
 //!
 //! 1. The path of a file on its branch is the authority: nothing that is needed to read a file is
-//!    kept anywhere else.
+//!    kept anywhere else. Striped files are the exception, see [`striped`].
 //! 2. A file that is not a directory is on one branch. A directory is on every branch that has a
 //!    file below it, and possibly on more.
 //! 3. If several branches have a name, the first one in the order of the pool shows it. The others
@@ -42,6 +43,7 @@ mod pool;
 mod private_files;
 mod remove;
 mod rename;
+mod striped;
 mod union;
 mod xattrs;
 
@@ -60,5 +62,6 @@ pub use placement::Placement;
 pub use pool::{BranchConfig, Pool, PoolConfig};
 pub use remove::RESERVED_PREFIX;
 pub use rename::RenameMode;
+pub use striped::{STRIPE_XATTR, StripeChoice, Sweep};
 pub use union::{Space, Union};
 pub use xattrs::SetXattr;

@@ -135,6 +135,7 @@ impl Union {
         for (_, other) in found.stats.iter().skip(1).filter(|_| is_directory) {
             attributes.merge(&Attributes::new(node.index, other));
         }
+        self.add_object_blocks(&node, copy_of(branch, &stat), &mut attributes);
         Found { node: node.id, attributes }
     }
 

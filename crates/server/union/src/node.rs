@@ -12,7 +12,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{Result, attributes::Time, open_files::OpenFile};
+use crate::{Result, attributes::Time, open_files::OpenFile, striped::NodeStriping};
 
 /// The number of a node. The root is 1, as in FUSE.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -66,6 +66,7 @@ pub(crate) struct NodeState {
     pub(crate) names: Vec<Name>,
     /// Open files of the node. They serve calls on a file that has no name any more.
     pub(crate) open: Vec<Arc<OpenFile>>,
+    pub(crate) striping: NodeStriping,
 }
 
 impl Node {

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use crate::{
     NodeId, Result, Union,
     node::{Node, lock},
+    striped::StripedOpen,
 };
 
 /// An open file on its branch.
@@ -28,10 +29,11 @@ pub struct OpenFile {
     /// That of its node.
     pub(crate) io: Arc<RwLock<()>>,
     passed_through: AtomicBool,
+    pub(crate) striped: Option<StripedOpen>,
 }
 
 impl OpenFile {
-    /// The descriptor on the branch.
+    /// The descriptor on the branch. That of a striped file has no bytes.
     pub fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(&lock(&self.fd))
     }
@@ -49,6 +51,11 @@ impl OpenFile {
     /// Whether it was opened to write.
     pub fn writes(&self) -> bool {
         self.flags.intersects(OFlags::WRONLY | OFlags::RDWR)
+    }
+
+    /// Whether its bytes are in units on several branches.
+    pub fn is_striped(&self) -> bool {
+        self.striped.is_some()
     }
 
     /// What of a program's flags matters on the branch. Offsets of appends are the kernel's, and
@@ -76,16 +83,25 @@ impl Union {
         let path = crate::attributes::path_of(&*reference);
         // The path is a link to the file itself.
         let fd = rustix::fs::open(path, flags - OFlags::NOFOLLOW, Mode::empty())?;
-        Ok(self.enter_open(&node, fd, flags))
+        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+        let striped = self.open_striped(&node, branch, &fd, writes)?.map(StripedOpen::new);
+        Ok(self.enter_open(&node, fd, flags, striped))
     }
 
-    pub(crate) fn enter_open(&self, node: &Node, fd: OwnedFd, flags: OFlags) -> Arc<OpenFile> {
+    pub(crate) fn enter_open(
+        &self,
+        node: &Node,
+        fd: OwnedFd,
+        flags: OFlags,
+        striped: Option<StripedOpen>,
+    ) -> Arc<OpenFile> {
         let file = Arc::new(OpenFile {
             node: node.id,
             fd: Mutex::new(Arc::new(fd)),
             flags,
             io: Arc::clone(&node.io),
             passed_through: AtomicBool::new(false),
+            striped,
         });
         node.state().open.push(Arc::clone(&file));
         file
@@ -95,6 +111,9 @@ impl Union {
     pub fn close(&self, file: &Arc<OpenFile>) {
         if let Ok(node) = self.nodes.get(file.node) {
             node.state().open.retain(|open| !Arc::ptr_eq(open, file));
+        }
+        if let Some(striped) = &file.striped {
+            self.close_striped(&striped.file);
         }
     }
 }

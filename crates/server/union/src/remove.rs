@@ -28,7 +28,10 @@ impl Union {
         if found.is_directory() {
             return Err(Errno::ISDIR);
         }
-        self.remove_everywhere(&parent, name, &found, AtFlags::empty())?;
+        let stubs = self.before_removal(&parent, name, &found)?;
+        let removed = self.remove_everywhere(&parent, name, &found, AtFlags::empty());
+        self.settle(stubs);
+        removed?;
         self.name_removed(&parent, name, &found);
         Ok(())
     }

@@ -71,7 +71,15 @@ impl Union {
             RenameMode::Exchange => self.exchange_steps(&from, &to)?,
             _ => self.rename_steps(&from, &to)?,
         };
-        self.carry_out_all(&steps, &from, &to)?;
+        let replaced = match (&to.found, mode) {
+            (Some(target), RenameMode::Replace) => {
+                Some(self.before_removal(&to.directory, to_name, target)?)
+            }
+            _ => None,
+        };
+        let done = self.carry_out_all(&steps, &from, &to);
+        replaced.into_iter().for_each(|stubs| self.settle(stubs));
+        done?;
         self.renamed(&from, &to, mode);
         Ok(())
     }

@@ -20,6 +20,7 @@ use crate::{
     numbers::Numbers,
     placement::Placer,
     private_files,
+    striped::StripedFiles,
 };
 
 /// A pool that is in use. One method for each system call; any number of threads.
@@ -35,6 +36,7 @@ pub struct Union {
     pub(crate) fds: DirectoryFds,
     pub(crate) intents: IntentLog,
     pub(crate) numbers: Numbers,
+    pub(crate) striped: StripedFiles,
     /// Calls that use a name, open a file or change one hold it shared. Renames and moves hold it
     /// exclusive: they may take several steps, and nobody sees half of one.
     pub(crate) renames: RwLock<()>,
@@ -61,9 +63,12 @@ impl Union {
     /// A branch is missing or another one. Nothing was changed.
     pub fn open(pool: &Pool) -> std::result::Result<Self, PoolError> {
         let mut union = Self::open_read_only(pool)?;
+        union.striped.check_allowed()?;
         union.lock = Some(pool.lock()?);
         union.remove_temporary_directories();
         union.finish_intents()?;
+        // After the renames: they decide which stubs have a name.
+        union.settle_pending();
         union.remove_unused_copies();
         union.numbers.compact()?;
         Ok(union)
@@ -81,6 +86,7 @@ impl Union {
             let branch = opened.during(|| format!("opening {}", config.path.display()))?;
             branches.push(branch).during(|| config.path.display().to_string())?;
         }
+        let striped = StripedFiles::new(&branches);
         let root = branches.iter().enumerate().map(|(at, branch)| {
             let stat = branch.root().and_then(stat_fd);
             Ok(copy_of(at, &stat.during(|| branch.path.display().to_string())?))
@@ -98,6 +104,7 @@ impl Union {
             fds: DirectoryFds::default(),
             intents: IntentLog::new(path),
             numbers: Numbers::open(pool.meta())?,
+            striped,
             renames: RwLock::default(),
             lock: None,
         })

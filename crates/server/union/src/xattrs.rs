@@ -12,6 +12,7 @@ use crate::{
     NodeId, Result, Union,
     attributes::path_of,
     node::{Name, Node},
+    striped::STRIPE_XATTR,
 };
 
 /// Linux's limit for a value and for a list.
@@ -19,6 +20,8 @@ const BYTES_MAX: usize = 64 << 10;
 /// Xattrs of the union itself, which programs do not see.
 pub(crate) const OWN: &[u8] = b"trusted.braid.";
 const MERGERFS: &[u8] = b"user.mergerfs.";
+/// Of a striped file, which branches it is on. It cannot be set.
+const STRIPES: &[u8] = b"user.braid.stripes";
 
 /// Whether the xattr may exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +71,11 @@ pub(crate) fn all_names(path: &str) -> Result<Vec<Vec<u8>>> {
     Ok(names.map(<[u8]>::to_vec).collect())
 }
 
+/// Xattrs that the union makes up, or hides.
+fn is_computed(name: &[u8]) -> bool {
+    name.starts_with(OWN) || name.starts_with(MERGERFS) || name == STRIPES
+}
+
 impl Union {
     /// The value of an xattr.
     ///
@@ -81,6 +89,9 @@ impl Union {
         }
         if name.starts_with(OWN) {
             return Err(Errno::NODATA);
+        }
+        if name == STRIPES {
+            return self.stripes_of(&node);
         }
         let reference = self.first_reference(&node)?;
         value(&path_of(&*reference), name)
@@ -102,10 +113,13 @@ impl Union {
     /// # Errors
     /// Those of setxattr(2).
     pub fn set_xattr(&self, id: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        if name.starts_with(OWN) || name.starts_with(MERGERFS) {
+        if is_computed(name) {
             return Err(Errno::PERM);
         }
         let node = self.nodes.get(id)?;
+        if name == STRIPE_XATTR.as_bytes() {
+            self.check_choice(&node, value)?;
+        }
         let _changes = node.changes();
         let _shared = self.shared();
         for (at, copy) in node.copies().iter().enumerate() {
@@ -121,6 +135,7 @@ impl Union {
             };
             rustix::fs::setxattr(path, name, value, how)?;
         }
+        self.forget_choice(&node);
         Ok(())
     }
 
@@ -129,7 +144,7 @@ impl Union {
     /// # Errors
     /// `ENODATA`: there is none of this name.
     pub fn remove_xattr(&self, id: NodeId, name: &[u8]) -> Result<()> {
-        if name.starts_with(OWN) || name.starts_with(MERGERFS) {
+        if is_computed(name) {
             return Err(Errno::NODATA);
         }
         let node = self.nodes.get(id)?;
@@ -144,6 +159,7 @@ impl Union {
                 done => done?,
             }
         }
+        self.forget_choice(&node);
         Ok(())
     }
 

@@ -939,6 +939,33 @@ pub enum UnionCommand {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
+    /// Cut new files of a directory into units over several disks: fast, but not readable without
+    /// BraidFS
+    Stripe(UnionStripeArgs),
+    /// Find parts of striped files that no file has, and restored files; the pool is not mounted
+    Sweep {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// Remove these parts, and make restored files writable
+        #[arg(long)]
+        repair: bool,
+    },
+}
+
+/// `braid union stripe`.
+#[derive(Args, Debug, Clone)]
+pub struct UnionStripeArgs {
+    /// A directory in a mounted union; its new directories do the same
+    pub directory: PathBuf,
+    /// Bytes on one disk before the next one [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub unit: Option<u64>,
+    /// Disks for each file [default: all]
+    #[arg(long, value_name = "NUMBER")]
+    pub branches: Option<usize>,
+    /// New files are plain again; existing ones stay as they are
+    #[arg(long, conflicts_with_all = ["unit", "branches"])]
+    pub off: bool,
 }
 
 /// `braid union create`.

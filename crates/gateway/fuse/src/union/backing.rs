@@ -55,8 +55,11 @@ impl Backings {
     ) -> Option<Arc<BackingFile>> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let node = nodes.entry(file.node).or_insert_with(|| {
-            let passes = attributes()
-                .is_some_and(|found| found.is_regular() && found.mode & SUID_OR_SGID == 0);
+            // A striped file has no file on a branch with its bytes. All files that are open on a
+            // node are striped, or none is.
+            let passes = !file.is_striped()
+                && attributes()
+                    .is_some_and(|found| found.is_regular() && found.mode & SUID_OR_SGID == 0);
             let backing = passes.then(|| self.register(file)).flatten();
             OpenNode { backing, opens: 0 }
         });

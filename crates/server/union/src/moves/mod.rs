@@ -1,5 +1,5 @@
 //! Moves of files from one branch to another, while programs use the union
-//! (docs/adr/0045).
+//! (docs/adr/0046).
 //!
 //! ```text
 //!   copy      the file is copied under a temporary name; programs go on reading and writing

@@ -7,3 +7,5 @@ mod moves;
 mod names;
 mod pool;
 mod renames;
+mod striped;
+mod striped_model;

@@ -20,5 +20,7 @@ pub mod stat;
 pub mod status;
 pub mod sync;
 pub mod union;
+#[cfg(target_os = "linux")]
+pub mod union_striped;
 pub mod up;
 pub mod user_names;

@@ -24,7 +24,7 @@ pub fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
 mod admin;
 
 #[cfg(target_os = "linux")]
-mod linux {
+pub(super) mod linux {
     use std::{
         os::unix::ffi::OsStrExt,
         path::{Path, PathBuf},
@@ -45,6 +45,7 @@ mod linux {
     use super::admin;
     use crate::{
         args::{UnionCommand, UnionCreateArgs, UnionUpArgs},
+        commands::union_striped,
         mount::{background, mount_fault, stop_signal},
         output::{Exit, Fault, Printer, quoted},
     };
@@ -79,6 +80,8 @@ mod linux {
             UnionCommand::Where { paths } => {
                 paths.iter().try_for_each(|path| show_place(path, out))?;
             }
+            UnionCommand::Stripe(args) => union_striped::stripe(args, out)?,
+            UnionCommand::Sweep { meta, repair } => union_striped::sweep(meta, *repair, out)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -188,26 +191,19 @@ mod linux {
 
     fn show_place(path: &Path, out: Printer) -> Result<(), Fault> {
         let what = || format!("finding the disk of {}", path.display());
-        let mut value = vec![0_u8; 64 << 10];
-        let bytes = rustix::fs::lgetxattr(path, "user.mergerfs.allpaths", &mut value[..]);
-        let bytes = bytes.map_err(|error| match error {
-            rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP => {
-                Fault::new(Exit::NotFound, what(), "it is not in a mounted union")
-                    .hint("findmnt -t fuse.braid")
-            }
-            error => Fault::failed(what(), error),
-        })?;
-        let places = value[..bytes].split(|byte| *byte == 0);
+        let places = union_striped::values(path, "user.mergerfs.allpaths", what)?;
         let places: Vec<PathBuf> =
-            places.map(|place| std::ffi::OsStr::from_bytes(place).into()).collect();
+            places.iter().map(|place| std::ffi::OsStr::from_bytes(place).into()).collect();
+        let stripes = union_striped::Stripes::of(path)?;
         if out.json {
-            out.value(&json!({ "path": path, "on": places }));
+            out.value(&json!({ "path": path, "on": places, "striped": stripes }));
             return Ok(());
         }
         for (at, place) in places.iter().enumerate() {
             let hidden = at > 0 && !place.is_dir();
             out.line(format!("{}{}", place.display(), if hidden { "    (hidden)" } else { "" }));
         }
+        stripes.iter().for_each(|stripes| out.line(stripes));
         Ok(())
     }
 
@@ -232,12 +228,12 @@ mod linux {
         })
     }
 
-    pub(super) fn shown(path: &Path) -> String {
+    pub(in super::super) fn shown(path: &Path) -> String {
         quoted(&path.display().to_string())
     }
 
     /// The texts of the union have the form of all messages.
-    pub(super) fn fault(error: PoolError) -> Fault {
+    pub(in super::super) fn fault(error: PoolError) -> Fault {
         let exit = match error.kind() {
             ErrorKind::NotFound => Exit::NotFound,
             ErrorKind::Failed => Exit::Failed,

@@ -19,4 +19,5 @@ mod sync;
 mod systemd;
 mod union;
 mod union_moves;
+mod union_striped;
 mod watchdog;

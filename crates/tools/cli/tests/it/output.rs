@@ -180,6 +180,7 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["union", "create", "p", "--meta", &pool, &disk], "next: braid union up"),
         (vec!["union", "placement", &pool, "mfs"], "next: braid union status"),
         (vec!["union", "status", &pool], "next: braid union up"),
+        (vec!["union", "sweep", &pool], "next: braid union up"),
     ];
     fs::remove_file(&man).unwrap_or_default();
     let mut seen: BTreeSet<String> = WITHOUT_NEXT.iter().map(|name| (*name).to_owned()).collect();

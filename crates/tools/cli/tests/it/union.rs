@@ -66,7 +66,7 @@ impl Mounted {
         (ran.status.code().unwrap(), text(&ran))
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         kill_process(Pid::from_child(&self.process), Signal::KILL).unwrap();
         self.process.wait().unwrap();
         let unmounted = braid().arg("umount").arg(self.at("mnt")).output().unwrap();
@@ -75,6 +75,11 @@ impl Mounted {
 
     pub(crate) fn restart(&mut self) {
         self.kill();
+        self.start_again();
+    }
+
+    /// After [`Mounted::kill`].
+    pub(crate) fn start_again(&mut self) {
         (self.process, self.data) = up(self.dir.path(), &[]);
     }
 }
