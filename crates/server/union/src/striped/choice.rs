@@ -48,7 +48,7 @@ impl StripeChoice {
         self.unit
     }
 
-    /// At most so many branches.
+    /// The greatest number of branches of a file.
     pub(crate) fn branches_max(&self) -> usize {
         self.branches.unwrap_or(BRANCHES_MAX)
     }

@@ -142,7 +142,7 @@ fn a_directory_gives_its_choice_to_new_ones_until_it_is_taken_back() {
 }
 
 #[test]
-fn two_writers_at_once_on_different_ranges_lose_no_byte() {
+fn two_writers_on_different_ranges_lose_no_byte() {
     let Some(union) = striped_union(3, "unit=4K") else { return };
     union.write("s/x", b"").unwrap();
     const STEP: usize = 3000;
@@ -192,7 +192,7 @@ fn the_last_removed_name_takes_the_objects_along() {
 }
 
 #[test]
-fn a_replaced_file_takes_its_objects_along_and_an_exchanged_one_keeps_them() {
+fn a_replaced_file_takes_its_objects_along_an_exchanged_one_keeps_them() {
     let Some(union) = striped_union(2, "unit=4K") else { return };
     union.write("s/x", b"x").unwrap();
     union.write("s/y", b"y").unwrap();
@@ -429,6 +429,19 @@ fn objects_whose_stub_was_removed_on_the_disk_are_swept() {
     union.union.sweep(true).unwrap();
     assert_eq!(objects(&union).len(), 2);
     assert_eq!(union.read("s/y").unwrap(), bytes(2 * UNIT));
+}
+
+#[test]
+fn drain_leaves_striped_files_and_a_branch_with_objects_stays() {
+    let Some(union) = striped_union(2, "unit=4K") else { return };
+    union.write("s/x", b"x").unwrap();
+    let report = union.union.drain(0, None, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let reason = report.reasons.iter().find(|(path, _)| path == "s/x").unwrap();
+    assert!(reason.1.contains("striped"), "{reason:?}");
+    let refused = union.union.remove_branch(1, false).unwrap_err().to_string();
+    assert!(refused.contains(".braid-striped/objects/"), "{refused}");
+    union.unlink("s/x").unwrap();
+    union.union.remove_branch(1, false).unwrap();
 }
 
 #[test]
