@@ -85,7 +85,7 @@ impl FromStr for StripeChoice {
 const SUFFIXES: [(char, u32); 3] = [('G', 30), ('M', 20), ('K', 10)];
 
 fn size_text(bytes: u64) -> String {
-    let suffix = SUFFIXES.iter().find(|(_, bits)| bytes % (1 << bits) == 0);
+    let suffix = SUFFIXES.iter().find(|(_, bits)| bytes.is_multiple_of(1 << bits));
     suffix.map_or(bytes.to_string(), |(suffix, bits)| format!("{}{suffix}", bytes >> bits))
 }
 

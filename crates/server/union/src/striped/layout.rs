@@ -143,7 +143,7 @@ impl Layout {
 
 /// Whether a file may be striped in such units.
 pub(crate) fn is_unit(unit: u64) -> bool {
-    (UNIT_STEP..=UNIT_MAX).contains(&unit) && unit % UNIT_STEP == 0
+    (UNIT_STEP..=UNIT_MAX).contains(&unit) && unit.is_multiple_of(UNIT_STEP)
 }
 
 #[cfg(test)]
