@@ -30,7 +30,8 @@ impl Union {
         }
         let stubs = self.before_removal(&parent, name, &found)?;
         let removed = self.remove_everywhere(&parent, name, &found, AtFlags::empty());
-        self.settle(stubs);
+        let removals = self.settle(stubs);
+        removals.iter().for_each(|removal| self.remove_objects(removal));
         removed?;
         self.name_removed(&parent, name, &found);
         Ok(())

@@ -51,7 +51,7 @@ impl Union {
         (to_directory, to_name): (NodeId, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
-        let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
         let from = self.side(from_directory, from_name)?;
         let to = self.side(to_directory, to_name)?;
         let source = from.found.as_ref().ok_or(Errno::NOENT)?;
@@ -78,10 +78,14 @@ impl Union {
             _ => None,
         };
         let done = self.carry_out_all(&steps, &from, &to);
-        replaced.into_iter().for_each(|stubs| self.settle(stubs));
-        done?;
-        self.renamed(&from, &to, mode);
-        Ok(())
+        let removals = replaced.map_or_else(Vec::new, |stubs| self.settle(stubs));
+        if done.is_ok() {
+            self.renamed(&from, &to, mode);
+        }
+        // Other calls need not wait for the disks.
+        drop(alone);
+        removals.iter().for_each(|removal| self.remove_objects(removal));
+        done
     }
 
     fn side<'a>(&self, directory: NodeId, name: &'a [u8]) -> Result<Side<'a>> {

@@ -77,8 +77,10 @@ impl Union {
         Ok(removals)
     }
 
-    /// The names of the stubs are gone, or not.
-    pub(crate) fn settle(&self, removals: Removals<'_>) {
+    /// The names of the stubs are gone, or not. Returns the removals that are due, for
+    /// [`Union::remove_objects`].
+    #[must_use]
+    pub(crate) fn settle(&self, removals: Removals<'_>) -> Vec<Removal> {
         let mut ready = Vec::new();
         for (stub, removal) in removals.stubs {
             let Ok(stat) = stat_fd(&stub) else { continue };
@@ -88,9 +90,7 @@ impl Union {
             }
             ready.extend(self.removed_while_open(copy_of(removal.branch, &stat), removal));
         }
-        // Others need not wait for the disks.
-        drop(removals._links);
-        ready.iter().for_each(|removal| self.remove_objects(removal));
+        ready
     }
 
     /// A name is about to be added to a file: it must not be one whose last name is gone.
