@@ -12,6 +12,7 @@ use crate::{
     Found, NodeId, Result, Union, User,
     attributes::{copy_of, path_of, set_mode, stat_at, stat_fd},
     credentials::as_user,
+    directory_names::Adding,
     node::{Name, Node, lock},
     open_files::OpenFile,
     remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
@@ -20,7 +21,7 @@ use crate::{
 
 /// The xattr of a directory that was created on a second branch: its index. Not shown in the union.
 pub(crate) const INDEX_XATTR: &str = "trusted.braid.index";
-const DEFAULT_ACL: &str = "system.posix_acl_default";
+pub(crate) const DEFAULT_ACL: &str = "system.posix_acl_default";
 /// Names of temporary directories that are tried.
 const TEMPORARY_TRIES: u32 = 100;
 
@@ -45,9 +46,9 @@ impl Union {
                 return Ok(created);
             }
         }
-        let (found, fd) = self.add(directory, name, user, |parent, name| {
-            let mode = masked(parent, mode, umask);
-            rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map(Some)
+        let (found, fd) = self.add(directory, name, user, umask, |parent, umask| {
+            let mode = Mode::from_raw_mode(mode & !umask);
+            rustix::fs::openat(parent, name, flags, mode).map(Some)
         })?;
         let fd = fd.ok_or(Errno::IO)?;
         let node = self.nodes.get(found.node)?;
@@ -66,9 +67,9 @@ impl Union {
         user: User,
     ) -> Result<Found> {
         let shared = self.shared();
-        let made = self.add(directory, name, user, |parent, name| {
-            let mode = masked(parent, mode, umask);
-            rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)).map(|()| None)
+        let made = self.add(directory, name, user, umask, |parent, umask| {
+            let mode = Mode::from_raw_mode(mode & !umask);
+            rustix::fs::mkdirat(parent, name, mode).map(|()| None)
         })?;
         drop(shared);
         self.inherit_choice(directory, made.0.node);
@@ -87,7 +88,7 @@ impl Union {
         user: User,
     ) -> Result<Found> {
         let _shared = self.shared();
-        let made = self.add(directory, name, user, |parent, name| {
+        let made = self.add(directory, name, user, 0, |parent, _| {
             rustix::fs::symlinkat(target, parent, name).map(|()| None)
         })?;
         Ok(made.0)
@@ -108,8 +109,8 @@ impl Union {
     ) -> Result<Found> {
         let _shared = self.shared();
         let kind = FileType::from_raw_mode(mode);
-        let made = self.add(directory, name, user, |parent, name| {
-            let mode = Mode::from_raw_mode(masked(parent, mode & 0o7777, umask));
+        let made = self.add(directory, name, user, umask, |parent, umask| {
+            let mode = Mode::from_raw_mode(mode & 0o7777 & !umask);
             rustix::fs::mknodat(parent, name, kind, mode, device).map(|()| None)
         })?;
         Ok(made.0)
@@ -125,7 +126,8 @@ impl Union {
         let (node, parent) = (self.nodes.get(id)?, self.nodes.get(directory)?);
         let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;
         self.check_writable(branch)?;
-        self.check_absent(&parent, name)?;
+        let adding = parent.names.begin_adding();
+        self.check_absent(&adding, &parent, name)?;
         let to = self.ensure_directory(&parent, branch)?;
         let from = self.reference(&node, branch)?;
         let _links = self.hold_links(copy_of(branch, &stat_fd(&from)?))?;
@@ -133,24 +135,27 @@ impl Union {
         self.entered(directory, name, branch, &to)
     }
 
-    /// Creates something by `make(directory, name)`, which runs as the user. The caller holds
+    /// Creates something by `make(directory, umask)`, which runs as the user. The caller holds
     /// [`Union::renames`] shared, until an open file is known too.
     fn add(
         &self,
         directory: NodeId,
         name: &[u8],
         user: User,
-        make: impl Fn(&OwnedFd, &[u8]) -> Result<Option<OwnedFd>>,
+        umask: u32,
+        make: impl Fn(&OwnedFd, u32) -> Result<Option<OwnedFd>>,
     ) -> Result<(Found, Option<OwnedFd>)> {
         self.check_name(directory, name)?;
         let parent = self.nodes.get(directory)?;
-        self.check_absent(&parent, name)?;
+        let adding = parent.names.begin_adding();
+        self.check_absent(&adding, &parent, name)?;
         let mut failed = Errno::ROFS;
         let has = |branch| parent.copy_on(branch).is_some();
         for branch in self.placer.order(*lock(&self.placement), &self.branches, user.uid, has) {
-            let made = self
-                .ensure_directory(&parent, branch)
-                .and_then(|to| Ok((as_user(user, || make(&to, name))?, to)));
+            let made = self.ensure_directory(&parent, branch).and_then(|to| {
+                let umask = if umask == 0 || !is_masked(&parent, &to) { 0 } else { umask };
+                Ok((as_user(user, || make(&to, umask))?, to))
+            });
             match made {
                 Ok((fd, to)) => return Ok((self.entered(directory, name, branch, &to)?, fd)),
                 // The next branch may have space.
@@ -164,12 +169,17 @@ impl Union {
         Err(failed)
     }
 
-    pub(crate) fn check_absent(&self, parent: &Node, name: &[u8]) -> Result<()> {
-        match self.on_branches(parent, name) {
-            Ok(_) => Err(Errno::EXIST),
-            Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error),
+    /// Asks each branch, unless the lookup before has done it.
+    pub(crate) fn check_absent(
+        &self,
+        adding: &Adding<'_>,
+        parent: &Node,
+        name: &[u8],
+    ) -> Result<()> {
+        if adding.is_known_absent(name) {
+            return Ok(());
         }
+        if self.is_absent(parent, name)? { Ok(()) } else { Err(Errno::EXIST) }
     }
 
     /// Enters what was just created or linked on a branch.
@@ -180,6 +190,7 @@ impl Union {
         branch: usize,
         to: &OwnedFd,
     ) -> Result<Found> {
+        self.index_added(&*self.nodes.get(directory)?, name, branch);
         let stats = vec![(branch, stat_at(to, name)?)];
         Ok(self.enter(directory, name, &crate::lookup::OnBranches { stats }))
     }
@@ -195,7 +206,8 @@ impl Union {
         let first = *node.state().copies.first().ok_or(Errno::STALE)?;
         let model = self.directory_fd(node, first.branch)?;
         let Name { directory, name } = node.state().names.first().cloned().ok_or(Errno::STALE)?;
-        let parent = self.ensure_directory(&*self.nodes.get(directory)?, branch)?;
+        let parent_node = self.nodes.get(directory)?;
+        let parent = self.ensure_directory(&parent_node, branch)?;
         // Complete before it has its name: nobody sees one without its owner and mode.
         let new = self.create_like(node, &model, branch)?;
         let root = self.branches[branch].root()?;
@@ -210,6 +222,8 @@ impl Union {
         }
         let copy = copy_of(branch, &stat_at(&*parent, &name)?);
         self.nodes.add_copy(node, copy);
+        self.index_added(&parent_node, &name, branch);
+        parent_node.names.note_added();
         self.directory_fd(node, branch)
     }
 
@@ -296,11 +310,12 @@ impl Union {
     }
 }
 
-/// The mode to create with: a default ACL of the directory replaces the umask (acl(5)).
-pub(crate) fn masked(directory: &OwnedFd, mode: u32, umask: u32) -> u32 {
-    let mut none = [0_u8; 0];
-    let has_acl = rustix::fs::getxattr(path_of(directory), DEFAULT_ACL, &mut none[..]);
-    if has_acl.is_ok_and(|bytes| bytes > 0) { mode } else { mode & !umask }
+/// Whether new files in a directory get the umask.
+pub(crate) fn is_masked(directory: &Node, fd: &OwnedFd) -> bool {
+    directory.names.is_masked(|| {
+        let mut none = [0_u8; 0];
+        rustix::fs::getxattr(path_of(fd), DEFAULT_ACL, &mut none[..]).is_ok_and(|bytes| bytes > 0)
+    })
 }
 
 const _: () = {

@@ -1,13 +1,19 @@
 //! Listings of directories, merged from their copies.
 
-use std::{collections::HashSet, os::fd::OwnedFd};
+use std::{
+    collections::{HashMap, hash_map},
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 
-use crate::{NodeId, Result, Union, remove::RESERVED_PREFIX};
+use crate::{NodeId, Result, Union, node::Node, remove::RESERVED_PREFIX};
 
 /// Names in one listing at most: 2^24 of them take about 1 GiB here.
 const ENTRIES_MAX: usize = 1 << 24;
+/// For how long lookups use where a listing has seen a name.
+const YOUNG: Duration = Duration::from_millis(500);
 
 /// A name in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,13 +24,30 @@ pub struct DirectoryEntry {
     pub index: u64,
     /// `DT_*`: the kind bits of a mode, shifted down by 12.
     pub kind: u8,
+    /// A bit for each branch that has the name.
+    pub(crate) branches: u64,
 }
 
-/// The names of a directory at the time when it was opened.
-#[derive(Debug, Default)]
+/// The names of a directory at the time when it was read.
+#[derive(Debug)]
 pub struct DirectoryListing {
     /// Each name once.
     pub entries: Vec<DirectoryEntry>,
+    /// When the first branch was read.
+    read: Instant,
+    /// `DirectoryNames::added` then.
+    pub(crate) added: u64,
+}
+
+impl DirectoryListing {
+    /// For how long it has not seen changes on the branches.
+    pub fn age(&self) -> Duration {
+        self.read.elapsed()
+    }
+
+    pub(crate) fn is_young(&self) -> bool {
+        self.age() < YOUNG
+    }
 }
 
 impl Union {
@@ -34,19 +57,31 @@ impl Union {
     /// Those of getdents(2); `ENOMEM`: it has too many names.
     pub fn list(&self, id: NodeId) -> Result<DirectoryListing> {
         let node = self.nodes.get(id)?;
+        self.listings_read.fetch_add(1, Ordering::Relaxed);
+        let (added, read) = (node.names.added(), Instant::now());
+        let mut listing = DirectoryListing { entries: Vec::new(), read, added };
         let copies = node.copies();
-        let mut seen = HashSet::new();
-        let mut listing = DirectoryListing::default();
+        let mut seen: HashMap<Box<[u8]>, usize> = HashMap::new();
         for copy in &copies {
-            for entry in Dir::read_from(&self.to_read(id, copy.branch)?)? {
+            let mut directory = self.reader(&node, copy.branch)?;
+            while let Some(entry) = directory.read() {
                 let entry = entry?;
                 let name = entry.file_name().to_bytes();
                 let hidden = name == b"."
                     || name == b".."
                     || id == NodeId::ROOT && name.starts_with(RESERVED_PREFIX);
-                // With one copy no name comes twice.
-                if hidden || copies.len() > 1 && !seen.insert(Box::<[u8]>::from(name)) {
+                if hidden {
                     continue;
+                }
+                // With one copy no name comes twice.
+                if copies.len() > 1 {
+                    match seen.entry(name.into()) {
+                        hash_map::Entry::Occupied(at) => {
+                            listing.entries[*at.get()].branches |= 1 << copy.branch;
+                            continue;
+                        }
+                        hash_map::Entry::Vacant(new) => _ = new.insert(listing.entries.len()),
+                    }
                 }
                 if listing.entries.len() >= ENTRIES_MAX {
                     return Err(rustix::io::Errno::NOMEM);
@@ -55,23 +90,30 @@ impl Union {
                     name: name.into(),
                     index: self.index_of(copy.branch, entry.ino()),
                     kind: kind(entry.file_type()),
+                    branches: 1 << copy.branch,
                 });
             }
         }
         Ok(listing)
     }
 
-    /// A descriptor to read a directory's copy.
-    pub(crate) fn to_read(&self, id: NodeId, branch: usize) -> Result<OwnedFd> {
-        let node = self.nodes.get(id)?;
-        let fd = self.directory_fd(&node, branch)?;
+    /// How many times a directory was listed since the union was opened.
+    pub fn listings_read(&self) -> u64 {
+        self.listings_read.load(Ordering::Relaxed)
+    }
+
+    /// Reads the names of a directory's copy.
+    pub(crate) fn reader(&self, node: &Node, branch: usize) -> Result<Dir> {
+        let fd = self.directory_fd(node, branch)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat(&*fd, c".", flags, Mode::empty())
+        Dir::new(rustix::fs::openat(&*fd, c".", flags, Mode::empty())?)
     }
 
     /// Whether a directory's copy on a branch has no name.
     pub(crate) fn is_empty_on(&self, id: NodeId, branch: usize) -> Result<bool> {
-        for entry in Dir::read_from(&self.to_read(id, branch)?)? {
+        let node = self.nodes.get(id)?;
+        let mut directory = self.reader(&node, branch)?;
+        while let Some(entry) = directory.read() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {

@@ -1,11 +1,14 @@
 //! Names: from a name in a directory to a node.
 
+use std::{sync::atomic::Ordering, time::Instant};
+
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
 use crate::{
-    Attributes, NodeId, Result, Union,
+    Attributes, DirectoryEntry, DirectoryListing, NodeId, Result, Union,
     attributes::{S_IFDIR, S_IFMT, copy_of, stat_at},
+    name_index::Candidates,
     node::{Copy, Name, Node},
     remove::RESERVED_PREFIX,
 };
@@ -43,6 +46,27 @@ impl OnBranches {
     }
 }
 
+/// Which of the branches that have a name are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wanted {
+    /// All.
+    All,
+    /// Those that are shown: of a file that is not a directory only the first.
+    Shown,
+}
+
+/// All branches.
+const ALL: u64 = u64::MAX;
+const _: () = assert!(crate::pool::BRANCHES_MAX <= u64::BITS as usize);
+
+/// Copies of a known directory that a lookup did not find.
+#[derive(Debug, Default)]
+struct MissedCopies {
+    /// They are there nevertheless.
+    found: Vec<Statx>,
+    gone: Vec<Copy>,
+}
+
 pub(crate) fn is_directory(stat: &Statx) -> bool {
     u32::from(stat.stx_mode) & S_IFMT == S_IFDIR
 }
@@ -57,8 +81,51 @@ impl Union {
         let _shared = self.shared();
         let parent = self.nodes.get(directory)?;
         self.check_name(directory, name)?;
-        let found = self.first_on_branches(&parent, name)?;
-        Ok(self.enter(directory, name, &found))
+        let (added, asked) = (parent.names.added(), Instant::now());
+        match self.search_shown(&parent, name) {
+            Ok(found) => Ok(self.enter(directory, name, &found)),
+            Err(error) => {
+                if error == Errno::NOENT {
+                    parent.names.note_absent(name, added, asked);
+                    self.index_absent(&parent);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`Union::look_up`], of a name that was listed: asks only the branches that had it, if the
+    /// listing is young.
+    ///
+    /// # Errors
+    /// As for [`Union::look_up`].
+    pub fn look_up_listed(
+        &self,
+        directory: NodeId,
+        listing: &DirectoryListing,
+        entry: &DirectoryEntry,
+    ) -> Result<Found> {
+        if let Some(found) = self.look_up_where_listed(directory, listing, entry)? {
+            return Ok(found);
+        }
+        self.look_up(directory, &entry.name)
+    }
+
+    fn look_up_where_listed(
+        &self,
+        directory: NodeId,
+        listing: &DirectoryListing,
+        entry: &DirectoryEntry,
+    ) -> Result<Option<Found>> {
+        let _shared = self.shared();
+        let parent = self.nodes.get(directory)?;
+        if !listing.is_young() || listing.added != parent.names.added() {
+            return Ok(None);
+        }
+        match self.search(&parent, &entry.name, Wanted::Shown, entry.branches) {
+            Ok(found) => Ok(Some(self.enter(directory, &entry.name, &found))),
+            Err(_) => Ok(None),
+        }
     }
 
     /// A name that a program may use here.
@@ -75,29 +142,55 @@ impl Union {
         Ok(())
     }
 
-    /// As [`Union::on_branches`], but of a file that is not a directory only the first: no program
-    /// sees the others.
-    fn first_on_branches(&self, parent: &Node, name: &[u8]) -> Result<OnBranches> {
-        self.search(parent, name, true)
+    /// Whether no branch has a name.
+    pub(crate) fn is_absent(&self, parent: &Node, name: &[u8]) -> Result<bool> {
+        match self.search_shown(parent, name) {
+            Ok(_) => Ok(false),
+            Err(Errno::NOENT) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is shown under a name. Asks only the branches that may have it.
+    fn search_shown(&self, parent: &Node, name: &[u8]) -> Result<OnBranches> {
+        let among = match self.candidates(parent, name) {
+            Candidates::All => ALL,
+            Candidates::NotCovered(branches) => branches,
+            Candidates::Known(branches) => {
+                match self.search(parent, name, Wanted::Shown, branches) {
+                    // It was moved to another branch, or is gone.
+                    Err(Errno::NOENT) => ALL,
+                    done => return done,
+                }
+            }
+        };
+        self.search(parent, name, Wanted::Shown, among)
     }
 
     /// All that the branches have under a name.
     pub(crate) fn on_branches(&self, parent: &Node, name: &[u8]) -> Result<OnBranches> {
-        self.search(parent, name, false)
+        self.search(parent, name, Wanted::All, ALL)
     }
 
-    fn search(&self, parent: &Node, name: &[u8], first_only: bool) -> Result<OnBranches> {
+    /// How many times a branch was asked for a name since the union was opened.
+    pub fn names_asked(&self) -> u64 {
+        self.names_asked.load(Ordering::Relaxed)
+    }
+
+    /// `among`: a bit for each branch that is asked.
+    fn search(&self, parent: &Node, name: &[u8], wanted: Wanted, among: u64) -> Result<OnBranches> {
         if !parent.is_directory {
             return Err(Errno::NOTDIR);
         }
         let mut found = OnBranches { stats: Vec::new() };
         let mut failed = Errno::NOENT;
-        for copy in parent.copies() {
+        for copy in parent.copies().iter().filter(|copy| among & 1 << copy.branch != 0) {
+            self.names_asked.fetch_add(1, Ordering::Relaxed);
             let stat = self.directory_fd(parent, copy.branch).and_then(|fd| stat_at(&*fd, name));
             match stat {
                 Ok(stat) if found.stats.is_empty() => {
                     found.stats.push((copy.branch, stat));
-                    if first_only && !is_directory(&stat) {
+                    if wanted == Wanted::Shown && !is_directory(&stat) {
                         break;
                     }
                 }
@@ -121,22 +214,45 @@ impl Union {
         }
         let (branch, stat) = found.stats[0];
         let entered = Name { directory, name: name.into() };
+        let known = copies.iter().find_map(|copy| self.nodes.of_inode(*copy));
         // Before the table is locked: the xattr of a directory is read through its parent's node.
-        let index = match copies.iter().find_map(|copy| self.nodes.of_inode(*copy)) {
+        let index = match &known {
             Some(known) => known.index,
             None => self.index(branch, &stat, directory, name),
         };
-        let node = self.nodes.enter(is_directory, copies, Some(entered), index);
+        let missed =
+            known.filter(|_| is_directory).map(|known| self.missed(&known, &entered, &copies));
+        let missed = missed.unwrap_or_default();
+        let node = self.nodes.enter(is_directory, copies, &missed.gone, Some(entered), index);
         if is_directory {
             // A directory that was replaced directly on a branch has another inode.
             self.drop_stale_fds(&node);
         }
         let mut attributes = Attributes::new(node.index, &stat);
-        for (_, other) in found.stats.iter().skip(1).filter(|_| is_directory) {
+        let others = found.stats.iter().skip(1).map(|(_, stat)| stat);
+        for other in others.chain(&missed.found).filter(|_| is_directory) {
             attributes.merge(&Attributes::new(node.index, other));
         }
         self.add_object_blocks(&node, copy_of(branch, &stat), &mut attributes);
         Found { node: node.id, attributes }
+    }
+
+    /// Asks for the copies of a known directory that a lookup did not find. Another thread may have
+    /// created them after the lookup asked the branch.
+    fn missed(&self, known: &Node, name: &Name, found: &[Copy]) -> MissedCopies {
+        let mut missed = MissedCopies::default();
+        let is_found = |copy: &Copy| found.iter().any(|found| found.branch == copy.branch);
+        for copy in known.copies().into_iter().filter(|copy| !is_found(copy)) {
+            let parent = self.nodes.get(name.directory);
+            let stat = parent
+                .and_then(|parent| self.directory_fd(&parent, copy.branch))
+                .and_then(|parent| stat_at(&*parent, &name.name));
+            match stat {
+                Ok(stat) if copy_of(copy.branch, &stat) == copy => missed.found.push(stat),
+                _ => missed.gone.push(copy),
+            }
+        }
+        missed
     }
 
     fn drop_stale_fds(&self, node: &Node) {

@@ -12,7 +12,10 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{Result, attributes::Time, open_files::OpenFile, striped::NodeStriping};
+use crate::{
+    Result, attributes::Time, directory_names::DirectoryNames, open_files::OpenFile,
+    striped::NodeStriping,
+};
 
 /// The number of a node. The root is 1, as in FUSE.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -56,6 +59,8 @@ pub(crate) struct Node {
     /// Reads, writes and changes of the file hold it shared; a move of the open file, exclusive. It
     /// is taken before [`crate::Union::renames`].
     pub(crate) io: Arc<RwLock<()>>,
+    /// Of a directory.
+    pub(crate) names: DirectoryNames,
     state: Mutex<NodeState>,
 }
 
@@ -91,8 +96,14 @@ impl Node {
     pub(crate) fn add_copy(&self, copy: Copy) {
         let mut state = self.state();
         state.copies.retain(|known| known.branch != copy.branch);
-        let at = state.copies.partition_point(|known| known.branch < copy.branch);
-        state.copies.insert(at, copy);
+        state.insert_copy(copy);
+    }
+}
+
+impl NodeState {
+    fn insert_copy(&mut self, copy: Copy) {
+        let at = self.copies.partition_point(|known| known.branch < copy.branch);
+        self.copies.insert(at, copy);
     }
 }
 
@@ -122,7 +133,8 @@ impl NodeTable {
         let by_inode =
             state.copies.iter().map(|copy| ((copy.branch, copy.inode), NodeId::ROOT)).collect();
         let (id, io, state) = (NodeId::ROOT, Arc::default(), Mutex::new(state));
-        let root = Node { id, index, is_directory: true, io, state };
+        let names = DirectoryNames::default();
+        let root = Node { id, index, is_directory: true, io, names, state };
         let nodes = HashMap::from([(root.id, Known { node: Arc::new(root), lookups: 1 })]);
         Self { tables: Mutex::new(Tables { nodes, by_inode, next: 2 }) }
     }
@@ -142,12 +154,14 @@ impl NodeTable {
         node.copy_on(copy.branch).is_some_and(|known| known == copy).then(|| Arc::clone(node))
     }
 
-    /// Counts a lookup of the node with these copies, which is new or known. `index`: the
-    /// `st_ino` of a new one.
+    /// Counts a lookup of the node with these copies, which is new or known. `gone`: copies of a
+    /// known directory that are not there any more; its other copies stay. `index`: the `st_ino`
+    /// of a new one.
     pub(crate) fn enter(
         &self,
         is_directory: bool,
         copies: Vec<Copy>,
+        gone: &[Copy],
         name: Option<Name>,
         index: u64,
     ) -> Arc<Node> {
@@ -163,8 +177,8 @@ impl NodeTable {
         let id = known.unwrap_or_else(|| {
             let id = NodeId(tables.next);
             tables.next += 1;
-            let (io, state) = (Arc::default(), Mutex::default());
-            let node = Arc::new(Node { id, index, is_directory, io, state });
+            let (io, names, state) = (Arc::default(), DirectoryNames::default(), Mutex::default());
+            let node = Arc::new(Node { id, index, is_directory, io, names, state });
             tables.nodes.insert(id, Known { node, lookups: 0 });
             id
         });
@@ -175,12 +189,18 @@ impl NodeTable {
         known.lookups += 1;
         let mut state = known.node.state();
         for old in std::mem::replace(&mut state.copies, copies) {
+            if state.copies.iter().any(|copy| copy.branch == old.branch && copy.inode == old.inode)
+            {
+                continue;
+            }
+            let replaced = state.copies.iter().any(|copy| copy.branch == old.branch);
+            if is_directory && !replaced && !gone.contains(&old) {
+                // Another thread created the directory there after this lookup asked the branch.
+                state.insert_copy(old);
+                continue;
+            }
             // The directory was removed from a branch by somebody else.
-            let gone = state
-                .copies
-                .iter()
-                .all(|copy| (copy.branch, copy.inode) != (old.branch, old.inode));
-            if gone && tables.by_inode.get(&(old.branch, old.inode)) == Some(&id) {
+            if tables.by_inode.get(&(old.branch, old.inode)) == Some(&id) {
                 tables.by_inode.remove(&(old.branch, old.inode));
             }
         }

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 
 use crate::{
     NodeId, Result, Union,
-    node::{Node, lock},
+    attributes::{copy_of, stat_fd},
+    node::{Name, Node, lock},
     striped::StripedOpen,
 };
 
@@ -79,13 +80,28 @@ impl Union {
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
             self.check_writable(branch)?;
         }
-        let reference = self.reference(&node, branch)?;
-        let path = crate::attributes::path_of(&*reference);
-        // The path is a link to the file itself.
-        let fd = rustix::fs::open(path, flags - OFlags::NOFOLLOW, Mode::empty())?;
+        let fd = match self.open_by_name(&node, branch, flags) {
+            Some(fd) => fd,
+            None => {
+                let reference = self.reference(&node, branch)?;
+                let path = crate::attributes::path_of(&*reference);
+                // The path is a link to the file itself.
+                rustix::fs::open(path, flags - OFlags::NOFOLLOW, Mode::empty())?
+            }
+        };
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         let striped = self.open_striped(&node, branch, &fd, writes)?.map(StripedOpen::new);
         Ok(self.enter_open(&node, fd, flags, striped))
+    }
+
+    /// The usual case in two system calls. `None`: the name leads elsewhere, or the open failed.
+    fn open_by_name(&self, node: &Node, branch: usize, flags: OFlags) -> Option<OwnedFd> {
+        let copy = node.copy_on(branch)?;
+        let Name { directory, name } = node.state().names.first().cloned()?;
+        let directory = self.nodes.get(directory).ok()?;
+        let directory = self.directory_fd(&directory, branch).ok()?;
+        let fd = rustix::fs::openat(&*directory, &*name, flags, Mode::empty()).ok()?;
+        (copy_of(branch, &stat_fd(&fd).ok()?) == copy).then_some(fd)
     }
 
     pub(crate) fn enter_open(

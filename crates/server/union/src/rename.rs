@@ -78,6 +78,14 @@ impl Union {
             _ => None,
         };
         let done = self.carry_out_all(&steps, &from, &to);
+        // Also after a failure: some steps may be done.
+        for (side, other) in [(&from, &to), (&to, &from)] {
+            side.directory.names.note_added();
+            let branches = other.found.iter().flat_map(|found| &found.stats);
+            branches.for_each(|(branch, _)| {
+                self.index_added(&side.directory, side.name, *branch);
+            });
+        }
         let removals = replaced.map_or_else(Vec::new, |stubs| self.settle(stubs));
         if done.is_ok() {
             self.renamed(&from, &to, mode);

@@ -1,9 +1,10 @@
 //! The union of a pool's branches.
 
 use std::{
+    collections::VecDeque,
     fs,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, atomic::AtomicU64},
 };
 
 use rustix::fs::{Mode, OFlags};
@@ -40,6 +41,12 @@ pub struct Union {
     /// Calls that use a name, open a file or change one hold it shared. Renames and moves hold it
     /// exclusive: they may take several steps, and nobody sees half of one.
     pub(crate) renames: RwLock<()>,
+    /// Directories that got an index, the oldest first.
+    pub(crate) indexed: Mutex<VecDeque<NodeId>>,
+    /// How many times a branch was asked for a name.
+    pub(crate) names_asked: AtomicU64,
+    /// How many times a directory was listed.
+    pub(crate) listings_read: AtomicU64,
     /// Held while this process has the pool in use.
     lock: Option<fs::File>,
 }
@@ -106,6 +113,9 @@ impl Union {
             numbers: Numbers::open(pool.meta())?,
             striped,
             renames: RwLock::default(),
+            indexed: Mutex::default(),
+            names_asked: AtomicU64::new(0),
+            listings_read: AtomicU64::new(0),
             lock: None,
         })
     }

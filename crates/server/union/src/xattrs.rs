@@ -134,6 +134,7 @@ impl Union {
                 SetXattr::Replace => XattrFlags::REPLACE,
             };
             rustix::fs::setxattr(path, name, value, how)?;
+            node.names.note_acl();
         }
         self.forget_choice(&node);
         Ok(())

@@ -28,6 +28,8 @@ pub enum Command {
     /// The NFSv4.1 gateway and the pNFS data servers, compared with nfs-ganesha, the native
     /// protocol and the lines of a lab (root)
     Nfs(CoreArgs),
+    /// A union of local disks, beside mergerfs and the disks themselves (root)
+    Union(UnionArgs),
     /// The papers' figures on a cluster of hosts whose links have the papers' rates (root)
     Papers(PapersArgs),
     /// Growth with daemons, clients, files, directories, stripes and requests: CPU, memory and
@@ -52,7 +54,7 @@ pub enum Command {
     Hard(HardArgs),
 }
 
-/// `cargo xtask bench core`, `parallel` and `nfs`.
+/// `cargo xtask bench core`, `parallel`, `nfs` and `union`.
 #[derive(ClapArgs, Debug, Clone, Default)]
 pub struct CoreArgs {
     /// Rows to measure [default: all]
@@ -170,6 +172,17 @@ impl MountArgs {
             self.repetitions.map(|count| format!(" --repetitions {count}")).unwrap_or_default();
         format!("cargo xtask bench mount {group}{rivals}{uring}{quick}{count}")
     }
+}
+
+/// `cargo xtask bench union`.
+#[derive(ClapArgs, Debug, Clone, Default)]
+pub struct UnionArgs {
+    /// The options of all rows.
+    #[command(flatten)]
+    pub core: CoreArgs,
+    /// The `mergerfs` binary [default: the search path; without it the rows are without mergerfs]
+    #[arg(long, value_name = "FILE", env = "BRAID_BENCH_MERGERFS")]
+    pub mergerfs: Option<PathBuf>,
 }
 
 /// `cargo xtask bench papers`.

@@ -34,6 +34,8 @@ pub struct Bench {
     pub scratch: PathBuf,
     /// Processor time that the machine's host took from the samples.
     pub steal: Steal,
+    /// The requested `mergerfs`, if any.
+    pub mergerfs: Option<PathBuf>,
     braid: Option<PathBuf>,
     notes: RefCell<Vec<String>>,
     // Before `dir`: the daemons end before their directories are removed.
@@ -99,6 +101,7 @@ impl Bench {
             scratch,
             steal: Steal::new(args.quick),
             meter,
+            mergerfs: None,
             braid: args.braid.clone(),
             notes: RefCell::new(notes),
             cluster: OnceCell::new(),

@@ -7,6 +7,7 @@
 //!     ├──── growth/       curves of growth, and the exponents of their cost
 //!     ├──── parallel/     tasks that share a file
 //!     ├──── nfs/          NFSv4.1 and pNFS, beside nfs-ganesha and the native protocol
+//!     ├──── union/        a union of local disks, beside mergerfs and the disks themselves
 //!     ├──── page/         docs/results and docs/plots, from stored results
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file
 //!                   ├── daemons/      one metadata server and four I/O daemons, processes
@@ -43,15 +44,16 @@ mod references;
 mod report;
 mod rows;
 mod steal;
+mod union;
 mod workers;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Parser;
 
 use crate::{
-    args::{Args, Command, CoreArgs},
+    args::{Args, Command, CoreArgs, UnionArgs},
     bench::Bench,
     measure::Measure,
     rows::Row,
@@ -59,9 +61,10 @@ use crate::{
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
-        Command::Core(args) => run("core", rows::ROWS, &args),
-        Command::Parallel(args) => run("parallel", parallel::ROWS, &args),
-        Command::Nfs(args) => run("nfs", nfs::ROWS, &args),
+        Command::Core(args) => run("core", rows::ROWS, &args, None),
+        Command::Parallel(args) => run("parallel", parallel::ROWS, &args, None),
+        Command::Nfs(args) => run("nfs", nfs::ROWS, &args, None),
+        Command::Union(UnionArgs { core, mergerfs }) => run("union", union::ROWS, &core, mergerfs),
         Command::Mount(args) => mount::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Growth(args) => growth::run(&args),
@@ -78,13 +81,19 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(name: &str, rows: &'static [Row], args: &CoreArgs) -> Result<ExitCode> {
+fn run(
+    name: &str,
+    rows: &'static [Row],
+    args: &CoreArgs,
+    mergerfs: Option<PathBuf>,
+) -> Result<ExitCode> {
     if args.list {
         rows.iter().for_each(|row| println!("{:16} {}", row.name, row.about));
         return Ok(ExitCode::SUCCESS);
     }
     let chosen = rows::chosen(rows, &args.rows)?;
-    let bench = Bench::new(args)?;
+    let mut bench = Bench::new(args)?;
+    bench.mergerfs = mergerfs;
     let machine = machine::describe(&bench.scratch);
     let (mut measures, mut failed) = (Vec::new(), Vec::new());
     for row in chosen {

@@ -33,6 +33,7 @@ mod scratch_cluster;
 mod space;
 pub mod stage;
 mod suite;
+mod union;
 
 // Tests of other clients than mounts check their histories and lock, too.
 pub use history::linearizability;

@@ -1,5 +1,6 @@
 //! pjdfstest, a third-party conformance suite: each of its cases counts. `pjdfstest/skips.txt`
-//! lists the skipped cases with reasons.
+//! lists the skipped cases of a cluster's mount with reasons, and `pjdfstest/union-skips.txt` those
+//! of a union.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,10 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cases::Counts;
 
 const CONFIG: &str = include_str!("../pjdfstest/config.toml");
-const SKIPS: &str = include_str!("../pjdfstest/skips.txt");
+/// Of a cluster's mount.
+pub const SKIPS: &str = include_str!("../pjdfstest/skips.txt");
+/// Of a union.
+pub const UNION_SKIPS: &str = include_str!("../pjdfstest/union-skips.txt");
 /// The message when libfuse's helper of mount(8) does a remount and does not find our program.
 const NOT_INSTALLED: &str = "braid: not found";
 const HELPER: &str = "remount: libfuse's helper of mount(8) finds no installed braid; \
@@ -24,8 +28,15 @@ const NOT_ALLOWED: &str = "allow_remount";
 /// A file system in memory, for calls that must fail between two file systems.
 const OTHER_FILE_SYSTEM: &str = "/dev/shm";
 
-/// Runs it in `dir` and adds the counts.
-pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
+/// Runs it in `dir` and adds the counts. `group` begins the names of the cases; `skips` is the text
+/// of a list.
+pub fn run(
+    program: &Path,
+    dir: &Path,
+    group: &str,
+    skips: &str,
+    counts: &mut Counts,
+) -> Result<()> {
     let scratch = Scratch::new()?;
     let program =
         &program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
@@ -37,11 +48,11 @@ pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
         first.len(),
         second.len()
     );
-    let skips = skips()?;
+    let skips = parse_skips(skips)?;
     for (name, ending) in
         first.into_iter().filter(|(_, ending)| !ending.contains(NOT_ALLOWED)).chain(second)
     {
-        count(&name, &ending, &skips, counts);
+        count(group, &name, &ending, &skips, counts);
     }
     Ok(())
 }
@@ -58,35 +69,41 @@ impl CaseEnd {
     }
 }
 
-fn count(name: &str, ending: &CaseEnd, skips: &BTreeMap<String, String>, counts: &mut Counts) {
+fn count(
+    group: &str,
+    name: &str,
+    ending: &CaseEnd,
+    skips: &BTreeMap<String, String>,
+    counts: &mut Counts,
+) {
     match (ending.word.as_str(), skips.get(name)) {
         ("ok", None) => counts.passed += 1,
         ("ok", Some(_)) => {
             counts.failed += 1;
-            println!("FAILED pjdfstest::{name}: it passes, but is listed as skipped");
+            println!("FAILED {group}::{name}: it passes, but is listed as skipped");
         }
         (_, Some(reason)) => {
             counts.skipped += 1;
-            println!("skipped: pjdfstest::{name}: {reason}");
+            println!("skipped: {group}::{name}: {reason}");
         }
         (_, None) if ending.contains(NOT_INSTALLED) => {
             counts.skipped += 1;
-            println!("skipped: pjdfstest::{name}: {HELPER}");
+            println!("skipped: {group}::{name}: {HELPER}");
         }
         (word, None) => {
             counts.failed += 1;
-            println!("FAILED pjdfstest::{name}: {word}: {}", ending.said.trim());
+            println!("FAILED {group}::{name}: {word}: {}", ending.said.trim());
         }
     }
 }
 
 /// `name: reason`, one a line.
-fn skips() -> Result<BTreeMap<String, String>> {
+fn parse_skips(text: &str) -> Result<BTreeMap<String, String>> {
     let lines =
-        SKIPS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let skip = |line: &str| {
         let (name, reason) =
-            line.split_once(": ").with_context(|| format!("skips.txt: no reason: {line}"))?;
+            line.split_once(": ").with_context(|| format!("skips: no reason: {line}"))?;
         Ok((name.to_owned(), reason.to_owned()))
     };
     lines.map(skip).collect()
@@ -192,12 +209,16 @@ mod tests {
             ("chmod::a".to_owned(), "why".to_owned()),
         ]);
         let mut counts = Counts::default();
-        endings(SAID).iter().for_each(|(name, ending)| count(name, ending, &skips, &mut counts));
+        endings(SAID)
+            .iter()
+            .for_each(|(name, ending)| count("pjdfstest", name, ending, &skips, &mut counts));
         assert_eq!(counts, Counts { passed: 0, failed: 2, skipped: 1 });
     }
 
     #[test]
     fn every_skip_has_a_reason() {
-        assert!(skips().unwrap().values().all(|reason| reason.len() > 10));
+        for list in [SKIPS, UNION_SKIPS] {
+            assert!(parse_skips(list).unwrap().values().all(|reason| reason.len() > 10));
+        }
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     scratch_cluster::{self, ScratchCase, ScratchCluster},
     space,
     stage::{TestCluster, kill, mount::Mount},
+    union,
 };
 
 /// Operations of fsx on one mount.
@@ -47,7 +48,7 @@ pub struct SuiteArgs {
     #[arg(long)]
     full: bool,
     /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, in_use,
-    /// programs, consistency, quota, pjdfstest, stop, space, power, crowd, kill
+    /// programs, consistency, quota, pjdfstest, stop, union, space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// The seed of random choices
@@ -78,6 +79,10 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     let (braid, dir) = (Braid::find()?, args.dir.clone().unwrap_or_else(scratch));
     let dir = dir.join(format!("braid-mt-{}", std::process::id()));
     on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
+    if args.wants("union") {
+        let program = args.pjdfstest.as_deref();
+        union::run(program, &braid, &dir.join("union"), (args.seed, args.full), &mut counts)?;
+    }
     let yard = ScratchCluster {
         braid: braid.clone(),
         dir: dir.join("own"),
@@ -231,7 +236,7 @@ fn conformance(args: &SuiteArgs, stage: &TestCluster, counts: &mut Counts) -> Re
     // Short: the path of a socket has 107 bytes, and the suite uses most of them.
     let dir = stage.dirs("p")?.remove(0);
     let (before, started) = (*counts, Instant::now());
-    if let Err(error) = pjdfstest::run(program, &dir, counts) {
+    if let Err(error) = pjdfstest::run(program, &dir, "pjdfstest", pjdfstest::SKIPS, counts) {
         counts.note("pjdfstest", Err(error), started.elapsed());
     }
     let (passed, seconds) = (counts.passed - before.passed, started.elapsed().as_secs_f64());

@@ -2,15 +2,14 @@
 
 use braid_union::{Attributes, Found, NewAttributes, NewTime, Time, User};
 
-use super::VALID;
-use crate::kernel::{self, Entry, Header, SetAttributes, SetTime};
+use crate::kernel::{self, Entry, Header, SetAttributes, SetTime, Validity};
 
-pub(super) fn entry(found: &Found) -> Entry {
+pub(super) fn entry(found: &Found, valid: Validity) -> Entry {
     Entry {
         node: found.node.0,
         generation: 0,
-        name_valid: VALID,
-        attributes_valid: VALID,
+        name_valid: valid,
+        attributes_valid: valid,
         attributes: attributes(&found.attributes),
     }
 }

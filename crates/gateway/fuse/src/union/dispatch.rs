@@ -1,8 +1,10 @@
 //! One request each.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use braid_union::{Attributes, DirectoryListing, Found, NodeId, OpenFile, RenameMode, SetXattr};
+use braid_union::{
+    Attributes, DirectoryListing, Found, NAMES_VALID, NodeId, OpenFile, RenameMode, SetXattr,
+};
 use rustix::fs::{OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -12,7 +14,8 @@ use super::{
     handles::Open,
 };
 use crate::kernel::{
-    Call, DirectoryBuffer, ExtendedStat, Kind, Opened, Operation, Reply, Request, SpaceStat, abi,
+    Call, DirectoryBuffer, ExtendedStat, Kind, Opened, Operation, Reply, Request, SpaceStat,
+    Validity, abi,
 };
 
 /// `STATX_BASIC_STATS | STATX_BTIME`.
@@ -45,12 +48,16 @@ impl UnionFileSystem {
         };
         match request.operation {
             Op::Lookup { name } => {
-                let found = union.look_up(node, name)?;
-                send(&mut |reply| self.reply_entry(reply, &found))
+                let valid = Validity::For(union.names_valid(node));
+                match union.look_up(node, name) {
+                    Ok(found) => send(&mut |reply| self.reply_entry(reply, &found, valid)),
+                    Err(Errno::NOENT) => send(&mut |reply| reply.absent(valid)),
+                    Err(error) => Err(error),
+                }
             }
             Op::MakeDirectory { name, mode, umask } => {
                 let found = union.create_directory(node, name, (mode, umask), user(header))?;
-                send(&mut |reply| self.reply_entry(reply, &found))
+                send(&mut |reply| self.reply_entry(reply, &found, VALID))
             }
             Op::MakeNode { name, mode, umask, device } => {
                 let device = rustix::fs::makedev(
@@ -58,15 +65,15 @@ impl UnionFileSystem {
                     device & 0xff | device >> 12 & 0xfff00,
                 );
                 let found = union.create_node(node, name, (mode, umask), device, user(header))?;
-                send(&mut |reply| self.reply_entry(reply, &found))
+                send(&mut |reply| self.reply_entry(reply, &found, VALID))
             }
             Op::Symlink { name, target } => {
                 let found = union.create_symlink(node, name, target, user(header))?;
-                send(&mut |reply| self.reply_entry(reply, &found))
+                send(&mut |reply| self.reply_entry(reply, &found, VALID))
             }
             Op::Link { node: file, new_name } => {
                 let found = union.link(NodeId(file), node, new_name)?;
-                send(&mut |reply| self.reply_entry(reply, &found))
+                send(&mut |reply| self.reply_entry(reply, &found, VALID))
             }
             Op::Unlink { name } => {
                 union.unlink(node, name)?;
@@ -118,7 +125,7 @@ impl UnionFileSystem {
 
             Op::Open { flags, .. } => {
                 let file = union.open_file(node, OFlags::from_bits_retain(flags))?;
-                let opened = self.opened(file);
+                let opened = self.opened(file, || union.attributes(node).ok());
                 send(&mut |reply| {
                     if reply.opened(opened).is_err() {
                         self.close(opened.handle);
@@ -128,9 +135,9 @@ impl UnionFileSystem {
             Op::Create { name, flags, mode, umask, .. } => {
                 let flags = OFlags::from_bits_retain(flags);
                 let (found, file) = union.create(node, name, flags, (mode, umask), user(header))?;
-                let opened = self.opened(file);
+                let opened = self.opened(file, || Some(found.attributes));
                 send(&mut |reply| {
-                    if reply.created(&entry(&found), opened).is_err() {
+                    if reply.created(&entry(&found, VALID), opened).is_err() {
                         self.close(opened.handle);
                         self.union.forget(found.node, 1);
                     }
@@ -176,8 +183,8 @@ impl UnionFileSystem {
             }
 
             Op::OpenDirectory { .. } => {
-                let listing = Arc::new(Mutex::new(union.list(node)?));
-                let handle = self.handles.insert(Open::Directory(listing));
+                // The first read lists it.
+                let handle = self.handles.insert(Open::Directory(Arc::default()));
                 send(&mut |reply| {
                     if reply.opened(Opened { handle, ..Opened::default() }).is_err() {
                         self.handles.remove(handle);
@@ -187,11 +194,12 @@ impl UnionFileSystem {
             Op::ReadDirectory { handle, offset, size, plus } => {
                 let listing = self.handles.directory(handle)?;
                 let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
-                if offset == 0 {
-                    // rewinddir(3): what was created since the open is seen.
-                    *listing = union.list(node)?;
-                }
-                let (buffer, entered) = self.listing(node, &listing, offset, size, plus);
+                // Offset 0 again: rewinddir(3) sees what was created since the first read.
+                let listing = match listing.take().filter(|_| offset > 0) {
+                    Some(read) => listing.insert(read),
+                    None => listing.insert(union.list(node)?),
+                };
+                let (buffer, entered) = self.listing(node, listing, offset, size, plus);
                 send(&mut |reply| {
                     if reply.directory(&buffer).is_err() {
                         entered.iter().for_each(|node| self.union.forget(*node, 1));
@@ -246,20 +254,21 @@ impl UnionFileSystem {
         }
     }
 
-    fn reply_entry(&self, reply: Reply, found: &Found) {
-        if reply.entry(&entry(found)).is_err() {
+    fn reply_entry(&self, reply: Reply, found: &Found, valid: Validity) {
+        if reply.entry(&entry(found, valid)).is_err() {
             self.union.forget(found.node, 1);
         }
     }
 
-    /// The attributes of a file that the kernel may read and write by itself.
-    fn passes(&self, file: &OpenFile) -> Option<Attributes> {
-        self.union.may_pass_through(file).then(|| self.union.attributes(file.node).ok()).flatten()
-    }
-
-    fn opened(&self, file: Arc<OpenFile>) -> Opened {
-        let backing =
-            self.backings.get().and_then(|backings| backings.open(&file, || self.passes(&file)));
+    /// `attributes`: of the file, read only where they are needed.
+    fn opened(
+        &self,
+        file: Arc<OpenFile>,
+        attributes: impl FnOnce() -> Option<Attributes>,
+    ) -> Opened {
+        // Not every file may be read and written by the kernel itself.
+        let passes = || self.union.may_pass_through(&file).then(attributes).flatten();
+        let backing = self.backings.get().and_then(|backings| backings.open(&file, passes));
         let id = backing.as_ref().map(|backing| backing.id());
         let flags = match id {
             Some(_) => abi::fopen::PASSTHROUGH,
@@ -320,9 +329,11 @@ impl UnionFileSystem {
             let kind = Kind::of_mode(u32::from(listed.kind) << 12);
             let fits = if plus {
                 // A name that is gone by now has no attributes; the kernel looks it up.
-                let found = self.union.look_up(directory, &listed.name).ok();
+                let found = self.union.look_up_listed(directory, listing, listed).ok();
+                // What the listing did not see is older by its age.
+                let valid = Validity::For(NAMES_VALID.saturating_sub(listing.age()));
                 let fits = buffer.push_plus(
-                    found.as_ref().map(entry).as_ref(),
+                    found.as_ref().map(|found| entry(found, valid)).as_ref(),
                     found.as_ref().map_or(listed.index, |found| found.attributes.index),
                     at,
                     kind,

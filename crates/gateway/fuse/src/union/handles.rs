@@ -14,8 +14,11 @@ use crate::kernel::BackingFile;
 #[derive(Clone, Debug)]
 pub(super) enum Open {
     File(Arc<OpenFile>, Option<Arc<BackingFile>>),
-    Directory(Arc<Mutex<DirectoryListing>>),
+    Directory(Arc<Mutex<Listing>>),
 }
+
+/// `None`: it was not read yet.
+pub(super) type Listing = Option<DirectoryListing>;
 
 #[derive(Debug, Default)]
 pub(super) struct Handles {
@@ -53,7 +56,7 @@ impl Handles {
         }
     }
 
-    pub(super) fn directory(&self, handle: u64) -> Result<Arc<Mutex<DirectoryListing>>, Errno> {
+    pub(super) fn directory(&self, handle: u64) -> Result<Arc<Mutex<Listing>>, Errno> {
         match self.table().open.get(&handle) {
             Some(Open::Directory(listing)) => Ok(Arc::clone(listing)),
             _ => Err(Errno::BADF),

@@ -19,9 +19,8 @@ mod dispatch;
 mod handles;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use braid_union::{NodeId, Union};
+use braid_union::{NAMES_VALID, NodeId, Union};
 
 use self::{backing::Backings, handles::Handles};
 use crate::kernel::{
@@ -30,7 +29,7 @@ use crate::kernel::{
 
 /// How long the kernel uses names and attributes without asking: direct changes on a branch are
 /// seen after this time.
-const VALID: Validity = Validity::For(Duration::from_secs(1));
+const VALID: Validity = Validity::For(NAMES_VALID);
 /// Passthrough: branches are on plain file systems, and another stacked file system may lie on this
 /// mount.
 const STACK_DEPTH: u32 = 1;

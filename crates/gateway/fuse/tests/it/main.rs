@@ -14,4 +14,5 @@ mod programs_calls;
 mod requests;
 mod signals;
 mod support;
+mod union;
 mod write_back;

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Found, NodeId, OpenFile, Result, Union, User,
     attributes::{copy_of, path_of, stat_fd},
-    create::masked,
+    create::is_masked,
     credentials::as_user,
     node::Node,
 };
@@ -55,7 +55,8 @@ impl Union {
     ) -> Result<Option<(Found, Arc<OpenFile>)>> {
         self.check_name(new.directory, new.name)?;
         let parent = self.nodes.get(new.directory)?;
-        self.check_absent(&parent, new.name)?;
+        let adding = parent.names.begin_adding();
+        self.check_absent(&adding, &parent, new.name)?;
         let has = |branch| parent.copy_on(branch).is_some();
         let mut order = self.placer.order(self.placement(), &self.branches, new.user.uid, has);
         while order.len() >= STRIPES_MIN {
@@ -88,7 +89,7 @@ impl Union {
         }
         self.striped.exist.store(true, Ordering::Relaxed);
         let to = self.ensure_directory(parent, home).map_err(at_home)?;
-        let stub = self.create_stub(&to, new, choice, branches).map_err(at_home)?;
+        let stub = self.create_stub(parent, &to, new, choice, branches).map_err(at_home)?;
         let named = self.create_objects(&stub, branches).and_then(|()| {
             let from = path_of(&stub.fd);
             rustix::fs::linkat(CWD, from, &*to, new.name, AtFlags::SYMLINK_FOLLOW).map_err(at_home)
@@ -105,6 +106,7 @@ impl Union {
     /// Creates a stub that has no name but the pending one.
     fn create_stub(
         &self,
+        parent: &Node,
         to: &OwnedFd,
         new: &NewFile<'_>,
         choice: StripeChoice,
@@ -115,10 +117,10 @@ impl Union {
         let numbers = branches.iter().map(|branch| self.branches[*branch].number).collect();
         let layout = Layout::new(id, choice.unit(), numbers).ok_or(Errno::INVAL)?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let fd = as_user(new.user, || {
-            let mode = Mode::from_raw_mode(masked(to, new.mode.0, new.mode.1));
-            rustix::fs::openat(to, c".", flags, mode)
-        });
+        let (mode, umask) = new.mode;
+        let umask = if is_masked(parent, to) { umask } else { 0 };
+        let mode = Mode::from_raw_mode(mode & !umask);
+        let fd = as_user(new.user, || rustix::fs::openat(to, c".", flags, mode));
         // A kernel that does not know O_TMPFILE opens the directory to write.
         let fd =
             fd.map_err(|error| if error == Errno::ISDIR { Errno::OPNOTSUPP } else { error })?;

@@ -28,7 +28,7 @@ mod names;
 pub mod passthrough;
 pub mod subject;
 mod targets;
-mod trees;
+pub mod trees;
 mod uring;
 
 use std::{collections::BTreeMap, process::ExitCode};

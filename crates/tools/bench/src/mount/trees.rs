@@ -40,10 +40,16 @@ git add -A; git -c user.email=bench@example.invalid -c user.name=bench -c gc.aut
 git gc -q; mv "$1.new" "$1"
 "#;
 
-/// From a packed repository on the local disk.
-pub fn clone(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
+/// A packed repository of 20,000 files on the local disk, made at the first call.
+pub fn repository(bench: &Bench) -> Result<String> {
     let repository = bench.scratch.join("repository").display().to_string();
     sh(REPOSITORY, &[&repository, &bench.size(20_000, 2_000).to_string()])?;
+    Ok(repository)
+}
+
+/// From a packed repository on the local disk.
+pub fn clone(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
+    let repository = repository(bench)?;
     let clone = subject.path("clone");
     let script = "git clone -q --no-hardlinks \"$1\" \"$2\"";
     let time = seconds(bench, "clone.time", script, &[&repository, &clone])?;

@@ -13,7 +13,7 @@ mod lines;
 mod memory;
 mod metadata;
 mod proxied;
-mod ratio;
+pub mod ratio;
 mod servers;
 
 use crate::rows::Row;

@@ -1,4 +1,4 @@
-//! One mount by `braid mount`, as a process that can be killed.
+//! One mount by `braid mount` or `braid union up`, as a process that can be killed.
 
 use std::{
     fs::OpenOptions,
@@ -37,17 +37,30 @@ impl Mount {
         key: &Path,
         options: &[&str],
     ) -> Result<Self> {
+        let (shown, key) = (point.display().to_string(), key.display().to_string());
+        let mut arguments = vec!["mount", &shown, "--foreground", "--mds", mds, "--key", &key];
+        options.iter().for_each(|option| arguments.extend(["-o", option]));
+        Self::start_with(braid, point.clone(), &arguments)
+    }
+
+    /// Mounts the union whose metadata directory is `meta` on `point`, which is created.
+    pub fn start_union(
+        braid: &Braid,
+        point: PathBuf,
+        meta: &Path,
+        options: &[&str],
+    ) -> Result<Self> {
+        let (shown, meta) = (point.display().to_string(), meta.display().to_string());
+        let mut arguments = vec!["union", "up", "--foreground"];
+        arguments.extend(options);
+        arguments.extend([&*meta, &*shown]);
+        Self::start_with(braid, point.clone(), &arguments)
+    }
+
+    fn start_with(braid: &Braid, point: PathBuf, arguments: &[&str]) -> Result<Self> {
         std::fs::create_dir_all(&point)?;
         let log = point.with_extension("log");
-        let mut arguments =
-            vec!["mount".to_owned(), point.display().to_string(), "--foreground".to_owned()];
-        arguments.extend([
-            "--mds".to_owned(),
-            mds.to_owned(),
-            "--key".to_owned(),
-            key.display().to_string(),
-        ]);
-        options.iter().for_each(|option| arguments.extend(["-o".to_owned(), (*option).to_owned()]));
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
         let mut mount = Self { point, log, arguments, braid: braid.clone(), process: None };
         mount.restart()?;
         Ok(mount)

@@ -1,0 +1,94 @@
+//! How often a mount of a union asks its branches.
+
+use crate::harness::{mount_on_temporary_dir, transport};
+use braid_fuse::kernel::PoolOptions;
+use braid_fuse::kernel::mount::Mounted;
+use braid_fuse::union::UnionFileSystem;
+use braid_union::{BranchMode, Pool, Union};
+use rustix::fs::{Dir, Mode, OFlags};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const BRANCHES: u64 = 4;
+/// For less than this the kernel uses an answer without asking again.
+const VALID: Duration = Duration::from_secs(1);
+
+struct UnionMount {
+    // Unmounted before the branches are removed.
+    _mounted: Mounted,
+    point: tempfile::TempDir,
+    union: Arc<Union>,
+    _disks: tempfile::TempDir,
+}
+
+impl UnionMount {
+    /// With files `0` to `9`. `None`: this machine cannot mount.
+    fn new() -> Option<Self> {
+        let disks = tempfile::tempdir().unwrap();
+        let branches: Vec<_> = (0..BRANCHES)
+            .map(|number| (disks.path().join(number.to_string()), BranchMode::Rw))
+            .collect();
+        branches.iter().for_each(|(branch, _)| fs::create_dir(branch).unwrap());
+        for number in 0..10 {
+            let (branch, _) = &branches[number % branches.len()];
+            File::create(branch.join(number.to_string())).unwrap();
+        }
+        let meta = disks.path().join("meta");
+        let pool = Pool::create(&meta, "test", &branches, Some(0)).unwrap();
+        let union = Arc::new(Union::open(&pool).unwrap());
+        let handler = Arc::new(UnionFileSystem::new(Arc::clone(&union), true));
+        let (mounted, point) =
+            mount_on_temporary_dir(transport(), PoolOptions::default(), handler)?;
+        Some(Self { _mounted: mounted, point, union, _disks: disks })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.point.path().join(name)
+    }
+
+    /// How many times a branch is asked for a name.
+    fn asked(&self, call: impl FnOnce()) -> u64 {
+        let before = self.union.names_asked();
+        call();
+        self.union.names_asked() - before
+    }
+}
+
+#[test]
+fn a_directory_of_a_union_is_listed_at_the_first_read_and_after_a_rewind() {
+    let Some(mount) = UnionMount::new() else { return };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let fd = rustix::fs::open(mount.point.path(), flags, Mode::empty()).unwrap();
+    assert_eq!(mount.union.listings_read(), 0, "opened");
+    let mut dir = Dir::new(fd).unwrap();
+    let read = |dir: &mut Dir| dir.filter(|entry| entry.is_ok()).count();
+    assert_eq!((read(&mut dir), mount.union.listings_read()), (12, 1));
+    File::create_new(mount.path("new")).unwrap();
+    dir.rewind();
+    assert_eq!((read(&mut dir), mount.union.listings_read()), (13, 2));
+}
+
+#[test]
+fn a_create_on_a_mount_of_a_union_asks_each_branch_once() {
+    let Some(mount) = UnionMount::new() else { return };
+    let create = |name: &str| drop(File::create_new(mount.path(name)).unwrap());
+    assert_eq!(mount.asked(|| create("new")), BRANCHES);
+    assert_eq!(mount.asked(|| fs::create_dir(mount.path("dir")).unwrap()), BRANCHES);
+}
+
+#[test]
+fn an_absent_name_of_a_union_is_not_asked_for_twice_in_a_second() {
+    let Some(mount) = UnionMount::new() else { return };
+    // On a machine that stops for a second between the two calls, again.
+    for _ in 0..20 {
+        let start = Instant::now();
+        assert!(!mount.path("absent").exists());
+        let asked = mount.asked(|| assert!(!mount.path("absent").exists()));
+        if start.elapsed() < VALID {
+            return assert_eq!(asked, 0);
+        }
+    }
+    panic!("two calls of stat(2) never took less than {VALID:?}");
+}

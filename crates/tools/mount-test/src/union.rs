@@ -1,0 +1,95 @@
+//! A union of three directories, with passthrough and without: pjdfstest, each of its cases, and
+//! fsx.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+use braid_testbed::braid::Braid;
+
+use crate::{
+    cases::{Counts, Outcome},
+    fsx::{self, FsxArgs},
+    pjdfstest,
+    stage::mount::Mount,
+};
+
+/// New files take turns on the branches, so that directories are on several of them.
+const PLACEMENT: &str = "round-robin";
+const BRANCHES: usize = 3;
+const FSX_OPS: u64 = 60_000;
+const FSX_OPS_FULL: u64 = 5_000_000;
+
+const WAYS: &[(&str, &[&str])] =
+    &[("union_passthrough", &[]), ("union_no_passthrough", &["--no-passthrough"])];
+
+/// Runs everything below `dir`. Without the program of pjdfstest its cases are skipped.
+pub fn run(
+    pjdfstest: Option<&Path>,
+    braid: &Braid,
+    dir: &Path,
+    (seed, full): (u64, bool),
+    counts: &mut Counts,
+) -> Result<()> {
+    for (name, options) in WAYS {
+        // Short: the path of a socket has 107 bytes, and pjdfstest uses most of them.
+        let mut mount = start(braid, &dir.join(name), options).context(*name)?;
+        let ops = if full { FSX_OPS_FULL } else { FSX_OPS };
+        note(counts, &format!("{name}::fsx"), || run_fsx(mount.point(), seed, ops));
+        conformance(pjdfstest, name, mount.point(), counts);
+        note(counts, &format!("{name}::sigterm_unmounts"), || {
+            mount.stop().map(|took| Outcome::Passed(format!("{} ms", took.as_millis())))
+        });
+    }
+    Ok(())
+}
+
+fn start(braid: &Braid, dir: &Path, options: &[&str]) -> Result<Mount> {
+    let (meta, point) = (dir.join("meta"), dir.join("m"));
+    let disks: Vec<PathBuf> = (0..BRANCHES).map(|disk| dir.join(format!("d{disk}"))).collect();
+    disks.iter().try_for_each(std::fs::create_dir_all)?;
+    let mut create: Vec<&Path> = ["union", "create", "test", "--min-free", "0", "--meta"]
+        .map(Path::new)
+        .into_iter()
+        .chain([&*meta, Path::new("--placement"), Path::new(PLACEMENT)])
+        .collect();
+    create.extend(disks.iter().map(PathBuf::as_path));
+    braid.run_successfully(create)?;
+    Mount::start_union(braid, point, &meta, options)
+}
+
+fn run_fsx(point: &Path, seed: u64, ops: u64) -> Result<Outcome> {
+    let dir = point.join("fsx");
+    std::fs::create_dir(&dir)?;
+    let done = fsx::run(&FsxArgs::of(vec![dir], seed, ops))?;
+    Ok(Outcome::Passed(format!("{ops} operations: {}", done.counts())))
+}
+
+fn conformance(program: Option<&Path>, group: &str, point: &Path, counts: &mut Counts) {
+    let Some(program) = program else {
+        let why = "--pjdfstest FILE was not given".to_owned();
+        return counts.note(group, Ok(Outcome::Skipped(why)), Default::default());
+    };
+    let (before, started) = (*counts, Instant::now());
+    let dir = point.join("p");
+    let done = std::fs::create_dir(&dir)
+        .context("creating its directory")
+        .and_then(|()| pjdfstest::run(program, &dir, group, pjdfstest::UNION_SKIPS, counts));
+    if let Err(error) = done {
+        counts.note(group, Err(error), started.elapsed());
+    }
+    println!(
+        "{group}: {} cases passed, {} failed ({:.1} s)",
+        counts.passed - before.passed,
+        counts.failed - before.failed,
+        started.elapsed().as_secs_f64()
+    );
+}
+
+fn note(counts: &mut Counts, name: &str, case: impl FnOnce() -> Result<Outcome>) {
+    let started = Instant::now();
+    let outcome = case();
+    counts.note(name, outcome, started.elapsed());
+}
