@@ -21,9 +21,11 @@ pub mod cluster;
 pub mod memory;
 mod name;
 mod share;
+pub mod tables;
 mod types;
 
 pub use braid_client::{Error, Result, Status};
 pub use braid_types::nfs4_acl;
+pub use name::check_name;
 pub use share::{Share, ShareClient, ShareFile};
 pub use types::*;

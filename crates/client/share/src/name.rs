@@ -1,10 +1,13 @@
-//! The check of names that both implementations of the traits make first.
+//! The check of names that all implementations of the traits make first.
 
 use braid_types::{Status, limits::NAME_BYTES_MAX};
 
 /// Checks a name of a directory entry: 1 to 255 bytes, without `/` and NUL, not `.` or `..`. A
 /// protocol that has `.` and `..` answers them itself (RFC 8881 18.13.3 has no such names).
-pub(crate) fn check_name(name: &[u8]) -> Result<(), Status> {
+///
+/// # Errors
+/// `Invalid`, `NameTooLong`.
+pub fn check_name(name: &[u8]) -> Result<(), Status> {
     match name {
         b"" | b"." | b".." => Err(Status::Invalid),
         _ if name.len() > NAME_BYTES_MAX => Err(Status::NameTooLong),

@@ -23,7 +23,7 @@ pub use braid_wire::{
 use bytes::Bytes;
 
 /// The NFSv4 list of a file without any list: what its mode means.
-pub(crate) fn acl_of_mode(known: &Attributes) -> Nfs4Acl {
+pub fn acl_of_mode(known: &Attributes) -> Nfs4Acl {
     let view = PosixView::of_mode((known.mode & 0o777) as u16);
     let is_directory = known.kind == FileKind::Directory;
     let aces = Nfs4Acl::from_posix(&view, is_directory, 0);
@@ -167,7 +167,9 @@ impl LockCancelHandle {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    pub(crate) fn cancel(&self) {
+    /// Marks the wait as cancelled. [`crate::ShareClient::cancel_lock`] calls it and ends the
+    /// wait.
+    pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
     }
 }

@@ -6,13 +6,12 @@ use super::{
     CallKind as Call, MemoryFile,
     bytes::DISK_BYTES,
     delegations::Need,
-    lock_table::Wanted,
     share::{SharedState, failed},
 };
 use crate::{
     AdoptedOpen, AttributeChanges, Attributes, DelegationRecall, DirectoryChange, FileKind,
     Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode, OpenTarget, Opened,
-    RenameMode, Result, ShareClient, StatFsReply, XattrMode,
+    RenameMode, Result, ShareClient, StatFsReply, XattrMode, tables::Wanted,
 };
 
 /// The session of a protocol client. It lives until it ends, whether clones of this exist or not.

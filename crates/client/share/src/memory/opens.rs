@@ -4,11 +4,13 @@ use braid_types::{FileIndex, SessionId, Status};
 
 use super::{
     inode::Inode,
-    open_table::Open,
     permission::{CHANGE_ENTRIES, READ, WRITE, is_privileged, permit},
     state::{Outcome, State},
 };
-use crate::{Attributes, Deny, DirectoryChange, FileKind, Identity, OpenMode, OpenTarget, Rights};
+use crate::{
+    Attributes, Deny, DirectoryChange, FileKind, Identity, OpenMode, OpenTarget, Rights,
+    tables::Open,
+};
 
 /// An open, as [`crate::Opened`] with the number of the open in place of the file.
 #[derive(Debug)]

@@ -9,15 +9,13 @@ use super::{
     CallKind,
     delegations::DelegationTable,
     inode::{Content, Directory, Inode},
-    lock_table::LockTable,
-    open_table::OpenTable,
 };
 use crate::{
     ClientRecord, DataServer, DirectAccess, DirectoryChange, FileKind, Identity, Verifier,
+    tables::{LockTable, OpenTable},
 };
 
-/// The result of a step; the caller adds what failed.
-pub(super) type Outcome<T> = Result<T, Status>;
+pub(super) use crate::tables::Outcome;
 
 /// The file system.
 #[derive(Debug)]

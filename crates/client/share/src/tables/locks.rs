@@ -15,7 +15,7 @@ use std::{
 use braid_types::{FileIndex, RangeMap, SessionId, Status};
 use tokio::sync::Notify;
 
-use super::state::Outcome;
+use super::Outcome;
 use crate::{Lock, LockCancelHandle, LockConflict};
 
 /// The owner of a lock: a session, and the number that it chose.
@@ -23,10 +23,13 @@ type Owner = (SessionId, u64);
 
 /// A request for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Wanted {
-    pub(super) file: FileIndex,
-    pub(super) session: SessionId,
-    pub(super) lock: Lock,
+pub struct Wanted {
+    /// The file.
+    pub file: FileIndex,
+    /// The session of the owner.
+    pub session: SessionId,
+    /// The range and its owner.
+    pub lock: Lock,
 }
 
 /// A request that waits. It stays in the table until its caller has seen the result.
@@ -40,7 +43,7 @@ struct Wait {
 
 /// All locks and waits.
 #[derive(Debug, Default)]
-pub(super) struct LockTable {
+pub struct LockTable {
     /// Whether each range is locked exclusively.
     held: BTreeMap<FileIndex, BTreeMap<Owner, RangeMap<bool>>>,
     /// By number, which is the order of arrival.
@@ -60,12 +63,12 @@ impl Wanted {
 
 impl LockTable {
     /// Ranges that are locked.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.held.values().flat_map(BTreeMap::values).map(RangeMap::len).sum()
     }
 
     /// The locks of a session.
-    pub(super) fn of_session(&self, session: SessionId) -> Vec<(FileIndex, Lock)> {
+    pub fn of_session(&self, session: SessionId) -> Vec<(FileIndex, Lock)> {
         let owners = self.held.iter().flat_map(|(file, owners)| {
             let own = owners.range((session, 0)..=(session, u64::MAX));
             own.map(move |((_, owner), ranges)| (*file, *owner, ranges))
@@ -79,12 +82,15 @@ impl LockTable {
     }
 
     /// Requests that wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waits.values().filter(|wait| wait.result.is_none()).count()
     }
 
     /// Grants a lock, or returns the one that conflicts.
-    pub(super) fn request(&mut self, wanted: Wanted) -> Outcome<Option<LockConflict>> {
+    ///
+    /// # Errors
+    /// `Invalid`: the range is empty.
+    pub fn request(&mut self, wanted: Wanted) -> Outcome<Option<LockConflict>> {
         wanted.check()?;
         let conflict = self.conflict(&wanted);
         if conflict.is_none() {
@@ -95,13 +101,19 @@ impl LockTable {
     }
 
     /// The lock that conflicts with a request.
-    pub(super) fn test(&self, wanted: &Wanted) -> Outcome<Option<LockConflict>> {
+    ///
+    /// # Errors
+    /// `Invalid`: the range is empty.
+    pub fn test(&self, wanted: &Wanted) -> Outcome<Option<LockConflict>> {
         wanted.check()?;
         Ok(self.conflict(wanted))
     }
 
     /// Releases a range of an owner.
-    pub(super) fn unlock(&mut self, wanted: &Wanted) -> Outcome<()> {
+    ///
+    /// # Errors
+    /// `Invalid`: the range is empty.
+    pub fn unlock(&mut self, wanted: &Wanted) -> Outcome<()> {
         wanted.check()?;
         if let Some(owners) = self.held.get_mut(&wanted.file)
             && let Some(ranges) = owners.get_mut(&wanted.owner())
@@ -119,7 +131,10 @@ impl LockTable {
     }
 
     /// Adds a request that waits. Returns its number, and what wakes its caller.
-    pub(super) fn begin_wait(
+    ///
+    /// # Errors
+    /// `Invalid`: the range is empty.
+    pub fn begin_wait(
         &mut self,
         wanted: Wanted,
         cancel: &LockCancelHandle,
@@ -137,7 +152,7 @@ impl LockTable {
     }
 
     /// The result of a wait, if it has one; the wait is removed then.
-    pub(super) fn take_result(&mut self, wait: u64) -> Option<Outcome<()>> {
+    pub fn take_result(&mut self, wait: u64) -> Option<Outcome<()>> {
         let result = self.waits.get(&wait).map_or(Some(Err(Status::Internal)), |wait| wait.result);
         if result.is_some() {
             self.waits.remove(&wait);
@@ -147,19 +162,19 @@ impl LockTable {
 
     /// The caller of a wait went away. A lock that it was granted meanwhile is released, since
     /// nobody knows of it.
-    pub(super) fn abandon(&mut self, wait: u64) {
+    pub fn abandon(&mut self, wait: u64) {
         if let Some(Wait { wanted, result: Some(Ok(())), .. }) = self.waits.remove(&wait) {
             let _ = self.unlock(&wanted);
         }
     }
 
     /// Ends the waits whose handles were cancelled.
-    pub(super) fn end_cancelled(&mut self) {
+    pub fn end_cancelled(&mut self) {
         self.finish_where(|wait| wait.cancel.is_cancelled(), Status::Interrupted);
     }
 
     /// Releases the locks of a session, and ends its waits.
-    pub(super) fn end_session(&mut self, session: SessionId) {
+    pub fn end_session(&mut self, session: SessionId) {
         self.finish_where(|wait| wait.wanted.session == session, Status::NoSession);
         for owners in self.held.values_mut() {
             owners.retain(|(of, _), _| *of != session);
