@@ -175,7 +175,7 @@ impl Union {
         };
         let copy = copy.ok_or(Errno::STALE)?;
         for name in names {
-            let directory = self.nodes.get(name.directory)?;
+            let Ok(directory) = self.nodes.get(name.directory) else { continue };
             let Ok(fd) = self.directory_fd(&directory, copy.branch) else { continue };
             if let Ok(stat) = stat_at(&*fd, &name.name)
                 && copy_of(copy.branch, &stat) == copy
@@ -183,7 +183,10 @@ impl Union {
                 return Ok((copy, stat));
             }
         }
-        Ok((copy, stat_fd(&*open.ok_or(Errno::STALE)?.fd())?))
+        match self.by_handle(node, copy) {
+            Ok(fd) => Ok((copy, stat_fd(fd)?)),
+            Err(_) => Ok((copy, stat_fd(&*open.ok_or(Errno::STALE)?.fd())?)),
+        }
     }
 
     /// Changes attributes, on every copy of a directory, and returns the new ones.

@@ -122,6 +122,7 @@ impl Union {
     /// Those of link(2), but never `EXDEV`.
     pub fn link(&self, id: NodeId, directory: NodeId, name: &[u8]) -> Result<Found> {
         let _shared = self.shared();
+        let _change = self.name_changes.begin();
         self.check_name(directory, name)?;
         let (node, parent) = (self.nodes.get(id)?, self.nodes.get(directory)?);
         let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;
@@ -145,6 +146,7 @@ impl Union {
         umask: u32,
         make: impl Fn(&OwnedFd, u32) -> Result<Option<OwnedFd>>,
     ) -> Result<(Found, Option<OwnedFd>)> {
+        let _change = self.name_changes.begin();
         self.check_name(directory, name)?;
         let parent = self.nodes.get(directory)?;
         let adding = parent.names.begin_adding();

@@ -19,11 +19,12 @@
 //!    are hidden. They are renamed and removed together with the one that is shown.
 //! 4. Nothing is written to a branch that is adopted, except `.braid-branch`.
 #![cfg(target_os = "linux")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // `kernel_handle` alone calls the C library
 
 mod admin;
 mod attributes;
 mod branch;
+mod by_inode;
 mod control;
 mod create;
 mod credentials;
@@ -33,9 +34,11 @@ mod directory_names;
 mod error;
 mod identity;
 mod intents;
+mod kernel_handle;
 mod listing;
 mod lookup;
 mod moves;
+mod name_changes;
 mod name_index;
 mod node;
 mod numbers;
@@ -45,26 +48,31 @@ mod pool;
 mod private_files;
 mod remove;
 mod rename;
+mod rights;
 mod striped;
 mod union;
 mod xattrs;
 
 pub use attributes::{Attributes, NewAttributes, NewTime, Time};
 pub use branch::{BranchMode, BranchStatus};
+pub use by_inode::{BranchInode, FoundByInode};
 pub use control::{ControlServer, Reply, Request, request};
 pub use credentials::User;
 pub use directory_names::NAMES_VALID;
 pub use error::{ErrorKind, PoolError, Result};
 pub use identity::{BRANCH_FILE, BranchIdentity, PoolUuid};
+pub use kernel_handle::{KERNEL_HANDLE_BYTES_MAX, KernelHandle};
 pub use listing::{DirectoryEntry, DirectoryListing};
 pub use lookup::Found;
 pub use moves::{MoveReport, NotMoved, Progress};
+pub use name_changes::NameChangeCount;
 pub use node::NodeId;
 pub use open_files::OpenFile;
 pub use placement::Placement;
 pub use pool::{BranchConfig, Pool, PoolConfig};
 pub use remove::RESERVED_PREFIX;
 pub use rename::RenameMode;
+pub use rights::{Access, Caller};
 pub use striped::{STRIPE_XATTR, StripeChoice, Sweep};
 pub use union::{Space, Union};
 pub use xattrs::SetXattr;

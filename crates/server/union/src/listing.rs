@@ -20,6 +20,10 @@ const YOUNG: Duration = Duration::from_millis(500);
 pub struct DirectoryEntry {
     /// The name.
     pub name: Box<[u8]>,
+    /// The branch that shows it: its number in the pool.
+    pub branch: u8,
+    /// The inode there.
+    pub inode: u64,
     /// `st_ino` for a file that is no directory; a directory's may differ from its attributes'.
     pub index: u64,
     /// `DT_*`: the kind bits of a mode, shifted down by 12.
@@ -88,6 +92,8 @@ impl Union {
                 }
                 listing.entries.push(DirectoryEntry {
                     name: name.into(),
+                    branch: self.branches[copy.branch].number,
+                    inode: entry.ino(),
                     index: self.index_of(copy.branch, entry.ino()),
                     kind: kind(entry.file_type()),
                     branches: 1 << copy.branch,

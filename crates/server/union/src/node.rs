@@ -13,7 +13,7 @@ use std::{
 use rustix::io::Errno;
 
 use crate::{
-    Result, attributes::Time, directory_names::DirectoryNames, open_files::OpenFile,
+    KernelHandle, Result, attributes::Time, directory_names::DirectoryNames, open_files::OpenFile,
     striped::NodeStriping,
 };
 
@@ -69,6 +69,8 @@ pub(crate) struct NodeState {
     /// In the order of the branches; one, unless it is a directory.
     pub(crate) copies: Vec<Copy>,
     pub(crate) names: Vec<Name>,
+    /// How the inode is found without a name; only of nodes that were found by it.
+    pub(crate) handle: Option<Arc<KernelHandle>>,
     /// Open files of the node. They serve calls on a file that has no name any more.
     pub(crate) open: Vec<Arc<OpenFile>>,
     pub(crate) striping: NodeStriping,
@@ -214,6 +216,16 @@ impl NodeTable {
         }
         drop(state);
         Arc::clone(&known.node)
+    }
+
+    /// Counts a lookup of a node that is known.
+    ///
+    /// # Errors
+    /// `ESTALE`: it is not known any more.
+    pub(crate) fn look_up_again(&self, id: NodeId) -> Result<()> {
+        let mut tables = lock(&self.tables);
+        tables.nodes.get_mut(&id).ok_or(Errno::STALE)?.lookups += 1;
+        Ok(())
     }
 
     /// A directory was created on another branch.

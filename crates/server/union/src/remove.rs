@@ -24,6 +24,7 @@ impl Union {
     /// `EISDIR`: it is a directory; others of unlink(2).
     pub fn unlink(&self, directory: NodeId, name: &[u8]) -> Result<()> {
         let _shared = self.shared();
+        let _change = self.name_changes.begin();
         let (parent, found) = self.to_remove(directory, name)?;
         if found.is_directory() {
             return Err(Errno::ISDIR);
@@ -44,6 +45,7 @@ impl Union {
     pub fn remove_directory(&self, directory: NodeId, name: &[u8]) -> Result<()> {
         // Alone: nobody may create a file on one branch while the other branches are emptied.
         let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.name_changes.begin();
         let (parent, found) = self.to_remove(directory, name)?;
         if !found.is_directory() {
             return Err(Errno::NOTDIR);

@@ -52,6 +52,7 @@ impl Union {
         mode: RenameMode,
     ) -> Result<()> {
         let alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.name_changes.begin();
         let from = self.side(from_directory, from_name)?;
         let to = self.side(to_directory, to_name)?;
         let source = from.found.as_ref().ok_or(Errno::NOENT)?;

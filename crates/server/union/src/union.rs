@@ -14,9 +14,11 @@ use crate::{
     BranchStatus, NodeId, Placement, Pool, PoolError, PoolUuid, Result,
     attributes::{copy_of, stat_fd},
     branch::{Branch, Branches},
+    by_inode::MoveListener,
     directory_fds::DirectoryFds,
     error::During,
     intents::IntentLog,
+    name_changes::{NameChangeCount, NameChanges},
     node::{Name, Node, NodeTable},
     numbers::Numbers,
     placement::Placer,
@@ -47,6 +49,8 @@ pub struct Union {
     pub(crate) names_asked: AtomicU64,
     /// How many times a directory was listed.
     pub(crate) listings_read: AtomicU64,
+    pub(crate) name_changes: NameChanges,
+    pub(crate) move_listener: MoveListener,
     /// Held while this process has the pool in use.
     lock: Option<fs::File>,
 }
@@ -116,6 +120,8 @@ impl Union {
             indexed: Mutex::default(),
             names_asked: AtomicU64::new(0),
             listings_read: AtomicU64::new(0),
+            name_changes: NameChanges::default(),
+            move_listener: MoveListener::default(),
             lock: None,
         })
     }
@@ -123,6 +129,16 @@ impl Union {
     /// The branches and their space.
     pub fn branches(&self) -> Vec<BranchStatus> {
         self.branches.iter().filter(|branch| branch.is_open()).map(Branch::status).collect()
+    }
+
+    /// How many changes of names were made.
+    pub fn name_changes(&self) -> NameChangeCount {
+        self.name_changes.count()
+    }
+
+    /// The identity of the pool.
+    pub fn pool(&self) -> PoolUuid {
+        self.pool
     }
 
     /// How many files the kernel knows.
@@ -210,8 +226,8 @@ impl Union {
         Ok(fd)
     }
 
-    /// A descriptor of `O_PATH` of the node's inode on a branch, by any of its names, or by an open
-    /// file if it has none any more.
+    /// A descriptor of `O_PATH` of the node's inode on a branch, by any of its names, by its
+    /// handle, or by an open file if it has no name any more.
     ///
     /// # Errors
     /// `ESTALE`: there is no way to the inode.
@@ -226,7 +242,7 @@ impl Union {
         };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for name in names {
-            let directory = self.nodes.get(name.directory)?;
+            let Ok(directory) = self.nodes.get(name.directory) else { continue };
             let Ok(directory) = self.directory_fd(&directory, branch) else { continue };
             let Ok(fd) = rustix::fs::openat(&*directory, &*name.name, flags, Mode::empty()) else {
                 continue;
@@ -234,6 +250,9 @@ impl Union {
             if copy_of(branch, &stat_fd(&fd)?) == copy {
                 return Ok(Arc::new(fd));
             }
+        }
+        if let Ok(fd) = self.by_handle(node, copy) {
+            return Ok(Arc::new(fd));
         }
         let open = open.ok_or(Errno::STALE)?;
         Ok(open.fd())

@@ -280,6 +280,7 @@ impl Union {
         let new = copy_of(*target, &stat_at(&*to, &step.names[0])?);
         debug_assert_eq!(new.inode, copy.inode);
         self.nodes.moved(old, new);
+        self.tell_move(old, new, &to, &step.names[0]);
         exchange(&open, descriptors);
         Ok(())
     }
