@@ -114,7 +114,7 @@ impl Union {
         let _shared = self.shared();
         let known = self.nodes.of_inode(copy).map(|node| node.index);
         let index = known.unwrap_or_else(|| self.index_of(branch, copy.inode));
-        let node = self.nodes.enter(false, vec![copy], None, index);
+        let node = self.nodes.enter(false, vec![copy], &[], None, index);
         node.state().handle = inode.handle.clone().map(Arc::new);
         let attributes = Attributes::new(node.index, &stat);
         Ok(FoundByInode { found: Found { node: node.id, attributes }, above: Vec::new() })

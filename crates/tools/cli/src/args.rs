@@ -992,11 +992,19 @@ pub struct UnionCreateArgs {
 pub struct UnionUpArgs {
     /// The pool's metadata directory
     pub meta: PathBuf,
-    /// The directory to mount on
-    pub point: PathBuf,
+    /// The directory to mount on; with --nfs it may be left out
+    #[arg(required_unless_present = "nfs")]
+    pub point: Option<PathBuf>,
     /// Options of mount(8): ro, noatime, noexec, suid, dev, noallow_other
     #[arg(long, short = 'o', value_delimiter = ',', value_name = "OPTIONS")]
     pub options: Vec<String>,
+    /// Also serve the same files to NFS clients on this address; to this host only, without
+    /// --nfs-export
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:2049")]
+    pub nfs: Option<String>,
+    /// A directory of the union that NFS clients may mount (can be repeated); see braid nfs --help
+    #[arg(long, value_name = "EXPORT", requires = "nfs")]
+    pub nfs_export: Vec<String>,
     /// Stay in the foreground
     #[arg(long, short = 'f')]
     pub foreground: bool,

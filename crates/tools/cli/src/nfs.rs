@@ -2,6 +2,8 @@
 
 mod private_file;
 mod protection;
+#[cfg(target_os = "linux")]
+pub mod union;
 
 use std::{
     io::ErrorKind,
@@ -18,7 +20,7 @@ use braid_nfs::{
     Listener, NfsConfig, NfsServer, Protection, StartError,
     config::{AddressRange, ConfigError, ExportConfig, Security, Squash, Transport},
 };
-use braid_share::cluster::ClusterShare;
+use braid_share::{Share, cluster::ClusterShare};
 use braid_types::Status;
 use tokio::sync::watch;
 
@@ -101,7 +103,6 @@ impl Gateway {
         section: &NfsSection,
         next: NextStart,
     ) -> Result<Self, Fault> {
-        let doing = || "starting the NFS gateway".to_owned();
         let configs = section.exports.iter().map(export).collect::<Result<Vec<_>, _>>()?;
         let protected = protection::start(section, &configs)?;
         let mut config = connect::client_config(settings)?;
@@ -128,16 +129,38 @@ impl Gateway {
         let exports: Vec<_> = section.exports.iter().map(|export| export.path.clone()).collect();
         let missing = exports.iter().filter(|path| is_missing(&client, path)).cloned().collect();
         drop(client);
+        let gateway = Self {
+            addresses: Vec::new(),
+            exports,
+            missing,
+            host: protected.host,
+            options,
+            notes: protected.notes,
+            stop: watch::channel(false).0,
+            thread: None,
+        };
+        gateway.serve(async move || {
+            let share = connect_share(config, &nfs, &listen, next).await?;
+            begin(share, nfs, protected.protection, &listen).await
+        })
+    }
+
+    /// Serves on threads of its own, after `begin` has bound the addresses.
+    fn serve<S: Share>(
+        mut self,
+        begin: impl AsyncFnOnce() -> Result<(Server<S>, Vec<Listener>), Fault> + Send + 'static,
+    ) -> Result<Self, Fault> {
+        let doing = || "starting the NFS gateway".to_owned();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("nfs")
             .build()
             .map_err(|why| Fault::failed(doing(), why))?;
-        let (stop, stopped) = watch::channel(false);
+        let stopped = self.stop.subscribe();
         let (ready, started) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("nfs-gateway".into()).spawn(move || {
             runtime.block_on(async {
-                match begin(config, nfs, protected.protection, &listen, next).await {
+                match begin().await {
                     Ok((server, listeners)) => {
                         let _ = ready.send(Ok(listeners.iter().map(Listener::address).collect()));
                         serve(server, listeners, stopped).await;
@@ -148,11 +171,14 @@ impl Gateway {
                 }
             });
         });
-        let thread = thread.map_err(|why| Fault::failed(doing(), why))?;
-        let addresses = started.recv().map_err(|why| Fault::failed(doing(), why))??;
-        let (host, notes) = (protected.host, protected.notes);
-        let thread = Some(thread);
-        Ok(Self { addresses, exports, missing, host, options, notes, stop, thread })
+        self.thread = Some(thread.map_err(|why| Fault::failed(doing(), why))?);
+        self.addresses = started.recv().map_err(|why| Fault::failed(doing(), why))??;
+        Ok(self)
+    }
+
+    /// The first address that it listens on.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.addresses.first().copied()
     }
 
     /// Prints how a client mounts the exports.
@@ -194,24 +220,31 @@ impl Drop for Gateway {
     }
 }
 
-type Server = Arc<NfsServer<ClusterShare>>;
+type Server<S> = Arc<NfsServer<S>>;
 
-async fn begin(
+async fn connect_share(
     config: braid_client::Config,
-    nfs: NfsConfig,
-    protection: Protection,
+    nfs: &NfsConfig,
     listen: &[SocketAddr],
     next: NextStart,
-) -> Result<(Server, Vec<Listener>), Fault> {
+) -> Result<ClusterShare, Fault> {
     // Without a fixed port no client comes back after a restart.
-    let share = match listen.first() {
+    match listen.first() {
         Some(address) if address.port() != 0 && next == NextStart::ContinuesClients => {
             ClusterShare::connect_as(config, &nfs.server_owner)
                 .await
-                .map_err(|error| name_taken(&error).unwrap_or_else(|| error.into()))?
+                .map_err(|error| name_taken(&error).unwrap_or_else(|| error.into()))
         }
-        _ => ClusterShare::connect(config).await?,
-    };
+        _ => Ok(ClusterShare::connect(config).await?),
+    }
+}
+
+async fn begin<S: Share>(
+    share: S,
+    nfs: NfsConfig,
+    protection: Protection,
+    listen: &[SocketAddr],
+) -> Result<(Server<S>, Vec<Listener>), Fault> {
     let mut listeners = Vec::new();
     for address in listen {
         listeners.push(Listener::bind(*address).await.map_err(|why| not_started(&why))?);
@@ -273,7 +306,11 @@ fn is_missing(client: &Client, path: &str) -> bool {
     client.stat(path).is_err_and(|error| error.status() == Status::NotFound)
 }
 
-async fn serve(server: Server, listeners: Vec<Listener>, stopped: watch::Receiver<bool>) {
+async fn serve<S: Share>(
+    server: Server<S>,
+    listeners: Vec<Listener>,
+    stopped: watch::Receiver<bool>,
+) {
     let serving = listeners
         .into_iter()
         .map(|listener| tokio::spawn(listener.serve(server.clone(), stopped.clone())))

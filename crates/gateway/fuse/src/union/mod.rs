@@ -24,7 +24,8 @@ use braid_union::{NAMES_VALID, NodeId, Union};
 
 use self::{backing::Backings, handles::Handles};
 use crate::kernel::{
-    Call, Features, Forget, Handler, KernelFeatures, Notifier, Reply, Request, Validity, Wanted,
+    Call, Expiry, Features, Forget, Handler, KernelFeatures, Notifier, Reply, Request, Validity,
+    Wanted,
 };
 
 /// How long the kernel uses names and attributes without asking: direct changes on a branch are
@@ -40,6 +41,9 @@ pub struct UnionFileSystem {
     union: Arc<Union>,
     handles: Handles,
     backings: OnceLock<Backings>,
+    notifier: OnceLock<Notifier>,
+    /// Whether the kernel can expire names, so that it looks them up again.
+    expires_names: OnceLock<bool>,
     /// Whether passthrough is wanted at all.
     pass_through: bool,
 }
@@ -48,7 +52,32 @@ impl UnionFileSystem {
     /// The file system of one mount. `pass_through`: let the kernel read and write plain files by
     /// itself where it can.
     pub fn new(union: Arc<Union>, pass_through: bool) -> Self {
-        Self { union, handles: Handles::default(), backings: OnceLock::new(), pass_through }
+        Self {
+            union,
+            handles: Handles::default(),
+            backings: OnceLock::new(),
+            notifier: OnceLock::new(),
+            expires_names: OnceLock::new(),
+            pass_through,
+        }
+    }
+
+    /// Attributes of a node were changed by something else than this mount. It does not wait.
+    pub fn attributes_changed(&self, node: NodeId) {
+        if let Some(notifier) = self.notifier.get() {
+            // The kernel may not know the node, and the mount may have ended.
+            let _ = notifier.inval_attributes(node.0);
+        }
+    }
+
+    /// A name was changed by something else than this mount. It does not wait until the kernel
+    /// has dropped it: a program may hold the directory's lock.
+    pub fn name_changed(&self, directory: NodeId, name: &[u8]) {
+        if let (Some(notifier), Some(true)) = (self.notifier.get(), self.expires_names.get()) {
+            let (directory, names) = (directory.0, vec![name.into()]);
+            let expiry = Expiry { directory, names, files: Vec::new(), not_before: None };
+            drop(notifier.expire(expiry));
+        }
     }
 
     /// Whether the kernel reads and writes files by itself, or why not.
@@ -58,7 +87,8 @@ impl UnionFileSystem {
 }
 
 impl Handler for UnionFileSystem {
-    fn init(&self, _: &KernelFeatures) -> Wanted {
+    fn init(&self, kernel: &KernelFeatures) -> Wanted {
+        let _ = self.expires_names.set(kernel.expires_names());
         use Features as F;
         let mut wanted = Wanted::default();
         wanted.features |= F::POSIX_ACL | F::DONT_MASK | F::HANDLE_KILLPRIV_V2;
@@ -72,6 +102,7 @@ impl Handler for UnionFileSystem {
     }
 
     fn started(&self, notifier: Notifier) {
+        let _ = self.notifier.set(notifier.clone());
         if self.pass_through {
             let _ = self.backings.set(Backings::new(notifier.backing_files().cloned()));
         }

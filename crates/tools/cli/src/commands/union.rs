@@ -40,6 +40,7 @@ pub(super) mod linux {
         union::UnionFileSystem,
     };
     use braid_union::{BranchMode, ControlServer, ErrorKind, Placement, Pool, PoolError, Union};
+    use braid_union_share::{Change, UnionShare};
     use serde_json::json;
 
     use super::admin;
@@ -47,6 +48,7 @@ pub(super) mod linux {
         args::{UnionCommand, UnionCreateArgs, UnionUpArgs},
         commands::union_striped,
         mount::{background, mount_fault, stop_signal},
+        nfs::{self, Gateway},
         output::{Exit, Fault, Printer, quoted},
     };
 
@@ -105,7 +107,7 @@ pub(super) mod linux {
         if !args.foreground && !background::is_child() {
             return match background::start()? {
                 Ok(how) => {
-                    report(&args.point, &how, out);
+                    report(args, &how, args.nfs.as_deref(), out);
                     Ok(ExitCode::SUCCESS)
                 }
                 Err(code) => Ok(code),
@@ -115,28 +117,40 @@ pub(super) mod linux {
         rustix::process::umask(rustix::fs::Mode::empty());
         raise_the_limit_of_open_files();
         let pool = Pool::open(&args.meta).map_err(fault)?;
-        let options = mount_options(args, &pool)?;
         let union = Arc::new(Union::open(&pool).map_err(fault)?);
-        let stop = stop_signal(&args.point)?;
-        let _control = ControlServer::start(&union, pool.meta()).map_err(fault)?;
-        let served = Arc::new(UnionFileSystem::new(Arc::clone(&union), !args.no_passthrough));
-        let mounted = Mounted::new(&options, PoolOptions::default(), Arc::clone(&served) as _)
-            .map_err(|error| mount_fault(&args.point, &error))?;
-        let how = match served.pass_through() {
-            Ok(()) => "the kernel reads and writes plain files by itself".to_owned(),
-            Err(why) => format!("files are read and written through this process: {why}"),
+        let stop = match &args.point {
+            Some(point) => stop_signal(point)?,
+            None => crate::servers::stop_signal()?,
         };
-        tracing::info!(point = %mounted.point().display(), pool = pool.config.name, how, "mounted");
+        let _control = ControlServer::start(&union, pool.meta()).map_err(fault)?;
+        let point = args.point.as_deref();
+        let mounted = point.map(|point| mount(args, point, &pool, &union)).transpose()?;
+        let served = mounted.as_ref().map(|(_, served)| Arc::clone(served));
+        let gateway = start_nfs(args, &pool, &union, served)?;
+        let how = match &mounted {
+            None => "the union is not mounted".to_owned(),
+            Some((_, served)) => match served.pass_through() {
+                Ok(()) => "the kernel reads and writes plain files by itself".to_owned(),
+                Err(why) => format!("files are read and written through this process: {why}"),
+            },
+        };
+        tracing::info!(point = ?args.point, pool = pool.config.name, how, "serving");
+        gateway.iter().for_each(|gateway| gateway.print_next(out));
         if background::is_child() {
             background::ready(&how)?;
         } else {
-            report(&args.point, &how, out);
+            let nfs = gateway.as_ref().and_then(Gateway::address).map(|to| to.to_string());
+            report(args, &how, nfs.as_deref(), out);
         }
-        wait(Arc::new(mounted), stop);
+        match mounted {
+            Some((mounted, _)) => wait(Arc::new(mounted), stop),
+            None => _ = stop.recv(),
+        }
+        drop(gateway);
         if let Err(error) = union.sync_all() {
             tracing::warn!(%error, "writing a branch to its disk failed");
         }
-        tracing::info!(point = %args.point.display(), "unmounted");
+        tracing::info!(point = ?args.point, "ended");
         Ok(ExitCode::SUCCESS)
     }
 
@@ -150,12 +164,46 @@ pub(super) mod linux {
         }
     }
 
-    fn mount_options(args: &UnionUpArgs, pool: &Pool) -> Result<MountOptions, Fault> {
-        let mut options =
-            MountOptions::new(format!("union:{}", pool.config.name), args.point.clone());
+    fn mount(
+        args: &UnionUpArgs,
+        point: &Path,
+        pool: &Pool,
+        union: &Arc<Union>,
+    ) -> Result<(Mounted, Arc<UnionFileSystem>), Fault> {
+        let options = mount_options(args, point, pool)?;
+        let served = Arc::new(UnionFileSystem::new(Arc::clone(union), !args.no_passthrough));
+        let mounted = Mounted::new(&options, PoolOptions::default(), Arc::clone(&served) as _)
+            .map_err(|error| mount_fault(point, &error))?;
+        Ok((mounted, served))
+    }
+
+    /// Serves NFS clients, if that is wanted. What they change is dropped from the mount's caches.
+    fn start_nfs(
+        args: &UnionUpArgs,
+        pool: &Pool,
+        union: &Arc<Union>,
+        mounted: Option<Arc<UnionFileSystem>>,
+    ) -> Result<Option<Gateway>, Fault> {
+        let Some(listen) = &args.nfs else { return Ok(None) };
+        let share = UnionShare::open(Arc::clone(union), pool.meta()).map_err(|error| {
+            let text = error.to_string();
+            let (why, hint) = text.split_once("; try: ").unwrap_or((&text, ""));
+            Fault::failed("starting the NFS gateway", why).hint(hint)
+        })?;
+        if let Some(mounted) = mounted {
+            share.on_change(move |change| match change {
+                Change::Attributes(node) => mounted.attributes_changed(node),
+                Change::Name { directory, name } => mounted.name_changed(directory, &name),
+            });
+        }
+        nfs::union::start(share, listen, &args.nfs_export).map(Some)
+    }
+
+    fn mount_options(args: &UnionUpArgs, point: &Path, pool: &Pool) -> Result<MountOptions, Fault> {
+        let mut options = MountOptions::new(format!("union:{}", pool.config.name), point);
         for word in &args.options {
             if !options.set(word) {
-                let what = format!("mounting on {}", args.point.display());
+                let what = format!("mounting on {}", point.display());
                 return Err(Fault::usage(what, format!("there is no option {word}"))
                     .hint("braid union up --help"));
             }
@@ -180,10 +228,11 @@ pub(super) mod linux {
         let _ = ended.recv();
     }
 
-    fn report(point: &Path, how: &str, out: Printer) {
+    fn report(args: &UnionUpArgs, how: &str, nfs: Option<&str>, out: Printer) {
+        let point = args.point.as_deref();
         if out.json {
-            out.value(&json!({ "mount": point, "data": how }));
-        } else {
+            out.value(&json!({ "mount": point, "data": how, "nfs": nfs }));
+        } else if let Some(point) = point {
             out.hint(format!("mounted on {}: {how}", shown(point)));
             out.next(format!("df {0}; braid umount {0}", shown(point)));
         }

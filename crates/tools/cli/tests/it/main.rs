@@ -19,5 +19,6 @@ mod sync;
 mod systemd;
 mod union;
 mod union_moves;
+mod union_nfs;
 mod union_striped;
 mod watchdog;
