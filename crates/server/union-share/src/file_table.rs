@@ -10,7 +10,7 @@ use std::{
     fs::{self, File},
     hash::Hasher,
     io::{self, Read},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -44,8 +44,7 @@ impl FileTable {
     /// # Errors
     /// The file cannot be opened, read or written.
     pub(crate) fn open(path: &Path, pool: PoolUuid) -> io::Result<Self> {
-        let file =
-            File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+        let file = private().create(true).truncate(false).open(path)?;
         let mut bytes = Vec::new();
         (&file).read_to_end(&mut bytes)?;
         let (places, by_inode) = (HashMap::new(), HashMap::new());
@@ -89,7 +88,7 @@ impl FileTable {
             Record::Set(*index, places.to_vec()).encode(&mut bytes);
         }
         let new: PathBuf = path.with_extension("new");
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(&new)?;
+        let file = private().create(true).truncate(true).open(&new)?;
         file.write_all_at(&bytes, 0)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
@@ -212,6 +211,13 @@ impl FileTable {
         }
         self.pending.clear();
     }
+}
+
+/// Only the pool's owner reads and writes the file, whatever the umask is.
+fn private() -> fs::OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    options
 }
 
 fn hash(pool: PoolUuid, inode: Option<&BranchInode>, try_number: u32) -> FileIndex {
