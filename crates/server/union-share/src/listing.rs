@@ -164,6 +164,7 @@ mod tests {
             inode: 5,
             index: 5,
             kind: 8,
+            branches: 1,
         };
         let all = in_order(["a", "b", "c", "d"].map(entry).into());
         let some = in_order(["d", "b"].map(entry).into());

@@ -29,7 +29,7 @@ pub struct DirectoryEntry {
     /// `DT_*`: the kind bits of a mode, shifted down by 12.
     pub kind: u8,
     /// A bit for each branch that has the name.
-    pub(crate) branches: u64,
+    pub branches: u64,
 }
 
 /// The names of a directory at the time when it was read.
