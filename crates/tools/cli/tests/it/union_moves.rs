@@ -187,8 +187,8 @@ fn a_program_writes_on_when_its_disk_is_full() {
     fs::create_dir(union.at("disk3")).unwrap();
     let small = union.at("disk3");
     let mount = |arguments: &[&str]| {
-        let ran = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(&small);
-        { ran }.status().unwrap().success()
+        let mut command = std::process::Command::new(arguments[0]);
+        command.args(&arguments[1..]).arg(&small).status().unwrap().success()
     };
     assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs"]));
     let run = |call: &str, arguments: &[&str]| {
