@@ -71,7 +71,7 @@ pub enum Reply {
 }
 
 impl Union {
-    /// Carries out a request. `progress` is told of moves; they end early if it breaks.
+    /// Carries out a request. `progress` is called during moves; they end early if it breaks.
     ///
     /// # Errors
     /// Those of the method that the request stands for.

@@ -37,8 +37,8 @@ impl Union {
         Ok(done)
     }
 
-    /// Writes at an offset. If the disk is full, the file moves to another branch first. Returns how
-    /// many bytes were written: fewer only if no branch has space.
+    /// Writes at an offset. If the disk is full, the file moves to another branch first. Returns
+    /// how many bytes were written: fewer only if no branch has space.
     ///
     /// # Errors
     /// Those of pwrite(2), if no byte was written.

@@ -1,5 +1,5 @@
-//! Renames and moves that take several steps: each is written here before its first step, and removed after
-//! its last. A process that opens the pool finishes those that it finds.
+//! Renames and moves that take several steps: each is written here before its first step, and
+//! removed after its last. A process that opens the pool finishes those that it finds.
 //!
 //! 1. The file of an intent is on disk before the first step (I7).
 //! 2. A step names the inode that it moves or removes. A step that was done does nothing when it is

@@ -8,7 +8,7 @@
 //! 1. An index has at least all names that the covered branches had when it was begun, and all that
 //!    this process added since: names are added to it after the branch has them and before the call
 //!    returns. It may have names that are gone, and by equal hashes names that never were: then a
-//!    branch is asked in vain.
+//!    branch is asked without success.
 //! 2. Branches that are not covered are asked.
 //! 3. Only lookups and creates use it. Removals and renames ask each branch.
 
@@ -24,13 +24,13 @@ use crate::{
     node::{Node, lock},
 };
 
-/// For how long an index is used. What the kernel is told on its basis is valid for the rest of
+/// For how long an index is used. What the kernel learns from it is valid for the rest of
 /// [`crate::NAMES_VALID`].
 const INDEX_VALID: Duration = Duration::from_millis(500);
-/// Names that were asked for in vain within [`INDEX_VALID`], before a directory is indexed. Sixteen
-/// lookups on 8 branches take as long as listing a short directory on them.
+/// Names that were asked for without success within [`INDEX_VALID`], before a directory is indexed.
+/// Sixteen lookups on 8 branches take as long as listing a short directory on them.
 const ABSENT_MIN: u64 = 16;
-/// An index of many names takes longer: one absent name for each of so many.
+/// An index of many names takes longer: one absent name for each of that many.
 const NAMES_EACH: u64 = 16;
 /// Names of one index at most: 2 MiB.
 const NAMES_MAX: usize = 1 << 16;
@@ -133,7 +133,7 @@ impl Union {
         }
     }
 
-    /// A lookup asked the branches for a name in vain.
+    /// A lookup asked the branches for a name without success.
     pub(crate) fn index_absent(&self, directory: &Node) {
         let copies = directory.copies();
         // One branch is asked once in any case.

@@ -27,7 +27,7 @@ use crate::{PoolError, Result, Union, error::During, private_files};
 const FILE: &str = "numbers";
 /// `inode`, `number`: 8 bytes each; `branch`, `kind`: 1 each; 2 of zero; a checksum of 4.
 const RECORD_BYTES: usize = 24;
-/// No valid file is longer: 2^26 moves. It is written anew at each start, without what is over.
+/// No valid file is longer: 2^26 moves. It is written again at each start, without what is over.
 const BYTES_MAX: u64 = (RECORD_BYTES as u64) << 26;
 /// The number of a file whose own number belongs to a file that was moved away.
 const SUBSTITUTE: u64 = 1 << 63;
@@ -129,7 +129,7 @@ impl Numbers {
         Ok(Self { path, any, tables: RwLock::new(tables) })
     }
 
-    /// Writes the file anew, without records that are over.
+    /// Writes the file again, without records that are over.
     ///
     /// # Errors
     /// It cannot be written. It is the old one then.

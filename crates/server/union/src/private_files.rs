@@ -1,5 +1,5 @@
-//! Files of the metadata directory. A union that is mounted has no umask, and whoever can write an
-//! intent has files renamed and removed by root: so each file is created with its mode.
+//! Files of the metadata directory. A union that is mounted has no umask, and a user who can
+//! write an intent has files renamed and removed by root: so each file is created with its mode.
 
 use std::{
     fs::{self, File, OpenOptions},

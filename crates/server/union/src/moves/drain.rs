@@ -177,7 +177,7 @@ impl<'u, 'p> Mover<'u, 'p> {
 
 impl Union {
     /// Moves all files of a branch to the others, by the placement of the pool, or to the one that
-    /// is named. The branch gets no new files meanwhile, if its mode says so
+    /// is named. The branch gets no new files meanwhile, if that is its mode
     /// ([`BranchMode::Nc`](crate::BranchMode)).
     ///
     /// # Errors

@@ -62,7 +62,7 @@ fn a_moved_file_is_the_same_in_every_attribute() {
 
 #[test]
 fn a_new_file_with_the_inode_of_a_moved_one_has_another_number() {
-    // The file system gives a freed inode to a new file at some time; here the record says so.
+    // The file system gives a freed inode to a new file at some time; here the record shows it.
     let union = union_of(2, "first");
     union.write("old", b"1").unwrap();
     let number = union.index("old");

@@ -48,11 +48,13 @@ fn length() -> impl Strategy<Value = u64> {
 
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
-        8 => (offset(), length(), 1..255_u8).prop_map(|(at, bytes, fill)| Call::Write(at, bytes, fill)),
+        8 => (offset(), length(), 1..255_u8)
+            .prop_map(|(at, bytes, fill)| Call::Write(at, bytes, fill)),
         6 => (offset(), length()).prop_map(|(at, bytes)| Call::Read(at, bytes)),
         4 => offset().prop_map(Call::Truncate),
         3 => (offset(), length()).prop_map(|(at, bytes)| Call::Punch(at, bytes)),
-        2 => (offset(), length(), any::<bool>()).prop_map(|(at, n, keep)| Call::Allocate(at, n, keep)),
+        2 => (offset(), length(), any::<bool>())
+            .prop_map(|(at, n, keep)| Call::Allocate(at, n, keep)),
         3 => offset().prop_map(Call::Seek),
         2 => (offset(), offset(), length()).prop_map(|(from, to, n)| Call::Copy(from, to, n)),
         1 => Just(Call::Sync),

@@ -1,4 +1,4 @@
-//! Striped files from a user's view: a directory is chosen, and its files are used through the mount.
+//! Striped files from a user's view: a directory is chosen, its files are used through the mount.
 #![cfg(target_os = "linux")]
 
 use std::{
