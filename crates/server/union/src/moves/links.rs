@@ -14,11 +14,14 @@ use crate::{
     Result, Union, attributes::stat_at, lookup::is_directory, node::lock, remove::RESERVED_PREFIX,
 };
 
-/// The names of files that have several, by inode. Read once for a walk, when it meets the first
+/// Names by inode.
+type NamesOfInodes = HashMap<u64, Vec<Vec<u8>>>;
+
+/// The names of files that have several. Read once for a walk, when it meets the first
 /// such file.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    names: Mutex<Option<Arc<HashMap<u64, Vec<Vec<u8>>>>>>,
+    names: Mutex<Option<Arc<NamesOfInodes>>>,
 }
 
 impl Union {
@@ -51,8 +54,8 @@ impl Union {
         Err(NotMoved::Links)
     }
 
-    fn read_links(&self, branch: usize) -> Result<HashMap<u64, Vec<Vec<u8>>>> {
-        let mut names: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
+    fn read_links(&self, branch: usize) -> Result<NamesOfInodes> {
+        let mut names = NamesOfInodes::new();
         let _ = self.walk_branch(branch, b"", &mut |path, stat| {
             if !is_directory(stat) && stat.stx_nlink > 1 {
                 names.entry(stat.stx_ino).or_default().push(path.to_vec());
