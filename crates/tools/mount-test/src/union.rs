@@ -19,7 +19,7 @@ use crate::{
 /// New files take turns on the branches, so that directories are on several of them.
 const PLACEMENT: &str = "round-robin";
 const BRANCHES: usize = 3;
-const FSX_OPS: u64 = 60_000;
+const FSX_OPS: u64 = 20_000;
 const FSX_OPS_FULL: u64 = 5_000_000;
 
 /// A way to mount the union.
