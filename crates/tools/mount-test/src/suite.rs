@@ -81,7 +81,7 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
     if args.wants("union") {
         let program = args.pjdfstest.as_deref();
-        union::run(program, &braid, &dir.join("union"), (args.seed, args.full), &mut counts)?;
+        union::run(program, &braid, &dir.join("u"), (args.seed, args.full), &mut counts)?;
     }
     let yard = ScratchCluster {
         braid: braid.clone(),
