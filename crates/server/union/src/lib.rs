@@ -12,7 +12,7 @@
 //! ```
 //!
 //! 1. The path of a file on its branch is the authority: nothing that is needed to read a file is
-//!    kept anywhere else. Striped files are the exception, see [`striped`].
+//!    kept anywhere else. Striped files are the exception, see docs/adr/0045.
 //! 2. A file that is not a directory is on one branch. A directory is on every branch that has a
 //!    file below it, and possibly on more.
 //! 3. If several branches have a name, the first one in the order of the pool shows it. The others
