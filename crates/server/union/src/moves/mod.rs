@@ -53,8 +53,6 @@ pub enum NotMoved {
     NoSpace,
     #[error("it is on this disk already")]
     There,
-    #[error("a directory is on several disks; its files are moved one by one")]
-    Directory,
     #[error("{0}")]
     Failed(Errno),
 }
