@@ -93,7 +93,7 @@ impl Union {
     pub fn sync_directory(&self, id: NodeId) -> Result<()> {
         use rustix::fs::{Mode, OFlags};
         let node = self.nodes.get(id)?;
-        for copy in node.copies() {
+        for copy in self.usable_copies(&node)? {
             let path = self.directory_fd(&node, copy.branch)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             rustix::fs::fsync(rustix::fs::openat(&*path, c".", flags, Mode::empty())?)?;
@@ -127,6 +127,36 @@ impl Union {
         }
         let to = if data { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) };
         file.with_fd(|fd| rustix::fs::seek(fd, to))
+    }
+
+    /// As [`Union::seek`], for a mount: bytes that a program has stored through a mapping may still
+    /// be in the mount's own pages, which the kernel does not write back before it asks. Where that
+    /// is possible there is no hole before the end, as lseek(2) allows.
+    ///
+    /// # Errors
+    /// `ENXIO`: the offset is at or after the end, or no data follows.
+    pub fn seek_in_mount(&self, file: &OpenFile, offset: u64, data: bool) -> Result<u64> {
+        if !self.may_have_mapped_stores(file) {
+            return self.seek(file, offset, data);
+        }
+        let size = match &file.striped {
+            Some(striped) => striped.file.size()?,
+            None => file.with_fd(|fd| crate::attributes::stat_fd(fd))?.stx_size,
+        };
+        match (offset < size, data) {
+            (false, _) => Err(Errno::NXIO),
+            (true, true) => Ok(offset),
+            (true, false) => Ok(size),
+        }
+    }
+
+    /// Whether the mount may have pages of the file that are newer than its bytes on the branch: a
+    /// program has it open to write, and its pages are not those of the branch.
+    fn may_have_mapped_stores(&self, file: &OpenFile) -> bool {
+        let node = self.nodes.get(file.node);
+        node.is_ok_and(|node| {
+            node.state().open.iter().any(|open| open.writes() && !open.is_passed_through())
+        })
     }
 
     /// Copies a range: within a branch that can share blocks, without copying them.

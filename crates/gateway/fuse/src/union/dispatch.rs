@@ -173,7 +173,7 @@ impl UnionFileSystem {
                     SEEK_HOLE => false,
                     _ => return Err(Errno::INVAL),
                 };
-                let found = union.seek(&*self.handles.file(handle)?, offset, data)?;
+                let found = union.seek_in_mount(&*self.handles.file(handle)?, offset, data)?;
                 send(&mut |reply| reply.position(found))
             }
             Op::CopyRange { handle, offset, to_handle, to_offset, length, .. } => {
@@ -199,6 +199,11 @@ impl UnionFileSystem {
                     Some(read) => listing.insert(read),
                     None => listing.insert(union.list(node)?),
                 };
+                if let Some(error) = listing.failed
+                    && offset >= DOTS + listing.entries.len() as u64
+                {
+                    return Err(error);
+                }
                 let (buffer, entered) = self.listing(node, listing, offset, size, plus);
                 send(&mut |reply| {
                     if reply.directory(&buffer).is_err() {

@@ -120,7 +120,8 @@ fn programs_read_and_write_while_their_files_are_moved() {
         for to in ["disk1", "disk2", "disk3", "disk1"] {
             let root = union.at("mnt");
             let (_, printed) = union.braid("move", &[root.to_str().unwrap(), "--to", to]);
-            assert!(printed.contains("files moved"), "{printed}");
+            // How many files are not in use just then is chance.
+            assert!(printed.contains(" moved, "), "{printed}");
         }
         drop(end);
     });
