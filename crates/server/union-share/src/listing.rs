@@ -95,6 +95,9 @@ impl Service {
             return Ok(known);
         }
         let listing = self.union.list(node.node).or_status()?;
+        if let Some(error) = listing.failed {
+            return Err(status_of(error));
+        }
         let sorted = Arc::new(in_order(listing.entries));
         self.listings.keep(directory, change, &sorted);
         Ok(sorted)

@@ -32,8 +32,7 @@ impl Union {
         pool.add(disks, min_free)?;
         for config in &pool.config.branches[known..] {
             let what = || format!("opening {}", config.path.display());
-            let branch = Branch::open(config.number, &config.path, config.mode, config.min_free);
-            let branch = branch.during(what)?;
+            let branch = Branch::open(pool.meta(), config).during(what)?;
             let stat = branch.root().and_then(stat_fd).during(what)?;
             let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
             self.striped.may_have(&branch);

@@ -157,15 +157,18 @@ impl Union {
             return Ok(attributes);
         }
         let mut merged: Option<Attributes> = None;
-        for copy in node.copies() {
-            let stat = stat_fd(self.directory_fd(&node, copy.branch)?)?;
+        for copy in self.usable_copies(&node)? {
+            let stat = match self.directory_fd(&node, copy.branch).and_then(stat_fd) {
+                Err(error) if self.branches[copy.branch].note_error(error) => continue,
+                stat => stat?,
+            };
             let found = Attributes::new(node.index, &stat);
             match &mut merged {
                 None => merged = Some(found),
                 Some(merged) => merged.merge(&found),
             }
         }
-        merged.ok_or(Errno::STALE)
+        merged.ok_or(Errno::IO)
     }
 
     fn stat_file(&self, node: &Node) -> Result<(Copy, Statx)> {
@@ -174,6 +177,7 @@ impl Union {
             (state.copies.first().copied(), state.names.clone(), state.open.first().cloned())
         };
         let copy = copy.ok_or(Errno::STALE)?;
+        self.branches[copy.branch].check_usable()?;
         for name in names {
             let Ok(directory) = self.nodes.get(name.directory) else { continue };
             let Ok(fd) = self.directory_fd(&directory, copy.branch) else { continue };
@@ -203,7 +207,7 @@ impl Union {
         {
             new.size = None;
         }
-        for copy in node.copies() {
+        for copy in self.usable_copies(&node)? {
             self.check_writable(copy.branch)?;
             let fd = self.reference(&node, copy.branch)?;
             self.set_one(fd.as_fd(), &new)?;

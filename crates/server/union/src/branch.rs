@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -15,7 +15,10 @@ use rustix::fs::{Mode, OFlags, StatVfs};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, node::lock, pool::BRANCHES_MAX, striped::store::Store};
+use crate::{
+    BranchConfig, Result, failed_disks::Failure, node::lock, pool::BRANCHES_MAX,
+    saved_names::SavedNames, striped::store::Store,
+};
 
 /// For how long the free space of a branch is used without reading it again. A file system that
 /// fills faster than this gives ENOSPC to a create, which then takes another branch.
@@ -90,8 +93,15 @@ pub(crate) struct Branch {
     mode: Mutex<BranchMode>,
     /// New files go elsewhere when less than this is free, bytes.
     pub(crate) min_free: u64,
-    /// `None`: the branch was removed from the pool.
+    /// `None`: the branch was removed from the pool, or its disk is missing.
     root: Mutex<Option<Arc<OwnedFd>>>,
+    removed: AtomicBool,
+    /// Why it cannot be used now.
+    failure: Mutex<Option<Failure>>,
+    failed: AtomicBool,
+    /// When the disk was last looked at after an error.
+    pub(crate) probed: Mutex<Option<Instant>>,
+    pub(crate) saved: SavedNames,
     /// Objects of striped files; opened with the first of them.
     pub(crate) striped: Mutex<Option<Arc<Store>>>,
     free: AtomicU64,
@@ -119,41 +129,95 @@ pub struct BranchStatus {
 }
 
 impl Branch {
-    /// Opens the directory.
+    /// Opens the directory. `meta`: the metadata directory of the pool.
     ///
     /// # Errors
     /// That of open(2).
-    pub(crate) fn open(number: u8, path: &Path, mode: BranchMode, min_free: u64) -> Result<Self> {
+    pub(crate) fn open(meta: &Path, config: &BranchConfig) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = Arc::new(rustix::fs::open(path, flags, Mode::empty())?);
-        Ok(Self {
-            number,
-            path: path.to_owned(),
-            mode: Mutex::new(mode),
-            min_free,
-            root: Mutex::new(Some(root)),
+        let root = rustix::fs::open(&config.path, flags, Mode::empty())?;
+        let branch = Self::new(meta, config);
+        branch.reopen(root);
+        Ok(branch)
+    }
+
+    /// A branch whose disk is missing, and why.
+    pub(crate) fn missing(meta: &Path, config: &BranchConfig, why: Failure) -> Self {
+        let branch = Self::new(meta, config);
+        branch.saved.load();
+        branch.set_failure(Some(why));
+        branch
+    }
+
+    /// Without its directory.
+    pub(crate) fn new(meta: &Path, config: &BranchConfig) -> Self {
+        Self {
+            number: config.number,
+            path: config.path.clone(),
+            mode: Mutex::new(config.mode),
+            min_free: config.min_free,
+            root: Mutex::default(),
+            removed: AtomicBool::new(false),
+            failure: Mutex::default(),
+            failed: AtomicBool::new(false),
+            probed: Mutex::default(),
+            saved: SavedNames::new(meta, config.number),
             striped: Mutex::default(),
             free: AtomicU64::new(0),
             read: Mutex::default(),
-        })
+        }
     }
 
     /// Its directory.
     ///
     /// # Errors
-    /// `ENODEV`: the branch was removed.
+    /// `ENODEV`: the branch was removed. `EIO`: its disk has failed.
     pub(crate) fn root(&self) -> Result<Arc<OwnedFd>> {
+        self.check_usable()?;
         lock(&self.root).clone().ok_or(Errno::NODEV)
+    }
+
+    /// The disk is there, possibly again.
+    pub(crate) fn reopen(&self, root: OwnedFd) {
+        *lock(&self.striped) = None;
+        *lock(&self.root) = Some(Arc::new(root));
+        self.space_changed();
     }
 
     /// The branch is not in the pool any more: its disk can be unmounted.
     pub(crate) fn close(&self) {
+        self.removed.store(true, Ordering::Release);
+        self.set_failure(None);
         *lock(&self.root) = None;
         *lock(&self.striped) = None;
+        self.saved.remove();
     }
 
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
+    }
+
+    /// Whether it can be used.
     pub(crate) fn is_open(&self) -> bool {
-        lock(&self.root).is_some()
+        !self.is_removed() && !self.has_failed()
+    }
+
+    /// Whether its disk is missing or gives errors.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// # Errors
+    /// `EIO`: its disk is missing or gives errors.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        if self.has_failed() { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    /// `None`: the disk can be used.
+    pub(crate) fn set_failure(&self, failure: Option<Failure>) {
+        let mut known = lock(&self.failure);
+        self.failed.store(failure.is_some(), Ordering::Release);
+        *known = failure;
     }
 
     pub(crate) fn mode(&self) -> BranchMode {
@@ -216,7 +280,7 @@ impl Branch {
             bytes,
             free,
             min_free: self.min_free,
-            error: space.err().map(|error| error.to_string()),
+            error: lock(&self.failure).clone().or(space.err().map(|error| error.to_string())),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     attributes::{copy_of, path_of, set_mode, stat_at, stat_fd},
     credentials::as_user,
     directory_names::Adding,
+    lookup::OnBranches,
     node::{Name, Node, lock},
     open_files::OpenFile,
     remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
@@ -165,6 +166,8 @@ impl Union {
                     self.branches[branch].space_changed();
                     failed = error;
                 }
+                // The name is on none of the disks: that was found out before.
+                Err(error) if self.branches[branch].note_error(error) => failed = error,
                 Err(error) => return Err(error),
             }
         }
@@ -192,9 +195,12 @@ impl Union {
         branch: usize,
         to: &OwnedFd,
     ) -> Result<Found> {
-        self.index_added(&*self.nodes.get(directory)?, name, branch);
-        let stats = vec![(branch, stat_at(to, name)?)];
-        Ok(self.enter(directory, name, &crate::lookup::OnBranches { stats }))
+        let parent = self.nodes.get(directory)?;
+        self.index_added(&parent, name, branch);
+        let stat = stat_at(to, name)?;
+        self.save_added(&parent, name, branch, (&stat).into());
+        let found = OnBranches { stats: vec![(branch, stat)], ..OnBranches::default() };
+        Ok(self.enter(directory, name, &found))
     }
 
     /// The directory on a branch. If it is not there yet it is created, and its parents, with the
@@ -205,8 +211,8 @@ impl Union {
             found => return found,
         }
         self.check_writable(branch)?;
-        let first = *node.state().copies.first().ok_or(Errno::STALE)?;
-        let model = self.directory_fd(node, first.branch)?;
+        let model = self.usable_copies(node)?[0];
+        let model = self.directory_fd(node, model.branch)?;
         let Name { directory, name } = node.state().names.first().cloned().ok_or(Errno::STALE)?;
         let parent_node = self.nodes.get(directory)?;
         let parent = self.ensure_directory(&parent_node, branch)?;
@@ -222,9 +228,10 @@ impl Union {
                 return Err(error);
             }
         }
-        let copy = copy_of(branch, &stat_at(&*parent, &name)?);
-        self.nodes.add_copy(node, copy);
+        let stat = stat_at(&*parent, &name)?;
+        self.nodes.add_copy(node, copy_of(branch, &stat));
         self.index_added(&parent_node, &name, branch);
+        self.save_added(&parent_node, &name, branch, (&stat).into());
         parent_node.names.note_added();
         self.directory_fd(node, branch)
     }

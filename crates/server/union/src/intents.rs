@@ -8,8 +8,11 @@
 use std::{
     fs::{self, File},
     io::{Read, Write},
-    path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering},
+    path::{Path, PathBuf},
+    sync::{
+        PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use rustix::fs::{AtFlags, RenameFlags};
@@ -17,11 +20,15 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    PoolError, Result, Union, attributes::stat_at, error::During, moves::Move, private_files,
+    PoolError, Result, Union, attributes::stat_at, error::During, moves::Move, node::lock,
+    private_files,
 };
 
 /// No valid intent is longer: a step for each branch, with two paths.
 const BYTES_MAX: u64 = 16 << 20;
+
+/// The names of intents that wait for a disk begin like this.
+const WAITING: &[u8] = b"waiting-";
 
 /// One step, on one branch. Paths are relative to its root.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -93,7 +100,38 @@ impl IntentLog {
     }
 }
 
+impl Step {
+    /// The numbers of the branches that it needs.
+    fn branches(&self) -> Vec<u8> {
+        match self {
+            Self::Rename { branch, .. }
+            | Self::Exchange { branch, .. }
+            | Self::Unlink { branch, .. }
+            | Self::RemoveDirectory { branch, .. } => vec![*branch],
+            Self::Move(step) => step.branches().to_vec(),
+        }
+    }
+}
+
 impl Intent {
+    /// The names of new intents begin with the number of the process, which may be that of the
+    /// earlier one: an intent that stays gets another name.
+    fn with_name_of_its_own(self) -> std::result::Result<Self, PoolError> {
+        let what = || format!("keeping {}", self.0.display());
+        let directory = self.0.parent().unwrap_or(Path::new("/"));
+        if self.0.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(WAITING)) {
+            return Ok(self);
+        }
+        for number in 0.. {
+            let path = directory.join(format!("waiting-{number}"));
+            if !fs::exists(&path).during(what)? {
+                fs::rename(&self.0, &path).during(what)?;
+                return Ok(Self(path));
+            }
+        }
+        Ok(self)
+    }
+
     /// All steps are done.
     pub(crate) fn end(self) {
         if let Err(error) = fs::remove_file(&self.0) {
@@ -104,9 +142,16 @@ impl Intent {
 }
 
 impl Union {
-    /// Does the steps that an earlier process wrote down and possibly did not do.
+    /// Does the steps that an earlier process wrote down and possibly did not do. What needs a disk
+    /// that is missing waits for it.
     pub(crate) fn finish_intents(&self) -> std::result::Result<(), PoolError> {
         for (intent, steps) in self.intents.found()? {
+            if self.waits_for_a_disk(&steps) {
+                tracing::warn!(path = %intent.0.display(), "a rename or move waits for its disk");
+                let intent = intent.with_name_of_its_own()?;
+                lock(&self.waiting_intents).push((intent, steps));
+                continue;
+            }
             tracing::info!(path = %intent.0.display(), "finishing what an earlier process began");
             for step in &steps {
                 self.carry_out(step).during(|| format!("finishing {}", intent.0.display()))?;
@@ -114,6 +159,31 @@ impl Union {
             intent.end();
         }
         Ok(())
+    }
+
+    fn waits_for_a_disk(&self, steps: &[Step]) -> bool {
+        let mut numbers = steps.iter().flat_map(Step::branches);
+        let has_failed = |at: usize| self.branches[at].has_failed();
+        numbers.any(|number| self.branches.with_number(number).is_some_and(has_failed))
+    }
+
+    /// As [`Union::finish_intents`], of those that waited for a disk which is back.
+    pub(crate) fn finish_waiting_intents(&self) {
+        let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
+        let waiting = std::mem::take(&mut *lock(&self.waiting_intents));
+        for (intent, steps) in waiting {
+            let done = match self.waits_for_a_disk(&steps) {
+                true => Err(Errno::IO),
+                false => steps.iter().try_for_each(|step| self.carry_out(step)),
+            };
+            match done {
+                Ok(()) => intent.end(),
+                Err(error) => {
+                    tracing::warn!(path = %intent.0.display(), %error, "a rename or move waits");
+                    lock(&self.waiting_intents).push((intent, steps));
+                }
+            }
+        }
     }
 
     /// Does one step, unless it is done.

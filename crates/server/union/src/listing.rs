@@ -7,8 +7,14 @@ use std::{
 };
 
 use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
-use crate::{NodeId, Result, Union, node::Node, remove::RESERVED_PREFIX};
+use crate::{
+    NodeId, Result, Union,
+    failed_disks::is_disk_error,
+    node::{Copy, Node},
+    remove::RESERVED_PREFIX,
+};
 
 /// Names in one listing at most: 2^24 of them take about 1 GiB here.
 const ENTRIES_MAX: usize = 1 << 24;
@@ -41,6 +47,9 @@ pub struct DirectoryListing {
     read: Instant,
     /// `DirectoryNames::added` then.
     pub(crate) added: u64,
+    /// A disk has failed, and which names it has is not known: to be given to the reader after the
+    /// names, so that it does not take the others for removed.
+    pub failed: Option<Errno>,
 }
 
 impl DirectoryListing {
@@ -54,8 +63,53 @@ impl DirectoryListing {
     }
 }
 
+impl DirectoryListing {
+    fn push(&mut self, entry: DirectoryEntry) -> Result<()> {
+        if self.entries.len() >= ENTRIES_MAX {
+            return Err(Errno::NOMEM);
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+/// Where in the listing each name is, as it comes once.
+struct Merged {
+    seen: HashMap<Box<[u8]>, usize>,
+    /// With one copy no name comes twice.
+    is_needed: bool,
+}
+
+impl Merged {
+    /// Whether the name comes for the first time; it is pushed next.
+    fn is_new(&mut self, name: &[u8], branch: usize, listing: &mut DirectoryListing) -> bool {
+        if !self.is_needed {
+            return true;
+        }
+        match self.seen.entry(name.into()) {
+            hash_map::Entry::Occupied(at) => {
+                listing.entries[*at.get()].branches |= 1 << branch;
+                false
+            }
+            hash_map::Entry::Vacant(new) => {
+                new.insert(listing.entries.len());
+                true
+            }
+        }
+    }
+
+    /// Names may come twice from now on.
+    fn needed(&mut self, listing: &DirectoryListing) {
+        if !self.is_needed {
+            let names = listing.entries.iter().enumerate();
+            self.seen = names.map(|(at, entry)| (entry.name.clone(), at)).collect();
+            self.is_needed = true;
+        }
+    }
+}
+
 impl Union {
-    /// Lists a directory, without `.` and `..`.
+    /// Lists a directory, without `.` and `..`. Of a disk that has failed, the saved names.
     ///
     /// # Errors
     /// Those of getdents(2); `ENOMEM`: it has too many names.
@@ -63,44 +117,77 @@ impl Union {
         let node = self.nodes.get(id)?;
         self.listings_read.fetch_add(1, Ordering::Relaxed);
         let (added, read) = (node.names.added(), Instant::now());
-        let mut listing = DirectoryListing { entries: Vec::new(), read, added };
         let copies = node.copies();
-        let mut seen: HashMap<Box<[u8]>, usize> = HashMap::new();
+        let mut listing = DirectoryListing { entries: Vec::new(), read, added, failed: None };
+        let mut merged = Merged { seen: HashMap::new(), is_needed: copies.len() > 1 };
         for copy in &copies {
-            let mut directory = self.reader(&node, copy.branch)?;
-            while let Some(entry) = directory.read() {
-                let entry = entry?;
-                let name = entry.file_name().to_bytes();
-                let hidden = name == b"."
-                    || name == b".."
-                    || id == NodeId::ROOT && name.starts_with(RESERVED_PREFIX);
-                if hidden {
-                    continue;
+            let done = match self.branches[copy.branch].has_failed() {
+                true => Err(Errno::IO),
+                false => self.list_copy(&node, copy.branch, &mut merged, &mut listing),
+            };
+            match done {
+                Err(error) if is_disk_error(error) => {
+                    self.branches[copy.branch].note_error(error);
+                    self.list_saved(*copy, error, &mut merged, &mut listing)?;
                 }
-                // With one copy no name comes twice.
-                if copies.len() > 1 {
-                    match seen.entry(name.into()) {
-                        hash_map::Entry::Occupied(at) => {
-                            listing.entries[*at.get()].branches |= 1 << copy.branch;
-                            continue;
-                        }
-                        hash_map::Entry::Vacant(new) => _ = new.insert(listing.entries.len()),
-                    }
-                }
-                if listing.entries.len() >= ENTRIES_MAX {
-                    return Err(rustix::io::Errno::NOMEM);
-                }
-                listing.entries.push(DirectoryEntry {
-                    name: name.into(),
-                    branch: self.branches[copy.branch].number,
-                    inode: entry.ino(),
-                    index: self.index_of(copy.branch, entry.ino()),
-                    kind: kind(entry.file_type()),
-                    branches: 1 << copy.branch,
-                });
+                done => done?,
             }
         }
         Ok(listing)
+    }
+
+    fn list_copy(
+        &self,
+        node: &Node,
+        branch: usize,
+        merged: &mut Merged,
+        listing: &mut DirectoryListing,
+    ) -> Result<()> {
+        let mut directory = self.reader(node, branch)?;
+        while let Some(entry) = directory.read() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            let hidden = name == b"."
+                || name == b".."
+                || node.id == NodeId::ROOT && name.starts_with(RESERVED_PREFIX);
+            if !hidden && merged.is_new(name, branch, listing) {
+                listing.push(self.entry(branch, name, entry.ino(), kind(entry.file_type())))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The saved names of a branch that gave an error, possibly in the middle of its names.
+    fn list_saved(
+        &self,
+        copy: Copy,
+        error: Errno,
+        merged: &mut Merged,
+        listing: &mut DirectoryListing,
+    ) -> Result<()> {
+        let branch = &self.branches[copy.branch];
+        let names = if branch.has_failed() { branch.saved.loaded() } else { None };
+        merged.needed(listing);
+        for (name, file) in names.iter().flat_map(|names| names.list(copy.into())) {
+            if merged.is_new(name, copy.branch, listing) {
+                listing.push(self.entry(copy.branch, name, file.inode.number, file.kind))?;
+            }
+        }
+        if !names.is_some_and(|names| names.is_complete()) {
+            listing.failed = Some(error);
+        }
+        Ok(())
+    }
+
+    fn entry(&self, branch: usize, name: &[u8], inode: u64, kind: u8) -> DirectoryEntry {
+        DirectoryEntry {
+            name: name.into(),
+            branch: self.branches[branch].number,
+            inode,
+            index: self.index_of(branch, inode),
+            kind,
+            branches: 1 << branch,
+        }
     }
 
     /// How many times a directory was listed since the union was opened.
@@ -130,7 +217,7 @@ impl Union {
     }
 }
 
-fn kind(kind: FileType) -> u8 {
+pub(crate) fn kind(kind: FileType) -> u8 {
     match kind {
         FileType::Fifo => 1,
         FileType::CharacterDevice => 2,

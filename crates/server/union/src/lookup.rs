@@ -8,9 +8,11 @@ use rustix::io::Errno;
 use crate::{
     Attributes, DirectoryEntry, DirectoryListing, NodeId, Result, Union,
     attributes::{S_IFDIR, S_IFMT, copy_of, stat_at},
+    failed_disks::is_disk_error,
     name_index::Candidates,
     node::{Copy, Name, Node},
     remove::RESERVED_PREFIX,
+    saved_names::Saved,
 };
 
 /// Linux's limit for a name.
@@ -27,9 +29,11 @@ pub struct Found {
 
 /// A name on the branches, in their order. A directory: all branches that have it. Otherwise: the
 /// branches that have anything with this name; the first is shown.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OnBranches {
     pub(crate) stats: Vec<(usize, Statx)>,
+    /// Copies of the directory on disks that have failed.
+    pub(crate) missing: Vec<Copy>,
 }
 
 impl OnBranches {
@@ -43,6 +47,15 @@ impl OnBranches {
 
     pub(crate) fn copies(&self) -> Vec<Copy> {
         self.stats.iter().map(|(branch, stat)| copy_of(*branch, stat)).collect()
+    }
+
+    /// What is to be renamed or removed must be there as a whole: the rest would come back with its
+    /// disk.
+    ///
+    /// # Errors
+    /// `EIO`: a copy is on a disk that has failed.
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        if self.missing.is_empty() { Ok(()) } else { Err(Errno::IO) }
     }
 }
 
@@ -182,12 +195,24 @@ impl Union {
         if !parent.is_directory {
             return Err(Errno::NOTDIR);
         }
-        let mut found = OnBranches { stats: Vec::new() };
+        let mut found = OnBranches::default();
         let mut failed = Errno::NOENT;
+        let mut unknown = Vec::new();
         for copy in parent.copies().iter().filter(|copy| among & 1 << copy.branch != 0) {
-            self.names_asked.fetch_add(1, Ordering::Relaxed);
-            let stat = self.directory_fd(parent, copy.branch).and_then(|fd| stat_at(&*fd, name));
+            let stat = match self.branches[copy.branch].has_failed() {
+                true => Err(Errno::IO),
+                false => {
+                    self.names_asked.fetch_add(1, Ordering::Relaxed);
+                    self.directory_fd(parent, copy.branch).and_then(|fd| stat_at(&*fd, name))
+                }
+            };
             match stat {
+                // The directory that is shown is on a disk that has failed.
+                Ok(stat) if !found.missing.is_empty() && !is_directory(&stat) => {
+                    if found.stats.is_empty() {
+                        return Err(Errno::IO);
+                    }
+                }
                 Ok(stat) if found.stats.is_empty() => {
                     found.stats.push((copy.branch, stat));
                     if wanted == Wanted::Shown && !is_directory(&stat) {
@@ -199,17 +224,55 @@ impl Union {
                     found.stats.push((copy.branch, stat));
                 }
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => {}
+                Err(error) if is_disk_error(error) => {
+                    self.branches[copy.branch].note_error(error);
+                    if self.add_saved(*copy, name, &mut found)? == Saved::Unknown {
+                        failed = error;
+                        unknown.push(copy.branch);
+                    }
+                }
                 Err(error) => failed = error,
             }
         }
-        if found.stats.is_empty() { Err(failed) } else { Ok(found) }
+        if found.is_directory() {
+            unknown.retain(|branch| self.branches[*branch].has_failed());
+            found.missing.extend(unknown.into_iter().map(Copy::unknown));
+        }
+        match (found.stats.is_empty(), found.missing.is_empty()) {
+            (false, _) => Ok(found),
+            (true, false) => Err(Errno::IO),
+            (true, true) => Err(failed),
+        }
+    }
+
+    /// Adds what is saved of a name on a branch that gave an error.
+    ///
+    /// # Errors
+    /// `EIO`: the file that is shown is on that branch, or one that is hidden by it.
+    fn add_saved(&self, copy: Copy, name: &[u8], found: &mut OnBranches) -> Result<Saved> {
+        let saved = self.saved(copy, name);
+        match saved {
+            Saved::There(file) if file.is_directory() => {
+                if found.stats.is_empty() || found.is_directory() {
+                    found.missing.push(Copy::of(copy.branch, file.inode));
+                }
+                Ok(saved)
+            }
+            // Hidden by a directory.
+            Saved::There(_) if found.is_directory() => Ok(saved),
+            Saved::There(_) => Err(Errno::IO),
+            Saved::Absent | Saved::Unknown => Ok(saved),
+        }
     }
 
     /// Enters what was found in the table of nodes.
     pub(crate) fn enter(&self, directory: NodeId, name: &[u8], found: &OnBranches) -> Found {
         let is_directory = found.is_directory();
         let mut copies = found.copies();
-        if !is_directory {
+        if is_directory {
+            copies.extend(&found.missing);
+            copies.sort_unstable_by_key(|copy| copy.branch);
+        } else {
             copies.truncate(1);
         }
         let (branch, stat) = found.stats[0];
@@ -249,6 +312,8 @@ impl Union {
                 .and_then(|parent| stat_at(&*parent, &name.name));
             match stat {
                 Ok(stat) if copy_of(copy.branch, &stat) == copy => missed.found.push(stat),
+                // Nothing is known of it.
+                Err(error) if is_disk_error(error) => {}
                 _ => missed.gone.push(copy),
             }
         }

@@ -135,7 +135,8 @@ impl Union {
 
     /// A lookup asked the branches for a name without success.
     pub(crate) fn index_absent(&self, directory: &Node) {
-        let copies = directory.copies();
+        let mut copies = directory.copies();
+        copies.retain(|copy| !self.branches[copy.branch].has_failed());
         // One branch is asked once in any case.
         if copies.len() < 2 {
             return;

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::{
     KernelHandle, Result, attributes::Time, directory_names::DirectoryNames, open_files::OpenFile,
-    striped::NodeStriping,
+    saved_names::Inode, striped::NodeStriping,
 };
 
 /// The number of a node. The root is 1, as in FUSE.
@@ -41,6 +41,22 @@ pub(crate) struct Copy {
     pub(crate) inode: u64,
     /// When it was created: an inode's number is used again after it was removed.
     pub(crate) created: Time,
+}
+
+impl Copy {
+    pub(crate) fn of(branch: usize, inode: Inode) -> Self {
+        Self { branch, inode: inode.number, created: inode.created }
+    }
+
+    /// A directory may be on a branch whose disk is missing, and its inode there is not known.
+    pub(crate) fn unknown(branch: usize) -> Self {
+        Self::of(branch, Inode::default())
+    }
+
+    /// Whether the inode is known: only then it stands for one node.
+    fn is_known(&self) -> bool {
+        *self != Self::unknown(self.branch)
+    }
 }
 
 /// A name in a directory.
@@ -132,8 +148,8 @@ struct Known {
 impl NodeTable {
     pub(crate) fn new(root: Vec<Copy>, index: u64) -> Self {
         let state = NodeState { copies: root, ..NodeState::default() };
-        let by_inode =
-            state.copies.iter().map(|copy| ((copy.branch, copy.inode), NodeId::ROOT)).collect();
+        let known = state.copies.iter().filter(|copy| copy.is_known());
+        let by_inode = known.map(|copy| ((copy.branch, copy.inode), NodeId::ROOT)).collect();
         let (id, io, state) = (NodeId::ROOT, Arc::default(), Mutex::new(state));
         let names = DirectoryNames::default();
         let root = Node { id, index, is_directory: true, io, names, state };
@@ -150,6 +166,9 @@ impl NodeTable {
 
     /// The node of the inode, if the kernel knows it.
     pub(crate) fn of_inode(&self, copy: Copy) -> Option<Arc<Node>> {
+        if !copy.is_known() {
+            return None;
+        }
         let tables = lock(&self.tables);
         let id = tables.by_inode.get(&(copy.branch, copy.inode))?;
         let node = &tables.nodes.get(id)?.node;
@@ -169,7 +188,7 @@ impl NodeTable {
     ) -> Arc<Node> {
         let mut tables = lock(&self.tables);
         let tables = &mut *tables;
-        let known = copies.iter().find_map(|copy| {
+        let known = copies.iter().filter(|copy| copy.is_known()).find_map(|copy| {
             let id = tables.by_inode.get(&(copy.branch, copy.inode))?;
             let known = tables.nodes.get(id)?;
             let same = known.node.is_directory == is_directory
@@ -184,7 +203,7 @@ impl NodeTable {
             tables.nodes.insert(id, Known { node, lookups: 0 });
             id
         });
-        for copy in &copies {
+        for copy in copies.iter().filter(|copy| copy.is_known()) {
             tables.by_inode.insert((copy.branch, copy.inode), id);
         }
         let known = tables.nodes.get_mut(&id).expect("entered above");

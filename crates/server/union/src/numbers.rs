@@ -85,7 +85,7 @@ impl Record {
 }
 
 /// FNV-1a: it finds a torn write, which is all that is asked of it.
-fn checksum(bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

@@ -185,7 +185,9 @@ mod tests {
     fn list<'p>(branches: impl Iterator<Item = (&'p std::path::Path, u64)>) -> Branches {
         let list = Branches::default();
         for (number, (path, min_free)) in (0..).zip(branches) {
-            list.push(Branch::open(number, path, Default::default(), min_free).unwrap()).unwrap();
+            let mode = Default::default();
+            let config = crate::BranchConfig { number, path: path.into(), mode, min_free };
+            list.push(Branch::open(path, &config).unwrap()).unwrap();
         }
         list
     }

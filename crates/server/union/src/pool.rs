@@ -163,20 +163,16 @@ impl Pool {
     /// The branches and their space, also of those that cannot be used now.
     pub fn status(&self) -> Vec<BranchStatus> {
         let branches = self.config.branches.iter().map(|config| {
-            let BranchConfig { number, ref path, mode, min_free } = *config;
             let opened = self.check_identity(config).and_then(|()| {
-                let what = || format!("opening {}", path.display());
-                Branch::open(number, path, mode, min_free).during(what)
+                let what = || format!("opening {}", config.path.display());
+                Branch::open(&self.meta, config).during(what)
             });
-            opened.map(|branch| branch.status()).unwrap_or_else(|error| BranchStatus {
-                number,
-                path: path.clone(),
-                mode,
-                bytes: 0,
-                free: 0,
-                min_free,
-                error: Some(error.to_string()),
-            })
+            let missing = |why: PoolError| {
+                let branch = Branch::new(&self.meta, config);
+                branch.set_failure(Some(why.to_string()));
+                branch
+            };
+            opened.unwrap_or_else(missing).status()
         });
         branches.collect()
     }

@@ -70,6 +70,7 @@ impl Union {
         self.check_name(directory, name)?;
         let parent = self.nodes.get(directory)?;
         let found = self.on_branches(&parent, name)?;
+        found.check_whole()?;
         found.stats.iter().try_for_each(|(branch, _)| self.check_writable(*branch))?;
         Ok((parent, found))
     }
@@ -104,6 +105,7 @@ impl Union {
     /// The node of a removed name has one name less. Its open files stay.
     pub(crate) fn name_removed(&self, parent: &Node, name: &[u8], found: &OnBranches) {
         for (branch, stat) in &found.stats {
+            self.save_removed(parent, name, *branch);
             if let Some(node) = self.nodes.of_inode(copy_of(*branch, stat)) {
                 let gone = Name { directory: parent.id, name: name.into() };
                 node.state().names.retain(|known| *known != gone);

@@ -90,6 +90,7 @@ impl Union {
         let removals = replaced.map_or_else(Vec::new, |stubs| self.settle(stubs));
         if done.is_ok() {
             self.renamed(&from, &to, mode);
+            self.save_renamed(&from, &to, mode);
         }
         // Other calls need not wait for the disks.
         drop(alone);
@@ -105,6 +106,7 @@ impl Union {
             Err(Errno::NOENT) => None,
             Err(error) => return Err(error),
         };
+        found.iter().try_for_each(OnBranches::check_whole)?;
         let branches = found.iter().flat_map(|found| &found.stats);
         branches.clone().try_for_each(|(branch, _)| self.check_writable(*branch))?;
         Ok(Side { directory, name, found })
@@ -250,6 +252,27 @@ impl Union {
         path.extend_from_slice(side.name);
         path.remove(0);
         Ok(path)
+    }
+
+    /// Saves the new names of the branches.
+    fn save_renamed(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) {
+        for branch in 0..self.branches.len() {
+            let on =
+                |side: &Side<'_>| side.found.as_ref().and_then(|found| found.on(branch)).copied();
+            let (old, replaced) = (on(from), on(to));
+            if old.is_none() && replaced.is_none() {
+                continue;
+            }
+            let exchanged = if mode == RenameMode::Exchange { replaced } else { None };
+            for (side, now) in [(from, exchanged), (to, old)] {
+                match now {
+                    Some(stat) => {
+                        self.save_added(&side.directory, side.name, branch, (&stat).into());
+                    }
+                    None => self.save_removed(&side.directory, side.name, branch),
+                }
+            }
+        }
     }
 
     /// Moves the names of the nodes.

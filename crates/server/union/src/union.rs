@@ -17,9 +17,9 @@ use crate::{
     by_inode::MoveListener,
     directory_fds::DirectoryFds,
     error::During,
-    intents::IntentLog,
+    intents::{Intent, IntentLog, Step},
     name_changes::{NameChangeCount, NameChanges},
-    node::{Name, Node, NodeTable},
+    node::{Copy, Name, Node, NodeTable},
     numbers::Numbers,
     placement::Placer,
     private_files,
@@ -38,6 +38,8 @@ pub struct Union {
     pub(crate) nodes: NodeTable,
     pub(crate) fds: DirectoryFds,
     pub(crate) intents: IntentLog,
+    /// Intents of earlier processes that need a disk which is missing.
+    pub(crate) waiting_intents: Mutex<Vec<(Intent, Vec<Step>)>>,
     pub(crate) numbers: Numbers,
     pub(crate) striped: StripedFiles,
     /// Calls that use a name, open a file or change one hold it shared. Renames and moves hold it
@@ -53,6 +55,13 @@ pub struct Union {
     pub(crate) move_listener: MoveListener,
     /// Held while this process has the pool in use.
     lock: Option<fs::File>,
+}
+
+/// Whether a pool is opened without some of its disks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum MissingDisks {
+    Refused,
+    Allowed,
 }
 
 /// The space of all branches, bytes; each file system counts once.
@@ -73,9 +82,22 @@ impl Union {
     /// # Errors
     /// A branch is missing or another one. Nothing was changed.
     pub fn open(pool: &Pool) -> std::result::Result<Self, PoolError> {
-        let mut union = Self::open_read_only(pool)?;
+        Self::open_with(pool, MissingDisks::Refused)
+    }
+
+    /// As [`Union::open`]; disks may be missing, but not all.
+    ///
+    /// # Errors
+    /// All branches are missing, or the metadata directory cannot be read.
+    pub fn open_degraded(pool: &Pool) -> std::result::Result<Self, PoolError> {
+        Self::open_with(pool, MissingDisks::Allowed)
+    }
+
+    fn open_with(pool: &Pool, missing: MissingDisks) -> std::result::Result<Self, PoolError> {
+        let mut union = Self::open_branches(pool, missing)?;
         union.striped.check_allowed()?;
         union.lock = Some(pool.lock()?);
+        union.branches.iter().for_each(|branch| branch.saved.open());
         union.remove_temporary_directories();
         union.finish_intents()?;
         // After the renames: they decide which stubs have a name.
@@ -90,19 +112,44 @@ impl Union {
     /// # Errors
     /// As for [`Union::open`].
     pub fn open_read_only(pool: &Pool) -> std::result::Result<Self, PoolError> {
+        Self::open_branches(pool, MissingDisks::Refused)
+    }
+
+    fn open_branches(pool: &Pool, missing: MissingDisks) -> std::result::Result<Self, PoolError> {
         let branches = Branches::default();
+        let mut failed = None;
         for config in &pool.config.branches {
-            pool.check_identity(config)?;
-            let opened = Branch::open(config.number, &config.path, config.mode, config.min_free);
-            let branch = opened.during(|| format!("opening {}", config.path.display()))?;
+            let opened = pool.check_identity(config).and_then(|()| {
+                let opened = Branch::open(pool.meta(), config);
+                opened.during(|| format!("opening {}", config.path.display()))
+            });
+            let branch = match opened {
+                Err(why) if missing == MissingDisks::Allowed => {
+                    tracing::error!(disk = %config.path.display(), %why, "a disk is missing");
+                    let branch = Branch::missing(pool.meta(), config, why.to_string());
+                    failed = failed.or(Some(why));
+                    branch
+                }
+                opened => opened?,
+            };
             branches.push(branch).during(|| config.path.display().to_string())?;
         }
+        if let Some(why) = failed
+            && branches.iter().all(Branch::has_failed)
+        {
+            return Err(why);
+        }
         let striped = StripedFiles::new(&branches);
-        let root = branches.iter().enumerate().map(|(at, branch)| {
+        let mut root = Vec::new();
+        for (at, branch) in branches.iter().enumerate() {
+            if branch.has_failed() {
+                let saved = branch.saved.loaded().and_then(|names| names.root);
+                root.push(saved.map_or(Copy::unknown(at), |saved| Copy::of(at, saved)));
+                continue;
+            }
             let stat = branch.root().and_then(stat_fd);
-            Ok(copy_of(at, &stat.during(|| branch.path.display().to_string())?))
-        });
-        let root = root.collect::<std::result::Result<Vec<_>, PoolError>>()?;
+            root.push(copy_of(at, &stat.during(|| branch.path.display().to_string())?));
+        }
         let path = pool.meta().join("renames");
         private_files::create_directory(&path).during(|| format!("creating {}", path.display()))?;
         Ok(Self {
@@ -114,6 +161,7 @@ impl Union {
             nodes: NodeTable::new(root, NodeId::ROOT.0),
             fds: DirectoryFds::default(),
             intents: IntentLog::new(path),
+            waiting_intents: Mutex::default(),
             numbers: Numbers::open(pool.meta())?,
             striped,
             renames: RwLock::default(),
@@ -128,7 +176,7 @@ impl Union {
 
     /// The branches and their space.
     pub fn branches(&self) -> Vec<BranchStatus> {
-        self.branches.iter().filter(|branch| branch.is_open()).map(Branch::status).collect()
+        self.branches.iter().filter(|branch| !branch.is_removed()).map(Branch::status).collect()
     }
 
     /// How many changes of names were made.
@@ -154,7 +202,10 @@ impl Union {
         let mut seen = Vec::new();
         let mut sum = Space { name_len_max: 255, ..Space::default() };
         for branch in self.branches.iter().filter(|branch| branch.is_open()) {
-            let stat = stat_fd(branch.root()?)?;
+            let stat = match branch.root().and_then(stat_fd) {
+                Err(error) if branch.note_error(error) => continue,
+                stat => stat?,
+            };
             let device = (stat.stx_dev_major, stat.stx_dev_minor);
             if seen.contains(&device) {
                 continue;
@@ -198,11 +249,25 @@ impl Union {
         if self.branches[branch].is_writable() { Ok(()) } else { Err(Errno::ROFS) }
     }
 
+    /// The copies of a file or a directory that are not on a disk that has failed.
+    ///
+    /// # Errors
+    /// `EIO`: all are.
+    pub(crate) fn usable_copies(&self, node: &Node) -> Result<Vec<Copy>> {
+        let mut copies = node.copies();
+        if copies.is_empty() {
+            return Err(Errno::STALE);
+        }
+        copies.retain(|copy| !self.branches[copy.branch].has_failed());
+        if copies.is_empty() { Err(Errno::IO) } else { Ok(copies) }
+    }
+
     /// A descriptor of a directory on a branch, of `O_PATH`.
     ///
     /// # Errors
-    /// `ENOENT`: the directory is not there.
+    /// `ENOENT`: the directory is not there. `EIO`: the disk has failed.
     pub(crate) fn directory_fd(&self, node: &Node, branch: usize) -> Result<Arc<OwnedFd>> {
+        self.branches[branch].check_usable()?;
         if let Some(fd) = self.fds.get(node.id, branch) {
             return Ok(fd);
         }
@@ -236,6 +301,7 @@ impl Union {
             return self.directory_fd(node, branch);
         }
         let copy = node.copy_on(branch).ok_or(Errno::STALE)?;
+        self.branches[branch].check_usable()?;
         let (names, open) = {
             let state = node.state();
             (state.names.clone(), state.open.first().cloned())

@@ -122,7 +122,7 @@ impl Union {
         }
         let _changes = node.changes();
         let _shared = self.shared();
-        for (at, copy) in node.copies().iter().enumerate() {
+        for (at, copy) in self.usable_copies(&node)?.iter().enumerate() {
             self.check_writable(copy.branch)?;
             let reference = self.reference(&node, copy.branch)?;
             let path = path_of(&*reference);
@@ -151,7 +151,7 @@ impl Union {
         let node = self.nodes.get(id)?;
         let _changes = node.changes();
         let _shared = self.shared();
-        for (at, copy) in node.copies().iter().enumerate() {
+        for (at, copy) in self.usable_copies(&node)?.iter().enumerate() {
             self.check_writable(copy.branch)?;
             let reference = self.reference(&node, copy.branch)?;
             let path = path_of(&*reference);
@@ -165,8 +165,7 @@ impl Union {
     }
 
     fn first_reference(&self, node: &Node) -> Result<std::sync::Arc<std::os::fd::OwnedFd>> {
-        let branch = node.state().copies.first().ok_or(Errno::STALE)?.branch;
-        self.reference(node, branch)
+        self.reference(node, self.usable_copies(node)?[0].branch)
     }
 
     fn where_is(&self, node: &Node, word: &[u8]) -> Result<Vec<u8>> {

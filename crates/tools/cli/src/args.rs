@@ -1005,6 +1005,9 @@ pub struct UnionUpArgs {
     /// A directory of the union that NFS clients may mount (can be repeated); see braid nfs --help
     #[arg(long, value_name = "EXPORT", requires = "nfs")]
     pub nfs_export: Vec<String>,
+    /// Start although disks are missing: their files give errors until they are back
+    #[arg(long)]
+    pub degraded: bool,
     /// Stay in the foreground
     #[arg(long, short = 'f')]
     pub foreground: bool,

@@ -47,8 +47,8 @@ struct Mover<'u, 'p> {
     links: Links,
     batch: Vec<Prepared>,
     target: usize,
-    /// Files that were in use or had just changed.
-    again: Vec<(usize, Vec<u8>)>,
+    /// Files that were in use or had just changed, with the reason.
+    again: Vec<(usize, Vec<u8>, NotMoved)>,
 }
 
 /// Which branches take the file: best first.
@@ -130,7 +130,7 @@ impl<'u, 'p> Mover<'u, 'p> {
 
     fn stays(&mut self, branch: usize, path: &[u8], why: &NotMoved) -> ControlFlow<()> {
         if matches!(why, NotMoved::Open | NotMoved::Changed) && self.again.len() < 1 << 20 {
-            self.again.push((branch, path.to_vec()));
+            self.again.push((branch, path.to_vec(), why.clone()));
             return ControlFlow::Continue(());
         }
         self.report.stayed += 1;
@@ -149,7 +149,7 @@ impl<'u, 'p> Mover<'u, 'p> {
                 break;
             }
             std::thread::sleep(AGAIN);
-            for (branch, path) in std::mem::take(&mut self.again) {
+            for (branch, path, _) in std::mem::take(&mut self.again) {
                 let found =
                     self.union.branches[branch].root().and_then(|root| stat_at(&*root, &path));
                 // It may have been removed meanwhile.
@@ -162,11 +162,11 @@ impl<'u, 'p> Mover<'u, 'p> {
                 break;
             }
             if attempt == TRIES {
-                for (_, path) in std::mem::take(&mut self.again) {
+                for (_, path, why) in std::mem::take(&mut self.again) {
                     self.report.stayed += 1;
                     let path = String::from_utf8_lossy(&path).into_owned();
                     if self.report.reasons.len() < REASONS_MAX {
-                        self.report.reasons.push((path, NotMoved::Open.to_string()));
+                        self.report.reasons.push((path, why.to_string()));
                     }
                 }
             }
@@ -367,6 +367,7 @@ impl Union {
         }
         let root = self.branches[branch].root()?;
         rustix::fs::unlinkat(&*root, path, AtFlags::REMOVEDIR)?;
+        self.save_path(branch, path, None);
         self.nodes.remove_copy(&node, branch);
         self.fds.remove(node.id, branch);
         Ok(())

@@ -57,6 +57,10 @@ enum Action<'m> {
 }
 
 impl Move {
+    pub(crate) fn branches(&self) -> [u8; 2] {
+        [self.from, self.to]
+    }
+
     fn actions(&self) -> Vec<Action<'_>> {
         let (first, others) = (&self.names[0], &self.names[1..]);
         let mut actions = vec![Action::Place(&self.temporary, first)];
@@ -276,6 +280,12 @@ impl Union {
         }
         for action in step.actions() {
             action.carry_out(&from, &to)?;
+        }
+        for name in &step.names {
+            if let Ok(stat) = stat_at(&*to, name) {
+                self.save_path(*target, name, Some((&stat).into()));
+            }
+            self.save_path(source.branch, name, None);
         }
         let new = copy_of(*target, &stat_at(&*to, &step.names[0])?);
         debug_assert_eq!(new.inode, copy.inode);

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod costs;
+mod failed_disks;
 mod harness;
 mod model;
 mod moves;

@@ -39,7 +39,9 @@ pub(super) mod linux {
         },
         union::UnionFileSystem,
     };
-    use braid_union::{BranchMode, ControlServer, ErrorKind, Placement, Pool, PoolError, Union};
+    use braid_union::{
+        BranchMode, ControlServer, DiskKeeper, ErrorKind, Placement, Pool, PoolError, Union,
+    };
     use braid_union_share::{Change, UnionShare};
     use serde_json::json;
 
@@ -117,12 +119,15 @@ pub(super) mod linux {
         rustix::process::umask(rustix::fs::Mode::empty());
         raise_the_limit_of_open_files();
         let pool = Pool::open(&args.meta).map_err(fault)?;
-        let union = Arc::new(Union::open(&pool).map_err(fault)?);
+        let opened = if args.degraded { Union::open_degraded(&pool) } else { Union::open(&pool) };
+        let union = Arc::new(opened.map_err(|error| missing_disk(error, args))?);
         let stop = match &args.point {
             Some(point) => stop_signal(point)?,
             None => crate::servers::stop_signal()?,
         };
         let _control = ControlServer::start(&union, pool.meta()).map_err(fault)?;
+        let _disks = DiskKeeper::start(Arc::clone(&union))
+            .map_err(|error| Fault::failed("starting a thread", error))?;
         let point = args.point.as_deref();
         let mounted = point.map(|point| mount(args, point, &pool, &union)).transpose()?;
         let served = mounted.as_ref().map(|(_, served)| Arc::clone(served));
@@ -152,6 +157,16 @@ pub(super) mod linux {
         }
         tracing::info!(point = ?args.point, "ended");
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Without one of the disks the others can be used.
+    fn missing_disk(error: PoolError, args: &UnionUpArgs) -> Fault {
+        let missing = matches!(error, PoolError::Missing { .. } | PoolError::Io { .. });
+        let fault = fault(error);
+        if !missing || args.degraded {
+            return fault;
+        }
+        fault.hint(format!("mount the disk, or: braid union up {} --degraded", shown(&args.meta)))
     }
 
     /// Each file that a program has open is open here too, and the usual limit is 1,024.

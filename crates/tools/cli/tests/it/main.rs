@@ -18,6 +18,7 @@ mod parallel;
 mod sync;
 mod systemd;
 mod union;
+mod union_failed_disks;
 mod union_moves;
 mod union_nfs;
 mod union_striped;

@@ -80,7 +80,11 @@ impl Mounted {
 
     /// After [`Mounted::kill`].
     pub(crate) fn start_again(&mut self) {
-        (self.process, self.data) = up(self.dir.path(), &[]);
+        self.start_again_with(&[]);
+    }
+
+    pub(crate) fn start_again_with(&mut self, options: &[&str]) {
+        (self.process, self.data) = up(self.dir.path(), options);
     }
 }
 
