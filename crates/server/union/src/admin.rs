@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     BranchMode, NodeId, Placement, PoolError, Union,
-    attributes::{copy_of, stat_fd},
+    attributes::{copy_of, stat_at, stat_fd},
     branch::Branch,
     error::During,
     lookup::is_directory,
@@ -103,8 +103,13 @@ impl Union {
     fn check_has_no_file(&self, at: usize, meta: &Path) -> Done {
         let mut example = None;
         let path = &self.branches[at].path;
+        let others = || self.branches.iter().enumerate().filter(|(other, _)| *other != at);
+        let is_elsewhere = |name: &[u8]| {
+            let stats = others().filter_map(|(_, other)| stat_at(&*other.root().ok()?, name).ok());
+            stats.into_iter().any(|stat| is_directory(&stat))
+        };
         let walked = self.walk_branch(at, b"", &mut |name, stat| {
-            if is_directory(stat) {
+            if is_directory(stat) && is_elsewhere(name) {
                 return ControlFlow::Continue(());
             }
             example = Some(String::from_utf8_lossy(name).into_owned());

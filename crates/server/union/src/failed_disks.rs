@@ -349,13 +349,9 @@ impl DiskKeeper {
         let ends = Arc::clone(&stop);
         let thread =
             std::thread::Builder::new().name("union-disks".to_owned()).spawn(move || {
-                let mut saved: Option<Instant> = None;
                 loop {
-                    if saved.is_none_or(|when| when.elapsed() > SAVE) {
-                        if let Err(error) = union.save_names(&|| ends.is_set()) {
-                            tracing::warn!(%error, "names of missing disks will not be known");
-                        }
-                        saved = Some(Instant::now());
+                    if let Err(error) = union.save_due_names(&|| ends.is_set()) {
+                        tracing::warn!(%error, "the names of a disk will not be known without it");
                     }
                     if !ends.wait(LOOK) {
                         return;

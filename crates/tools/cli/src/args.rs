@@ -995,9 +995,13 @@ pub struct UnionUpArgs {
     /// The directory to mount on; with --nfs it may be left out
     #[arg(required_unless_present = "nfs")]
     pub point: Option<PathBuf>,
-    /// Options of mount(8): ro, noatime, noexec, suid, dev, noallow_other
+    /// Options of mount(8): ro, noatime, noexec, suid, dev, noallow_other; and degraded,
+    /// no_passthrough, as below
     #[arg(long, short = 'o', value_delimiter = ',', value_name = "OPTIONS")]
     pub options: Vec<String>,
+    /// What the mount table shows as the source
+    #[arg(long, hide = true)]
+    pub source: Option<String>,
     /// Also serve the same files to NFS clients on this address; to this host only, without
     /// --nfs-export
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:2049")]

@@ -97,6 +97,7 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
     // Leaves the mount: this process must not be its user.
     let _ = std::env::set_current_dir("/");
     for point in &points {
+        let command = if is_union(point) { "braid union up META" } else { "braid mount" };
         unmount(point, how).map_err(|error| {
             let exit = match &error {
                 UnmountError::NotMounted { .. } => Exit::NotFound,
@@ -109,9 +110,23 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
             Fault::new(exit, format!("unmounting {}", point.display()), why).hint(hint)
         })?;
         out.hint(format!("unmounted {}", point.display()));
-        out.next(format!("braid mount {}", crate::output::quoted(&point.display().to_string())));
+        out.next(format!("{command} {}", crate::output::quoted(&point.display().to_string())));
     }
     Ok(())
+}
+
+/// Whether a union is mounted there, by the source in the mount table (proc_pid_mountinfo(5)).
+#[cfg(target_os = "linux")]
+fn is_union(point: &std::path::Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let last = table.lines().filter_map(|line| {
+        let (mount, source) = line.split_once(" - ")?;
+        let at = mount.split(' ').nth(4)?;
+        (std::path::Path::new(at) == point).then(|| source.split(' ').nth(1))?
+    });
+    last.last().is_some_and(|source| {
+        source.starts_with("union:") || std::path::Path::new(source).join("pool.toml").is_file()
+    })
 }
 
 /// Only Linux has FUSE.

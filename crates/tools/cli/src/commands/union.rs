@@ -54,6 +54,17 @@ pub(super) mod linux {
         output::{Exit, Fault, Printer, quoted},
     };
 
+    /// Words of `-o`, for /etc/fstab.
+    const DEGRADED: &str = "degraded";
+    const NO_PASSTHROUGH: &str = "no_passthrough";
+
+    impl UnionUpArgs {
+        /// Whether an option was given, by itself or as a word of `-o`.
+        fn is_set(&self, option: bool, word: &str) -> bool {
+            option || self.options.iter().any(|given| given == word)
+        }
+    }
+
     pub(super) fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
         match command {
             UnionCommand::Create(args) => create(args, out)?,
@@ -119,7 +130,11 @@ pub(super) mod linux {
         rustix::process::umask(rustix::fs::Mode::empty());
         raise_the_limit_of_open_files();
         let pool = Pool::open(&args.meta).map_err(fault)?;
-        let opened = if args.degraded { Union::open_degraded(&pool) } else { Union::open(&pool) };
+        let opened = if args.is_set(args.degraded, DEGRADED) {
+            Union::open_degraded(&pool)
+        } else {
+            Union::open(&pool)
+        };
         let union = Arc::new(opened.map_err(|error| missing_disk(error, args))?);
         let stop = match &args.point {
             Some(point) => stop_signal(point)?,
@@ -163,7 +178,7 @@ pub(super) mod linux {
     fn missing_disk(error: PoolError, args: &UnionUpArgs) -> Fault {
         let missing = matches!(error, PoolError::Missing { .. } | PoolError::Io { .. });
         let fault = fault(error);
-        if !missing || args.degraded {
+        if !missing || args.is_set(args.degraded, DEGRADED) {
             return fault;
         }
         fault.hint(format!("mount the disk, or: braid union up {} --degraded", shown(&args.meta)))
@@ -186,7 +201,8 @@ pub(super) mod linux {
         union: &Arc<Union>,
     ) -> Result<(Mounted, Arc<UnionFileSystem>), Fault> {
         let options = mount_options(args, point, pool)?;
-        let served = Arc::new(UnionFileSystem::new(Arc::clone(union), !args.no_passthrough));
+        let passthrough = !args.is_set(args.no_passthrough, NO_PASSTHROUGH);
+        let served = Arc::new(UnionFileSystem::new(Arc::clone(union), passthrough));
         let mounted = Mounted::new(&options, PoolOptions::default(), Arc::clone(&served) as _)
             .map_err(|error| mount_fault(point, &error))?;
         Ok((mounted, served))
@@ -215,9 +231,11 @@ pub(super) mod linux {
     }
 
     fn mount_options(args: &UnionUpArgs, point: &Path, pool: &Pool) -> Result<MountOptions, Fault> {
-        let mut options = MountOptions::new(format!("union:{}", pool.config.name), point);
+        let source = args.source.clone();
+        let source = source.unwrap_or_else(|| format!("union:{}", pool.config.name));
+        let mut options = MountOptions::new(source, point);
         for word in &args.options {
-            if !options.set(word) {
+            if ![DEGRADED, NO_PASSTHROUGH].contains(&&**word) && !options.set(word) {
                 let what = format!("mounting on {}", point.display());
                 return Err(Fault::usage(what, format!("there is no option {word}"))
                     .hint("braid union up --help"));

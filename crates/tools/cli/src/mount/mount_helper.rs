@@ -68,12 +68,35 @@ fn translate(given: &[OsString], by_mount: bool) -> Option<Vec<OsString>> {
         }
     }
     if let [source, point, ..] = places[..] {
+        if is_pool(source) && !arguments.iter().any(|argument| is_remount(argument)) {
+            return Some(union_arguments(&arguments, source, point));
+        }
         arguments.extend(source_arguments(source));
         arguments.extend(["--".into(), point.clone()]);
     } else {
         arguments.extend(places.into_iter().cloned());
     }
     Some(arguments)
+}
+
+/// Whether the source is the metadata directory of a union.
+fn is_pool(source: &OsStr) -> bool {
+    Path::new(source).join("pool.toml").is_file()
+}
+
+fn is_remount(options: &OsStr) -> bool {
+    options.to_str().is_some_and(|words| words.split(',').any(|word| word == "remount"))
+}
+
+/// The arguments of `braid union up`, from those of `braid mount`. The mount table shows the source
+/// as it was given.
+fn union_arguments(mount: &[OsString], source: &OsStr, point: &OsStr) -> Vec<OsString> {
+    let options = mount.iter().skip(2).filter(|argument| *argument != "--sloppy").cloned();
+    let mut arguments: Vec<OsString> = ["braid", "union", "up"].map(OsString::from).into();
+    arguments.extend(options);
+    arguments.extend(["--source".into(), source.to_owned(), "--".into()]);
+    arguments.extend([source.to_owned(), point.to_owned()]);
+    arguments
 }
 
 /// A file is a configuration, `braid` and `none` mean the default one, everything else is
@@ -151,6 +174,29 @@ mod tests {
         let mut words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         words.sort();
         words
+    }
+
+    #[test]
+    fn a_line_of_fstab_with_a_pool_becomes_a_union() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("pool.toml"), "").unwrap();
+        let meta = dir.path().to_str().unwrap();
+        let read = given(&format!("mount.braid {meta} /media -sn -o rw,degraded,nofail")).unwrap();
+        assert_eq!(
+            read,
+            format!(
+                "braid union up -o suid,dev --quiet -o rw,degraded,nofail --source {meta} -- \
+                 {meta} /media"
+            )
+        );
+        let cli = Cli::try_parse_from(read.split(' ')).unwrap();
+        let crate::args::Command::Union(crate::args::UnionCommand::Up(up)) = cli.command else {
+            panic!("not a union")
+        };
+        assert_eq!(up.source.as_deref(), Some(meta));
+        assert_eq!(up.options, ["suid", "dev", "rw", "degraded", "nofail"]);
+        let remount = given(&format!("mount.braid {meta} /media -o remount,ro")).unwrap();
+        assert!(remount.starts_with("braid mount"), "{remount}");
     }
 
     #[test]

@@ -233,3 +233,64 @@ fn programs_open_more_files_than_the_usual_limit_of_a_process() {
         assert_eq!(open.len(), FILES);
     }
 }
+
+/// What systemd would run of the unit: the line of a key, with the variables of its environment.
+fn of_unit(key: &str, variables: &[(&str, &Path)]) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../dist/systemd");
+    let unit = fs::read_to_string(path.join("braid-union@.service")).unwrap();
+    let line = unit.lines().find_map(|line| line.strip_prefix(&format!("{key}=")));
+    let line = line.unwrap().strip_prefix("/usr/bin/braid ").unwrap();
+    let words = line.split(' ').map(|word| {
+        let value = |name: &str, value: &Path| {
+            word.replace(&format!("${{{name}}}"), value.to_str().unwrap())
+        };
+        let known = variables.iter().map(|(name, to)| value(name, to));
+        known.into_iter().find(|known| known != word).unwrap_or_else(|| word.to_owned())
+    });
+    words.filter(|word| word != "$BRAID_UNION_OPTIONS").collect()
+}
+
+#[test]
+fn the_unit_and_a_line_of_fstab_mount_a_union() {
+    let Some(mut union) = Mounted::start(&[]) else { return };
+    union.kill();
+    let (meta, point) = (union.at("meta"), union.at("mnt"));
+    let variables = [("BRAID_UNION_META", &*meta), ("BRAID_UNION_POINT", &*point)];
+    let source = || {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let line = table.lines().find(|line| line.contains(point.to_str().unwrap()))?;
+        Some(line.split(" - fuse.braid ").nth(1)?.split(' ').next()?.to_owned())
+    };
+    let run = |arguments: &[String]| {
+        let ran = braid().args(arguments).output().unwrap();
+        assert!(ran.status.success(), "{arguments:?}: {}", text(&ran));
+        text(&ran)
+    };
+    run(&of_unit("ExecStart", &variables));
+    assert_eq!(source().as_deref(), Some("union:media"));
+    assert_eq!(fs::read_to_string(point.join("old")).unwrap(), "old");
+    let printed = run(&of_unit("ExecStop", &variables));
+    assert!(printed.contains("braid union up META"), "{printed}");
+    assert_eq!(source(), None);
+
+    // What mount(8) runs for a line of /etc/fstab.
+    let helper = union.at("mount.braid");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_braid"), &helper).unwrap();
+    // The process of before may still write to the disks.
+    let mut mounted = None;
+    for _ in 0..100 {
+        let mut command = Command::new(&helper);
+        let ran = command.args([&meta, &point]).args(["-o", "rw,nofail,degraded"]).output();
+        let ran = ran.unwrap();
+        if ran.status.success() {
+            assert_eq!(text(&ran), "");
+            mounted = source();
+            break;
+        }
+        assert!(text(&ran).contains("another process"), "{}", text(&ran));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // Otherwise `mount -a` would mount it again.
+    assert_eq!(mounted.as_deref(), meta.to_str());
+    run(&["umount".to_owned(), point.to_str().unwrap().to_owned()]);
+}
