@@ -46,8 +46,8 @@ pub enum PoolError {
     #[error("finding the branch {path} failed: the pool has none; try: braid union status {meta}")]
     NoBranch { path: PathBuf, meta: PathBuf },
     #[error(
-        "removing the branch {path} failed: it has files or directories, {example} for example; try: braid union \
-         drain {meta} {path}"
+        "removing the branch {path} failed: it has files or directories, {example} for example; \
+         try: braid union drain {meta} {path}"
     )]
     HasFiles { path: PathBuf, meta: PathBuf, example: String },
     #[error("a union needs at least one branch; try: braid union create POOL --meta DIR DISK…")]

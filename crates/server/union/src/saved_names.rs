@@ -2,7 +2,7 @@
 //! which names are on it.
 //!
 //! The file `names-N` of the branch with number N is a log of records. A walk over the branch
-//! writes it anew; meanwhile and afterwards each change of a name that this process makes is added.
+//! writes a new one; meanwhile and afterwards each change of a name that this process makes is added.
 //! It is read only while the disk is missing. A branch whose file is lost or damaged has unknown
 //! names: then a lookup of a name that no other branch has is an error, as if there were no file.
 //!

@@ -119,12 +119,12 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
 #[cfg(target_os = "linux")]
 fn is_union(point: &std::path::Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let last = table.lines().filter_map(|line| {
+    let mut last = table.lines().filter_map(|line| {
         let (mount, source) = line.split_once(" - ")?;
         let at = mount.split(' ').nth(4)?;
         (std::path::Path::new(at) == point).then(|| source.split(' ').nth(1))?
     });
-    last.last().is_some_and(|source| {
+    last.next_back().is_some_and(|source| {
         source.starts_with("union:") || std::path::Path::new(source).join("pool.toml").is_file()
     })
 }
