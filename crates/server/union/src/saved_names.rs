@@ -2,9 +2,9 @@
 //! which names are on it.
 //!
 //! The file `names-N` of the branch with number N is a log of records. A walk over the branch
-//! writes a new one; meanwhile and afterwards each change of a name that this process makes is added.
-//! It is read only while the disk is missing. A branch whose file is lost or damaged has unknown
-//! names: then a lookup of a name that no other branch has is an error, as if there were no file.
+//! writes a new one; meanwhile and afterwards each change of a name by this process is added. It is
+//! read only while the disk is missing. A branch whose file is lost or damaged has unknown names:
+//! then a lookup of a name that no other branch has is an error, as if there were no file.
 //!
 //! 1. A file under its final name has all names that the branch had when its walk ended, and those
 //!    that came through the union since. Those that came directly on the disk since are not there.
