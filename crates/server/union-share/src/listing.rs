@@ -98,7 +98,7 @@ impl Service {
         if let Some(error) = listing.failed {
             return Err(status_of(error));
         }
-        let sorted = Arc::new(in_order(listing.entries));
+        let sorted = Arc::new(in_order(Arc::unwrap_or_clone(listing.entries)));
         self.listings.keep(directory, change, &sorted);
         Ok(sorted)
     }

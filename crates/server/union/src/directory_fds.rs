@@ -7,19 +7,37 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::node::{NodeId, lock};
 
-/// Descriptors at most, so that the files that programs have open get most of the limit of a
-/// process: 524,288 by systemd's default, and 4,096 by that of Linux.
-const FDS_MAX: usize = 1024;
+/// Descriptors at most: one of this many that the process may have, since the files that programs
+/// have open need most of them. The limit of a process is 524,288 by systemd's default, and 4,096
+/// by that of Linux.
+const SHARE: u64 = 16;
+const FDS_MIN: usize = 1024;
+/// Each takes about 2 KiB in the kernel.
+const FDS_MAX: usize = 16 * 1024;
 
 /// Descriptors by directory and branch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DirectoryFds {
+    max: usize,
     open: Mutex<HashMap<(NodeId, usize), Arc<OwnedFd>>>,
 }
 
 impl DirectoryFds {
+    /// For the limit of open files that this process has now.
+    pub(crate) fn new() -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let max = usize::try_from(limit / SHARE).unwrap_or(FDS_MAX);
+        Self::with_max(max.clamp(FDS_MIN, FDS_MAX))
+    }
+
+    fn with_max(max: usize) -> Self {
+        Self { max, open: Mutex::default() }
+    }
+
     pub(crate) fn get(&self, directory: NodeId, branch: usize) -> Option<Arc<OwnedFd>> {
         lock(&self.open).get(&(directory, branch)).cloned()
     }
@@ -28,7 +46,7 @@ impl DirectoryFds {
     /// those in use are opened again.
     pub(crate) fn insert(&self, directory: NodeId, branch: usize, fd: &Arc<OwnedFd>) {
         let mut open = lock(&self.open);
-        if open.len() >= FDS_MAX {
+        if open.len() >= self.max {
             let mut keep = false;
             open.retain(|_, _| {
                 keep = !keep;
@@ -61,11 +79,11 @@ mod tests {
 
     #[test]
     fn the_number_of_open_directories_is_bounded() {
-        let fds = DirectoryFds::default();
+        let fds = DirectoryFds::with_max(FDS_MIN);
         let any = Arc::new(OwnedFd::from(std::fs::File::open("/").unwrap()));
-        (0..3 * FDS_MAX as u64).for_each(|node| fds.insert(NodeId(node), 0, &any));
-        assert!(lock(&fds.open).len() <= FDS_MAX);
-        let last = NodeId(3 * FDS_MAX as u64 - 1);
+        (0..3 * FDS_MIN as u64).for_each(|node| fds.insert(NodeId(node), 0, &any));
+        assert!(lock(&fds.open).len() <= FDS_MIN);
+        let last = NodeId(3 * FDS_MIN as u64 - 1);
         assert!(fds.get(last, 0).is_some());
         fds.remove_all(last, 2);
         assert!(fds.get(last, 0).is_none());

@@ -12,13 +12,13 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use crate::{name_index::IndexState, node::lock};
+use crate::{kept_listings::KeptListing, name_index::IndexState, node::lock};
 
 /// How long an answer of the branches may be used. Changes that somebody makes directly on a branch
 /// are seen after this time.
@@ -31,6 +31,8 @@ pub(crate) struct DirectoryNames {
     added: AtomicU64,
     absent: Mutex<Option<AbsentName>>,
     pub(crate) index: Mutex<IndexState>,
+    /// What the directory had when it was last listed.
+    pub(crate) kept_listing: Mutex<Option<Arc<KeptListing>>>,
     /// When it had no default ACL.
     without_acl: Mutex<Option<Instant>>,
 }

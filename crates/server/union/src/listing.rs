@@ -2,15 +2,15 @@
 
 use std::{
     collections::{HashMap, hash_map},
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::{
-    NodeId, Result, Union,
+    ListingId, NodeId, Result, Union,
     failed_disks::is_disk_error,
     node::{Copy, Node},
     remove::RESERVED_PREFIX,
@@ -42,8 +42,11 @@ pub struct DirectoryEntry {
 #[derive(Debug)]
 pub struct DirectoryListing {
     /// Each name once.
-    pub entries: Vec<DirectoryEntry>,
-    /// When the first branch was read.
+    pub entries: Arc<Vec<DirectoryEntry>>,
+    /// Those of the reading that gave the entries. `None`: if the directory changes, that may not
+    /// be noticed, so the next listing reads it again.
+    pub id: Option<ListingId>,
+    /// When the first branch was read, or was found not to have changed.
     read: Instant,
     /// `DirectoryNames::added` then.
     pub(crate) added: u64,
@@ -63,7 +66,16 @@ impl DirectoryListing {
     }
 }
 
-impl DirectoryListing {
+/// What the branches have.
+#[derive(Default)]
+struct Names {
+    entries: Vec<DirectoryEntry>,
+    /// A branch could not be read.
+    from_saved: bool,
+    failed: Option<Errno>,
+}
+
+impl Names {
     fn push(&mut self, entry: DirectoryEntry) -> Result<()> {
         if self.entries.len() >= ENTRIES_MAX {
             return Err(Errno::NOMEM);
@@ -82,7 +94,7 @@ struct Merged {
 
 impl Merged {
     /// Whether the name comes for the first time; it is pushed next.
-    fn is_new(&mut self, name: &[u8], branch: usize, listing: &mut DirectoryListing) -> bool {
+    fn is_new(&mut self, name: &[u8], branch: usize, listing: &mut Names) -> bool {
         if !self.is_needed {
             return true;
         }
@@ -99,7 +111,7 @@ impl Merged {
     }
 
     /// Names may come twice from now on.
-    fn needed(&mut self, listing: &DirectoryListing) {
+    fn needed(&mut self, listing: &Names) {
         if !self.is_needed {
             let names = listing.entries.iter().enumerate();
             self.seen = names.map(|(at, entry)| (entry.name.clone(), at)).collect();
@@ -115,15 +127,28 @@ impl Union {
     /// Those of getdents(2); `ENOMEM`: it has too many names.
     pub fn list(&self, id: NodeId) -> Result<DirectoryListing> {
         let node = self.nodes.get(id)?;
-        self.listings_read.fetch_add(1, Ordering::Relaxed);
-        let (added, read) = (node.names.added(), Instant::now());
+        let (added, read, begun) = (node.names.added(), Instant::now(), SystemTime::now());
         let copies = node.copies();
-        let mut listing = DirectoryListing { entries: Vec::new(), read, added, failed: None };
+        let stamps = self.stamps(&node, &copies);
+        if let Some(kept) = stamps.as_deref().and_then(|stamps| node.kept_listing(stamps)) {
+            let (entries, id) = (Arc::clone(&kept.entries), Some(kept.id));
+            return Ok(DirectoryListing { entries, id, read, added, failed: None });
+        }
+        self.listings_read.fetch_add(1, Ordering::Relaxed);
+        let Names { entries, from_saved, failed } = self.read_names(&node, &copies)?;
+        let entries = Arc::new(entries);
+        let stamps = stamps.filter(|_| !from_saved);
+        let id = stamps.and_then(|stamps| self.keep_listing(&node, stamps, &entries, begun));
+        Ok(DirectoryListing { entries, id, read, added, failed })
+    }
+
+    fn read_names(&self, node: &Node, copies: &[Copy]) -> Result<Names> {
+        let mut listing = Names::default();
         let mut merged = Merged { seen: HashMap::new(), is_needed: copies.len() > 1 };
-        for copy in &copies {
+        for copy in copies {
             let done = match self.branches[copy.branch].has_failed() {
                 true => Err(Errno::IO),
-                false => self.list_copy(&node, copy.branch, &mut merged, &mut listing),
+                false => self.list_copy(node, copy.branch, &mut merged, &mut listing),
             };
             match done {
                 Err(error) if is_disk_error(error) => {
@@ -141,7 +166,7 @@ impl Union {
         node: &Node,
         branch: usize,
         merged: &mut Merged,
-        listing: &mut DirectoryListing,
+        listing: &mut Names,
     ) -> Result<()> {
         let mut directory = self.reader(node, branch)?;
         while let Some(entry) = directory.read() {
@@ -163,9 +188,10 @@ impl Union {
         copy: Copy,
         error: Errno,
         merged: &mut Merged,
-        listing: &mut DirectoryListing,
+        listing: &mut Names,
     ) -> Result<()> {
         let branch = &self.branches[copy.branch];
+        listing.from_saved = true;
         let names = if branch.has_failed() { branch.saved.loaded() } else { None };
         merged.needed(listing);
         for (name, file) in names.iter().flat_map(|names| names.list(copy.into())) {
@@ -190,7 +216,7 @@ impl Union {
         }
     }
 
-    /// How many times a directory was listed since the union was opened.
+    /// How many times a directory's names were read since the union was opened.
     pub fn listings_read(&self) -> u64 {
         self.listings_read.load(Ordering::Relaxed)
     }

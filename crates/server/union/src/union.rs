@@ -18,6 +18,7 @@ use crate::{
     directory_fds::DirectoryFds,
     error::During,
     intents::{Intent, IntentLog, Step},
+    kept_listings::KeptListings,
     name_changes::{NameChangeCount, NameChanges},
     node::{Copy, Name, Node, NodeTable},
     numbers::Numbers,
@@ -47,9 +48,10 @@ pub struct Union {
     pub(crate) renames: RwLock<()>,
     /// Directories that got an index, the oldest first.
     pub(crate) indexed: Mutex<VecDeque<NodeId>>,
+    pub(crate) kept_listings: Mutex<KeptListings>,
     /// How many times a branch was asked for a name.
     pub(crate) names_asked: AtomicU64,
-    /// How many times a directory was listed.
+    /// How many times a directory's names were read.
     pub(crate) listings_read: AtomicU64,
     pub(crate) name_changes: NameChanges,
     pub(crate) move_listener: MoveListener,
@@ -159,13 +161,14 @@ impl Union {
             placement: Mutex::new(pool.config.placement),
             placer: Placer::default(),
             nodes: NodeTable::new(root, NodeId::ROOT.0),
-            fds: DirectoryFds::default(),
+            fds: DirectoryFds::new(),
             intents: IntentLog::new(path),
             waiting_intents: Mutex::default(),
             numbers: Numbers::open(pool.meta())?,
             striped,
             renames: RwLock::default(),
             indexed: Mutex::default(),
+            kept_listings: Mutex::default(),
             names_asked: AtomicU64::new(0),
             listings_read: AtomicU64::new(0),
             name_changes: NameChanges::default(),

@@ -1,10 +1,8 @@
 //! One request each.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use braid_union::{
-    Attributes, DirectoryListing, Found, NAMES_VALID, NodeId, OpenFile, RenameMode, SetXattr,
-};
+use braid_union::{Attributes, Found, NodeId, OpenFile, RenameMode, SetXattr};
 use rustix::fs::{OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -14,16 +12,13 @@ use super::{
     handles::Open,
 };
 use crate::kernel::{
-    Call, DirectoryBuffer, ExtendedStat, Kind, Opened, Operation, Reply, Request, SpaceStat,
-    Validity, abi,
+    Call, ExtendedStat, Opened, Operation, Reply, Request, SpaceStat, Validity, abi,
 };
 
 /// `STATX_BASIC_STATS | STATX_BTIME`.
 const STATX_MASK: u32 = 0xfff;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
-/// Offsets of `.` and `..` in a listing.
-const DOTS: u64 = 2;
 /// The unit of the block counts of `statfs`.
 const BLOCK_BYTES: u32 = 4096;
 const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
@@ -50,7 +45,12 @@ impl UnionFileSystem {
             Op::Lookup { name } => {
                 let valid = Validity::For(union.names_valid(node));
                 match union.look_up(node, name) {
-                    Ok(found) => send(&mut |reply| self.reply_entry(reply, &found, valid)),
+                    Ok(found) => {
+                        if !found.attributes.is_directory() {
+                            self.attribute_demand.looked_up(node, name);
+                        }
+                        send(&mut |reply| self.reply_entry(reply, &found, valid))
+                    }
                     Err(Errno::NOENT) => send(&mut |reply| reply.absent(valid)),
                     Err(error) => Err(error),
                 }
@@ -183,28 +183,17 @@ impl UnionFileSystem {
             }
 
             Op::OpenDirectory { .. } => {
-                // The first read lists it.
-                let handle = self.handles.insert(Open::Directory(Arc::default()));
+                let (opened, directory) = self.open_directory(header);
+                let handle = self.handles.insert(Open::Directory(Arc::new(directory)));
                 send(&mut |reply| {
-                    if reply.opened(Opened { handle, ..Opened::default() }).is_err() {
-                        self.handles.remove(handle);
+                    if reply.opened(Opened { handle, ..opened }).is_err() {
+                        self.close_directory(handle, node);
                     }
                 })
             }
             Op::ReadDirectory { handle, offset, size, plus } => {
-                let listing = self.handles.directory(handle)?;
-                let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
-                // Offset 0 again: rewinddir(3) sees what was created since the first read.
-                let listing = match listing.take().filter(|_| offset > 0) {
-                    Some(read) => listing.insert(read),
-                    None => listing.insert(union.list(node)?),
-                };
-                if let Some(error) = listing.failed
-                    && offset >= DOTS + listing.entries.len() as u64
-                {
-                    return Err(error);
-                }
-                let (buffer, entered) = self.listing(node, listing, offset, size, plus);
+                let (buffer, entered) =
+                    self.read_directory(header, handle, offset, (size, plus))?;
                 send(&mut |reply| {
                     if reply.directory(&buffer).is_err() {
                         entered.iter().for_each(|node| self.union.forget(*node, 1));
@@ -212,7 +201,7 @@ impl UnionFileSystem {
                 })
             }
             Op::ReleaseDirectory { handle, .. } => {
-                self.handles.remove(handle);
+                self.close_directory(handle, node);
                 send(&mut Reply::ok)
             }
             Op::SyncDirectory { .. } => {
@@ -306,58 +295,6 @@ impl UnionFileSystem {
             fragment_size: BLOCK_BYTES,
             name_len_max: space.name_len_max,
         })
-    }
-
-    /// A part of a listing, and the nodes whose lookups it counts.
-    fn listing(
-        &self,
-        directory: NodeId,
-        listing: &DirectoryListing,
-        offset: u64,
-        size: u32,
-        plus: bool,
-    ) -> (DirectoryBuffer, Vec<NodeId>) {
-        let mut buffer = DirectoryBuffer::new(size);
-        let mut entered = Vec::new();
-        let dots: [&[u8]; 2] = [b".", b".."];
-        for (at, name) in (1..).zip(dots).skip_while(|(at, _)| *at <= offset) {
-            let fits = match plus {
-                true => buffer.push_plus(None, directory.0, at, Kind::Directory, name),
-                false => buffer.push(directory.0, at, Kind::Directory, name),
-            };
-            if !fits {
-                return (buffer, entered);
-            }
-        }
-        let begin = usize::try_from(offset.saturating_sub(DOTS)).unwrap_or(usize::MAX);
-        for (at, listed) in (DOTS + 1..).zip(&listing.entries).skip(begin) {
-            let kind = Kind::of_mode(u32::from(listed.kind) << 12);
-            let fits = if plus {
-                // A name that is gone by now has no attributes; the kernel looks it up.
-                let found = self.union.look_up_listed(directory, listing, listed).ok();
-                // What the listing did not see is older by its age.
-                let valid = Validity::For(NAMES_VALID.saturating_sub(listing.age()));
-                let fits = buffer.push_plus(
-                    found.as_ref().map(|found| entry(found, valid)).as_ref(),
-                    found.as_ref().map_or(listed.index, |found| found.attributes.index),
-                    at,
-                    kind,
-                    &listed.name,
-                );
-                match found {
-                    Some(found) if fits => entered.push(found.node),
-                    Some(found) => self.union.forget(found.node, 1),
-                    None => {}
-                }
-                fits
-            } else {
-                buffer.push(listed.index, at, kind, &listed.name)
-            };
-            if !fits {
-                break;
-            }
-        }
-        (buffer, entered)
     }
 }
 

@@ -5,20 +5,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use braid_union::{DirectoryListing, OpenFile};
+use braid_union::OpenFile;
 use rustix::io::Errno;
 
+use super::directories::OpenDirectory;
 use crate::kernel::BackingFile;
 
 /// What a handle of the kernel stands for.
 #[derive(Clone, Debug)]
 pub(super) enum Open {
     File(Arc<OpenFile>, Option<Arc<BackingFile>>),
-    Directory(Arc<Mutex<Listing>>),
+    Directory(Arc<OpenDirectory>),
 }
-
-/// `None`: it was not read yet.
-pub(super) type Listing = Option<DirectoryListing>;
 
 #[derive(Debug, Default)]
 pub(super) struct Handles {
@@ -56,9 +54,9 @@ impl Handles {
         }
     }
 
-    pub(super) fn directory(&self, handle: u64) -> Result<Arc<Mutex<Listing>>, Errno> {
+    pub(super) fn directory(&self, handle: u64) -> Result<Arc<OpenDirectory>, Errno> {
         match self.table().open.get(&handle) {
-            Some(Open::Directory(listing)) => Ok(Arc::clone(listing)),
+            Some(Open::Directory(directory)) => Ok(Arc::clone(directory)),
             _ => Err(Errno::BADF),
         }
     }

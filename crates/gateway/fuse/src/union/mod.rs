@@ -13,16 +13,25 @@
 //!    `backing`.
 //! 4. If the kernel does not accept a reply with a node or a handle, it is undone.
 
+mod attribute_demand;
 mod backing;
 mod convert;
+mod directories;
 mod dispatch;
 mod handles;
+mod kernel_listings;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    hash::RandomState,
+    sync::{Arc, OnceLock},
+};
 
 use braid_union::{NAMES_VALID, NodeId, Union};
 
-use self::{backing::Backings, handles::Handles};
+use self::{
+    attribute_demand::AttributeDemand, backing::Backings, handles::Handles,
+    kernel_listings::KernelListings,
+};
 use crate::kernel::{
     Call, Expiry, Features, Forget, Handler, KernelFeatures, Notifier, Reply, Request, Validity,
     Wanted,
@@ -41,6 +50,10 @@ pub struct UnionFileSystem {
     union: Arc<Union>,
     handles: Handles,
     backings: OnceLock<Backings>,
+    attribute_demand: AttributeDemand,
+    kernel_listings: KernelListings,
+    /// Of the offsets in listings that the kernel keeps.
+    hasher: RandomState,
     notifier: OnceLock<Notifier>,
     /// Whether the kernel can expire names, so that it looks them up again.
     expires_names: OnceLock<bool>,
@@ -56,6 +69,9 @@ impl UnionFileSystem {
             union,
             handles: Handles::default(),
             backings: OnceLock::new(),
+            attribute_demand: AttributeDemand::default(),
+            kernel_listings: KernelListings::default(),
+            hasher: RandomState::new(),
             notifier: OnceLock::new(),
             expires_names: OnceLock::new(),
             pass_through,
@@ -117,6 +133,7 @@ impl Handler for UnionFileSystem {
     }
 
     fn forget(&self, forgotten: &[Forget]) {
+        self.kernel_listings.forget(forgotten.iter().map(|one| NodeId(one.node)));
         forgotten.iter().for_each(|one| self.union.forget(NodeId(one.node), one.lookups));
     }
 }
