@@ -14,7 +14,7 @@ use crate::node::{NodeId, lock};
 /// Descriptors at most: one of this many that the process may have, since the files that programs
 /// have open need most of them. The limit of a process is 524,288 by systemd's default, and 4,096
 /// by that of Linux.
-const SHARE: u64 = 16;
+const SHARE: u64 = 4;
 const FDS_MIN: usize = 1024;
 /// Each takes about 2 KiB in the kernel.
 const FDS_MAX: usize = 16 * 1024;

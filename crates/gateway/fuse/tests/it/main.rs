@@ -15,4 +15,5 @@ mod requests;
 mod signals;
 mod support;
 mod union;
+mod union_listings;
 mod write_back;

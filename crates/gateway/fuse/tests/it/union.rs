@@ -1,55 +1,124 @@
 //! How often a mount of a union asks its branches.
 
 use crate::harness::{mount_on_temporary_dir, transport};
-use braid_fuse::kernel::PoolOptions;
 use braid_fuse::kernel::mount::Mounted;
+use braid_fuse::kernel::{
+    Call, Forget, Handler, KernelFeatures, Notifier, Operation, PoolOptions, Reply, Request, Wanted,
+};
 use braid_fuse::union::UnionFileSystem;
 use braid_union::{BranchMode, Pool, Union};
 use rustix::fs::{Dir, Mode, OFlags};
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const BRANCHES: u64 = 4;
+pub const BRANCHES: u64 = 4;
 /// For less than this the kernel uses an answer without asking again.
 const VALID: Duration = Duration::from_secs(1);
 
-struct UnionMount {
+pub struct UnionMount {
     // Unmounted before the branches are removed.
     _mounted: Mounted,
-    point: tempfile::TempDir,
-    union: Arc<Union>,
-    _disks: tempfile::TempDir,
+    pub point: tempfile::TempDir,
+    pub union: Arc<Union>,
+    counted: Arc<CountedRequests>,
+    disks: tempfile::TempDir,
+}
+
+/// Counts what the kernel asks for.
+struct CountedRequests {
+    union: UnionFileSystem,
+    lookups: AtomicU64,
+    directory_reads: AtomicU64,
+}
+
+impl Handler for CountedRequests {
+    fn init(&self, kernel: &KernelFeatures) -> Wanted {
+        self.union.init(kernel)
+    }
+
+    fn started(&self, notifier: Notifier) {
+        self.union.started(notifier);
+    }
+
+    fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
+        match request.operation {
+            Operation::Lookup { .. } => _ = self.lookups.fetch_add(1, Ordering::Relaxed),
+            Operation::ReadDirectory { .. } => {
+                self.directory_reads.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        self.union.handle(request, reply, call);
+    }
+
+    fn forget(&self, forgotten: &[Forget]) {
+        self.union.forget(forgotten);
+    }
 }
 
 impl UnionMount {
     /// With files `0` to `9`. `None`: this machine cannot mount.
     fn new() -> Option<Self> {
+        Self::over(|branches| {
+            for number in 0..10 {
+                let branch = &branches[number % branches.len()];
+                File::create(branch.join(number.to_string())).unwrap();
+            }
+        })
+    }
+
+    /// `prepare` fills the branches. `None`: this machine cannot mount.
+    pub fn over(prepare: impl FnOnce(&[PathBuf])) -> Option<Self> {
         let disks = tempfile::tempdir().unwrap();
-        let branches: Vec<_> = (0..BRANCHES)
-            .map(|number| (disks.path().join(number.to_string()), BranchMode::Rw))
-            .collect();
-        branches.iter().for_each(|(branch, _)| fs::create_dir(branch).unwrap());
-        for number in 0..10 {
-            let (branch, _) = &branches[number % branches.len()];
-            File::create(branch.join(number.to_string())).unwrap();
-        }
+        let paths: Vec<_> =
+            (0..BRANCHES).map(|number| disks.path().join(number.to_string())).collect();
+        paths.iter().for_each(|branch| fs::create_dir(branch).unwrap());
+        prepare(&paths);
+        let branches: Vec<_> = paths.into_iter().map(|path| (path, BranchMode::Rw)).collect();
         let meta = disks.path().join("meta");
         let pool = Pool::create(&meta, "test", &branches, Some(0)).unwrap();
         let union = Arc::new(Union::open(&pool).unwrap());
-        let handler = Arc::new(UnionFileSystem::new(Arc::clone(&union), true));
+        let counted = Arc::new(CountedRequests {
+            union: UnionFileSystem::new(Arc::clone(&union), true),
+            lookups: AtomicU64::new(0),
+            directory_reads: AtomicU64::new(0),
+        });
+        let handler = Arc::clone(&counted) as _;
         let (mounted, point) =
             mount_on_temporary_dir(transport(), PoolOptions::default(), handler)?;
-        Some(Self { _mounted: mounted, point, union, _disks: disks })
+        Some(Self { _mounted: mounted, point, union, counted, disks })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// The directory of a branch.
+    pub fn branch(&self, number: u64) -> PathBuf {
+        self.disks.path().join(number.to_string())
+    }
+
+    pub fn root(&self) -> &Path {
+        self.point.path()
+    }
+
+    /// The kernel's lookups and reads of directories in `call`.
+    pub fn requests(&self, call: impl FnOnce()) -> (u64, u64) {
+        let now = || {
+            let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            (of(&self.counted.lookups), of(&self.counted.directory_reads))
+        };
+        let before = now();
+        call();
+        let after = now();
+        (after.0 - before.0, after.1 - before.1)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
         self.point.path().join(name)
     }
 
     /// How many times a branch is asked for a name.
-    fn asked(&self, call: impl FnOnce()) -> u64 {
+    pub fn asked(&self, call: impl FnOnce()) -> u64 {
         let before = self.union.names_asked();
         call();
         self.union.names_asked() - before

@@ -205,3 +205,63 @@ fn in_a_busy_directory_direct_changes_are_seen_in_a_second() {
         thread::yield_now();
     }
 }
+
+/// How often names of directories are read in `call`.
+fn read(union: &Fixture, call: impl FnOnce()) -> u64 {
+    let before = union.union.listings_read();
+    call();
+    union.union.listings_read() - before
+}
+
+/// Lists a directory until the listing is kept: then it is not read again.
+fn settle(union: &Fixture, directory: NodeId) {
+    let start = std::time::Instant::now();
+    while union.union.list(directory).unwrap().id.is_none() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(30), "not kept");
+        thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_directory_that_has_not_changed_is_read_once() {
+    let union = union_over(3, "first", |disks| {
+        disks.iter().for_each(|disk| fs::create_dir(disk.join("d")).unwrap());
+        (0..3).for_each(|at| fs::write(disks[at].join(format!("d/{at}")), "").unwrap());
+    });
+    let d = union.node("d").unwrap();
+    assert_eq!(union.union.list(d).unwrap().id, None, "just made");
+    settle(&union, d);
+    let first = union.union.list(d).unwrap();
+    assert_eq!(read(&union, || assert_eq!(union.names("d").unwrap(), ["0", "1", "2"])), 0);
+    assert_eq!(union.union.list(d).unwrap().id, first.id);
+    // A file's content is no change of the directory.
+    fs::write(union.branches[1].join("d/1"), "content").unwrap();
+    assert_eq!(read(&union, || _ = union.names("d").unwrap()), 0);
+    assert!(first.age() > union.union.list(d).unwrap().age(), "it was found to be right now");
+}
+
+#[test]
+fn a_kept_listing_is_read_again_after_any_change() {
+    let union = union_over(3, "first", |disks| {
+        disks.iter().for_each(|disk| fs::create_dir(disk.join("d")).unwrap());
+        fs::write(disks[1].join("d/x"), "").unwrap();
+    });
+    let d = union.node("d").unwrap();
+    let on = |branch: usize, name: &str| union.branches[branch].join("d").join(name);
+    let after = |change: &dyn Fn(), names: &[&str]| {
+        settle(&union, d);
+        change();
+        assert_eq!(read(&union, || assert_eq!(union.names("d").unwrap(), names)), 1, "{names:?}");
+    };
+    after(&|| fs::write(on(2, "y"), "").unwrap(), &["x", "y"]);
+    after(&|| fs::rename(on(2, "y"), on(0, "y")).unwrap(), &["x", "y"]);
+    after(&|| fs::rename(on(0, "y"), on(0, "z")).unwrap(), &["x", "z"]);
+    after(&|| create(&union, d, "new").unwrap(), &["new", "x", "z"]);
+    after(&|| union.unlink("d/x").unwrap(), &["new", "z"]);
+    let gone = || {
+        fs::remove_dir(union.branches[2].join("d")).unwrap();
+        // The kernel looks up names every second.
+        union.node("d").unwrap();
+    };
+    after(&gone, &["new", "z"]);
+}
