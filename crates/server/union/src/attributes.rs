@@ -157,11 +157,8 @@ impl Union {
             return Ok(attributes);
         }
         let mut merged: Option<Attributes> = None;
-        for copy in self.usable_copies(&node)? {
-            let stat = match self.directory_fd(&node, copy.branch).and_then(stat_fd) {
-                Err(error) if self.branches[copy.branch].note_error(error) => continue,
-                stat => stat?,
-            };
+        for (_, fd) in self.present_copies(&node)? {
+            let stat = stat_fd(&fd)?;
             let found = Attributes::new(node.index, &stat);
             match &mut merged {
                 None => merged = Some(found),
@@ -207,9 +204,7 @@ impl Union {
         {
             new.size = None;
         }
-        for copy in self.usable_copies(&node)? {
-            self.check_writable(copy.branch)?;
-            let fd = self.reference(&node, copy.branch)?;
+        for fd in self.writable_references(&node)? {
             self.set_one(fd.as_fd(), &new)?;
         }
         drop(shared);

@@ -13,8 +13,8 @@ use crate::{
     attributes::{copy_of, path_of, set_mode, stat_at, stat_fd},
     credentials::as_user,
     directory_names::Adding,
-    lookup::OnBranches,
-    node::{Name, Node, lock},
+    lookup::{OnBranches, is_directory},
+    node::{Node, lock},
     open_files::OpenFile,
     remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
     striped::NewFile,
@@ -152,19 +152,31 @@ impl Union {
         let parent = self.nodes.get(directory)?;
         let adding = parent.names.begin_adding();
         self.check_absent(&adding, &parent, name)?;
+        let (branch, to, fd) = self.place(&parent, user, umask, make)?;
+        Ok((self.entered(directory, name, branch, &to)?, fd))
+    }
+
+    /// Makes something on the first branch that takes it, in the order of the placement.
+    pub(crate) fn place<T>(
+        &self,
+        parent: &Node,
+        user: User,
+        umask: u32,
+        make: impl Fn(&OwnedFd, u32) -> Result<T>,
+    ) -> Result<(usize, Arc<OwnedFd>, T)> {
         let mut failed = Errno::ROFS;
         let has = |branch| parent.copy_on(branch).is_some();
         for branch in self.placer.order(*lock(&self.placement), &self.branches, user.uid, has) {
-            let made = self.ensure_directory(&parent, branch).and_then(|to| {
-                let umask = if umask == 0 || !is_masked(&parent, &to) { 0 } else { umask };
+            let made = self.ensure_directory(parent, branch).and_then(|to| {
+                let umask = if umask == 0 || !is_masked(parent, &to) { 0 } else { umask };
                 Ok((as_user(user, || make(&to, umask))?, to))
             });
             match made {
-                Ok((fd, to)) => return Ok((self.entered(directory, name, branch, &to)?, fd)),
-                // The next branch may have space.
-                Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS)) => {
+                Ok((made, to)) => return Ok((branch, to, made)),
+                Err(error) if may_work_elsewhere(error) => {
                     self.branches[branch].space_changed();
-                    failed = error;
+                    // What a branch cannot do at all is what the caller has an answer to.
+                    failed = if failed == Errno::OPNOTSUPP { failed } else { error };
                 }
                 // The name is on none of the disks: that was found out before.
                 Err(error) if self.branches[branch].note_error(error) => failed = error,
@@ -205,34 +217,73 @@ impl Union {
 
     /// The directory on a branch. If it is not there yet it is created, and its parents, with the
     /// owner, mode, ACLs and other xattrs of the first copy.
+    ///
+    /// # Errors
+    /// `ENOTDIR`: the branch has a file of the name of one of them.
     pub(crate) fn ensure_directory(&self, node: &Node, branch: usize) -> Result<Arc<OwnedFd>> {
-        match self.directory_fd(node, branch) {
-            Err(Errno::NOENT) if node.id != NodeId::ROOT => {}
-            found => return found,
+        let mut missing = Vec::new();
+        let mut at = self.nodes.get(node.id)?;
+        // Up to a directory that is there, then down. A path may be too deep for recursion.
+        let mut fd = loop {
+            match self.linked_copy(&at, branch) {
+                Err(Errno::NOENT) if at.id != NodeId::ROOT => {}
+                found => break found?,
+            }
+            self.check_depth(missing.len())?;
+            let name = at.first_name()?;
+            let parent = self.nodes.get(name.directory)?;
+            missing.push((std::mem::replace(&mut at, Arc::clone(&parent)), parent, name.name));
+        };
+        if !missing.is_empty() {
+            self.check_writable(branch)?;
         }
-        self.check_writable(branch)?;
-        let model = self.usable_copies(node)?[0];
-        let model = self.directory_fd(node, model.branch)?;
-        let Name { directory, name } = node.state().names.first().cloned().ok_or(Errno::STALE)?;
-        let parent_node = self.nodes.get(directory)?;
-        let parent = self.ensure_directory(&parent_node, branch)?;
+        while let Some((node, parent, name)) = missing.pop() {
+            fd = self.create_copy(&node, branch, &parent, &fd, &name)?;
+        }
+        Ok(fd)
+    }
+
+    /// The directory on a branch, unless somebody has removed it directly: then it does not count
+    /// as a copy any more.
+    fn linked_copy(&self, node: &Node, branch: usize) -> Result<Arc<OwnedFd>> {
+        let fd = self.directory_fd(node, branch)?;
+        if node.id == NodeId::ROOT || stat_fd(&fd)?.stx_nlink > 0 {
+            return Ok(fd);
+        }
+        self.nodes.remove_copy(node, branch);
+        self.fds.remove(node.id, branch);
+        Err(Errno::NOENT)
+    }
+
+    fn create_copy(
+        &self,
+        node: &Node,
+        branch: usize,
+        parent: &Node,
+        parent_fd: &OwnedFd,
+        name: &[u8],
+    ) -> Result<Arc<OwnedFd>> {
+        let (_, model) = self.present_copies(node)?.swap_remove(0);
         // Complete before it has its name: nobody sees one without its owner and mode.
         let new = self.create_like(node, &model, branch)?;
         let root = self.branches[branch].root()?;
-        match rustix::fs::renameat_with(&*root, &*new, &*parent, &*name, RenameFlags::NOREPLACE) {
-            Ok(()) => {}
-            // Another thread was faster.
-            Err(Errno::EXIST) => rustix::fs::unlinkat(&*root, &*new, AtFlags::REMOVEDIR)?,
-            Err(error) => {
-                let _ = rustix::fs::unlinkat(&*root, &*new, AtFlags::REMOVEDIR);
+        let named =
+            rustix::fs::renameat_with(&*root, &*new, parent_fd, name, RenameFlags::NOREPLACE);
+        if let Err(error) = named {
+            let _ = rustix::fs::unlinkat(&*root, &*new, AtFlags::REMOVEDIR);
+            // Another thread was faster, or somebody made a file of this name.
+            if error != Errno::EXIST {
                 return Err(error);
             }
         }
-        let stat = stat_at(&*parent, &name)?;
+        let stat = stat_at(parent_fd, name)?;
+        if !is_directory(&stat) {
+            return Err(Errno::NOTDIR);
+        }
         self.nodes.add_copy(node, copy_of(branch, &stat));
-        self.index_added(&parent_node, &name, branch);
-        self.save_added(&parent_node, &name, branch, (&stat).into());
-        parent_node.names.note_added();
+        self.index_added(parent, name, branch);
+        self.save_added(parent, name, branch, (&stat).into());
+        parent.names.note_added();
         self.directory_fd(node, branch)
     }
 
@@ -251,7 +302,7 @@ impl Union {
         let name = made?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let copied = rustix::fs::openat(&*root, &*name, flags, Mode::empty())
-            .and_then(|new| self.copy_attributes(node, model, &new));
+            .and_then(|new| self.copy_attributes(node, model, &new, branch));
         match copied {
             Ok(()) => Ok(name),
             Err(error) => {
@@ -261,7 +312,13 @@ impl Union {
         }
     }
 
-    fn copy_attributes(&self, node: &Node, model: &OwnedFd, new: &OwnedFd) -> Result<()> {
+    fn copy_attributes(
+        &self,
+        node: &Node,
+        model: &OwnedFd,
+        new: &OwnedFd,
+        branch: usize,
+    ) -> Result<()> {
         let stat = stat_fd(model)?;
         let (uid, gid) =
             (rustix::fs::Uid::from_raw(stat.stx_uid), rustix::fs::Gid::from_raw(stat.stx_gid));
@@ -276,14 +333,15 @@ impl Union {
             }
         }
         let inode = stat_fd(new)?.stx_ino;
-        let stored = format!("{} {} {inode}", self.pool, node.index);
+        let number = self.branches[branch].number;
+        let stored = format!("{} {} {inode} {number}", self.pool, node.index);
         // Without it the directory has another number after the first copy was removed.
         let _ = rustix::fs::fsetxattr(new, INDEX_XATTR, stored.as_bytes(), XattrFlags::empty());
         set_mode(new.as_fd(), stat.stx_mode.into())
     }
 
     /// The index that [`Union::copy_attributes`] stored. An xattr that was copied with the
-    /// directory names another inode, and does not count.
+    /// directory names another inode or branch, and does not count.
     pub(crate) fn stored_index(
         &self,
         branch: usize,
@@ -301,8 +359,10 @@ impl Union {
         let pool = words.next()?.parse::<crate::PoolUuid>().ok()?;
         let index = words.next()?.parse().ok()?;
         let inode: u64 = words.next()?.parse().ok()?;
-        let valid = pool == self.pool && inode == stat.stx_ino && words.next().is_none();
-        valid.then_some(index)
+        // Pools of earlier versions have no number of the branch there.
+        let number = words.next().map_or(Some(self.branches[branch].number), |n| n.parse().ok())?;
+        let here = inode == stat.stx_ino && number == self.branches[branch].number;
+        (pool == self.pool && here && words.next().is_none()).then_some(index)
     }
 
     /// What a process that was killed left: none of them was ever seen.
@@ -319,11 +379,16 @@ impl Union {
     }
 }
 
+/// Another branch may have space, may be writable, may have no file where this one has one in the
+/// place of the directory, and may know kinds of files that this one does not.
+fn may_work_elsewhere(error: Errno) -> bool {
+    [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::NOTDIR, Errno::OPNOTSUPP].contains(&error)
+}
+
 /// Whether new files in a directory get the umask.
 pub(crate) fn is_masked(directory: &Node, fd: &OwnedFd) -> bool {
     directory.names.is_masked(|| {
-        let mut none = [0_u8; 0];
-        rustix::fs::getxattr(path_of(fd), DEFAULT_ACL, &mut none[..]).is_ok_and(|bytes| bytes > 0)
+        rustix::fs::getxattr_query(path_of(fd), DEFAULT_ACL).is_ok_and(|bytes| bytes > 0)
     })
 }
 

@@ -93,8 +93,7 @@ impl Union {
     pub fn sync_directory(&self, id: NodeId) -> Result<()> {
         use rustix::fs::{Mode, OFlags};
         let node = self.nodes.get(id)?;
-        for copy in self.usable_copies(&node)? {
-            let path = self.directory_fd(&node, copy.branch)?;
+        for (_, path) in self.present_copies(&node)? {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             rustix::fs::fsync(rustix::fs::openat(&*path, c".", flags, Mode::empty())?)?;
         }

@@ -4,10 +4,17 @@
 //! 1. The file of an intent is on disk before the first step (I7).
 //! 2. A step names the inode that it moves or removes. A step that was done does nothing when it is
 //!    done again.
+//! 3. Somebody may change the branches directly between a kill and the next start. A step replaces
+//!    and removes only what was there when it was written. If a rename cannot be done, nothing is
+//!    removed.
+//! 4. The names are on the disks before the intent ends, and its end is on disk before the call
+//!    returns: otherwise a loss of power could leave half of a rename without its intent, or do a
+//!    rename again after a later one.
 
 use std::{
     fs::{self, File},
     io::{Read, Write},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
         PoisonError,
@@ -15,12 +22,16 @@ use std::{
     },
 };
 
-use rustix::fs::{AtFlags, RenameFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    PoolError, Result, Union, attributes::stat_at, error::During, moves::Move, node::lock,
+    PoolError, Result, Union,
+    attributes::stat_at,
+    error::During,
+    moves::{Move, split},
+    node::lock,
     private_files,
 };
 
@@ -33,16 +44,101 @@ const WAITING: &[u8] = b"waiting-";
 /// One step, on one branch. Paths are relative to its root.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Step {
-    /// `from` becomes `to`, which is replaced.
-    Rename { branch: u8, inode: u64, from: Vec<u8>, to: Vec<u8> },
+    /// `from` becomes `to`.
+    Rename {
+        branch: u8,
+        inode: InodeThen,
+        from: Vec<u8>,
+        to: Vec<u8>,
+        #[serde(default)]
+        replaced: Replaced,
+    },
     /// The two change places.
-    Exchange { branch: u8, inode: u64, from: Vec<u8>, to: Vec<u8> },
+    Exchange { branch: u8, inode: InodeThen, from: Vec<u8>, to: Vec<u8> },
     /// What was replaced is removed.
-    Unlink { branch: u8, inode: u64, path: Vec<u8> },
+    Unlink { branch: u8, inode: InodeThen, path: Vec<u8> },
     /// The same for an empty directory.
-    RemoveDirectory { branch: u8, inode: u64, path: Vec<u8> },
+    RemoveDirectory { branch: u8, inode: InodeThen, path: Vec<u8> },
     /// A file is moved to another branch.
     Move(Move),
+}
+
+/// An inode when a step was written: its number, and when it was created (seconds, nanoseconds). A
+/// file system gives the number of a removed file to the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum InodeThen {
+    Created(u64, i64, u32),
+    /// Of an earlier version.
+    Number(u64),
+}
+
+/// What a rename replaces on its branch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Replaced {
+    /// Of an earlier version: not known.
+    #[default]
+    Anything,
+    Nothing,
+    Inode(InodeThen),
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StepEnd {
+    /// Now or earlier.
+    Done,
+    /// The names were changed by somebody else since.
+    Outdated,
+}
+
+impl Step {
+    /// The names that it changes: number of the branch, and path.
+    fn places(&self) -> Vec<(u8, &[u8])> {
+        match self {
+            Self::Rename { branch, from, to, .. } | Self::Exchange { branch, from, to, .. } => {
+                vec![(*branch, from), (*branch, to)]
+            }
+            Self::Unlink { branch, path, .. } | Self::RemoveDirectory { branch, path, .. } => {
+                vec![(*branch, path)]
+            }
+            Self::Move(step) => step.places(),
+        }
+    }
+}
+
+impl InodeThen {
+    pub(crate) fn of(stat: &Statx) -> Self {
+        Self::Created(stat.stx_ino, stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        let (Self::Created(number, ..) | Self::Number(number)) = self;
+        number
+    }
+
+    pub(crate) fn is(self, stat: &Statx) -> bool {
+        match self {
+            Self::Created(..) => self == Self::of(stat),
+            Self::Number(number) => number == stat.stx_ino,
+        }
+    }
+}
+
+impl Replaced {
+    pub(crate) fn of(stat: &Statx) -> Self {
+        Self::Inode(InodeThen::of(stat))
+    }
+
+    /// How the rename is done, if what is there now may be replaced.
+    fn flags(self, now: Option<&Statx>) -> Option<RenameFlags> {
+        match (self, now) {
+            (Self::Anything, _) => Some(RenameFlags::empty()),
+            (_, None) => Some(RenameFlags::NOREPLACE),
+            (Self::Inode(then), Some(now)) if then.is(now) => Some(RenameFlags::empty()),
+            _ => None,
+        }
+    }
 }
 
 /// The directory of intents.
@@ -134,7 +230,8 @@ impl Intent {
 
     /// All steps are done.
     pub(crate) fn end(self) {
-        if let Err(error) = fs::remove_file(&self.0) {
+        let synced = || File::open(self.0.parent()?).and_then(|dir| dir.sync_all()).ok();
+        if let Err(error) = fs::remove_file(&self.0).map(|()| synced()) {
             // Doing the steps again does nothing.
             tracing::warn!(path = %self.0.display(), %error, "removing a finished intent failed");
         }
@@ -153,12 +250,27 @@ impl Union {
                 continue;
             }
             tracing::info!(path = %intent.0.display(), "finishing what an earlier process began");
-            for step in &steps {
-                self.carry_out(step).during(|| format!("finishing {}", intent.0.display()))?;
-            }
+            self.make_directories_of(&steps);
+            self.finish(&steps).during(|| format!("finishing {}", intent.0.display()))?;
             intent.end();
         }
         Ok(())
+    }
+
+    /// Does the steps of an intent that was not finished, and ends it.
+    fn finish(&self, steps: &[Step]) -> Result<()> {
+        let mut outdated = false;
+        for step in steps {
+            let removes = matches!(step, Step::Unlink { .. } | Step::RemoveDirectory { .. });
+            if removes && outdated {
+                continue;
+            }
+            outdated |= self.carry_out(step)? == StepEnd::Outdated;
+        }
+        if outdated {
+            tracing::warn!("names were changed directly: a rename is not finished");
+        }
+        self.sync_steps(steps)
     }
 
     fn waits_for_a_disk(&self, steps: &[Step]) -> bool {
@@ -169,13 +281,13 @@ impl Union {
 
     /// As [`Union::finish_intents`], of those that waited for a disk which is back.
     pub(crate) fn finish_waiting_intents(&self) {
-        let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
         let waiting = std::mem::take(&mut *lock(&self.waiting_intents));
+        let ready = |steps: &[Step]| !self.waits_for_a_disk(steps);
+        let steps = waiting.iter().filter(|(_, steps)| ready(steps));
+        steps.for_each(|(_, steps)| self.make_directories_of(steps));
+        let _alone = self.renames.write().unwrap_or_else(PoisonError::into_inner);
         for (intent, steps) in waiting {
-            let done = match self.waits_for_a_disk(&steps) {
-                true => Err(Errno::IO),
-                false => steps.iter().try_for_each(|step| self.carry_out(step)),
-            };
+            let done = if ready(&steps) { self.finish(&steps) } else { Err(Errno::IO) };
             match done {
                 Ok(()) => intent.end(),
                 Err(error) => {
@@ -186,33 +298,140 @@ impl Union {
         }
     }
 
+    /// A loss of power may have taken the directories that a rename created on a branch.
+    fn make_directories_of(&self, steps: &[Step]) {
+        let renames = |step: &&Step| matches!(step, Step::Rename { .. } | Step::Exchange { .. });
+        for (number, path) in steps.iter().filter(renames).flat_map(Step::places) {
+            let Some(branch) = self.branches.with_number(number) else { continue };
+            let Ok(walked) = self.walk(split(path).0) else { continue };
+            let Ok(directory) = self.nodes.get(walked.last()) else { continue };
+            if directory.is_directory
+                && let Err(error) = self.ensure_directory(&directory, branch)
+            {
+                tracing::warn!(%error, "creating a directory for an unfinished rename failed");
+            }
+        }
+    }
+
+    /// Writes the names that the steps changed to the disks.
+    pub(crate) fn sync_steps(&self, steps: &[Step]) -> Result<()> {
+        self.sync_names(steps.iter().flat_map(Step::places))
+    }
+
+    /// Writes names to the disks: number of the branch, and path. The directories above may be new
+    /// on their disk too.
+    pub(crate) fn sync_names<'n>(&self, names: impl Iterator<Item = (u8, &'n [u8])>) -> Result<()> {
+        let mut synced: Vec<(u8, &[u8])> = Vec::new();
+        for (branch, mut path) in names {
+            let at = self.branches.with_number(branch).ok_or(Errno::NODEV)?;
+            let root = self.branches[at].root()?;
+            while !path.is_empty() && !synced.contains(&(branch, split(path).0)) {
+                sync_parent(&root, path)?;
+                path = split(path).0;
+                synced.push((branch, path));
+            }
+        }
+        Ok(())
+    }
+
     /// Does one step, unless it is done.
-    pub(crate) fn carry_out(&self, step: &Step) -> Result<()> {
+    pub(crate) fn carry_out(&self, step: &Step) -> Result<StepEnd> {
         let (number, inode, path) = match step {
             Step::Rename { branch, inode, from, .. }
-            | Step::Exchange { branch, inode, from, .. } => (branch, inode, from),
+            | Step::Exchange { branch, inode, from, .. } => (branch, *inode, from),
             Step::Unlink { branch, inode, path }
-            | Step::RemoveDirectory { branch, inode, path } => (branch, inode, path),
-            Step::Move(step) => return self.finish_move(step),
+            | Step::RemoveDirectory { branch, inode, path } => (branch, *inode, path),
+            Step::Move(step) => return self.finish_move(step).map(|()| StepEnd::Done),
         };
         let branch = self.branches.with_number(*number).ok_or(Errno::NODEV)?;
         let root = &*self.branches[branch].root()?;
-        match stat_at(root, path) {
-            Ok(stat) if stat.stx_ino == *inode => {}
-            // Done before.
-            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
-            Err(error) => return Err(error),
-        }
+        let old = Place::of(root, path)?;
+        let ours = |place: &Option<Place<'_>>| {
+            place.as_ref().and_then(Place::stat).is_some_and(|stat| inode.is(&stat))
+        };
         match step {
-            Step::Rename { from, to, .. } => rustix::fs::renameat(root, &**from, root, &**to),
-            Step::Exchange { from, to, .. } => {
-                rustix::fs::renameat_with(root, &**from, root, &**to, RenameFlags::EXCHANGE)
+            Step::Rename { to, .. } | Step::Exchange { to, .. } => {
+                let new = Place::of(root, to)?;
+                match (ours(&old), old, new) {
+                    (true, Some(old), Some(new)) => rename_step(step, &old, &new),
+                    (_, _, new) if ours(&new) => Ok(StepEnd::Done),
+                    _ => Ok(StepEnd::Outdated),
+                }
             }
-            Step::Unlink { path, .. } => rustix::fs::unlinkat(root, &**path, AtFlags::empty()),
-            Step::RemoveDirectory { path, .. } => {
-                rustix::fs::unlinkat(root, &**path, AtFlags::REMOVEDIR)
-            }
-            Step::Move(_) => Ok(()),
+            _ if !ours(&old) => Ok(StepEnd::Done),
+            Step::Unlink { .. } => remove_step(old, AtFlags::empty()),
+            _ => remove_step(old, AtFlags::REMOVEDIR),
         }
+    }
+}
+
+/// A name in an open directory of a branch.
+struct Place<'p> {
+    directory: OwnedFd,
+    name: &'p [u8],
+}
+
+impl<'p> Place<'p> {
+    /// `None`: the directory is not there. Symbolic links are not followed: somebody may have put
+    /// one in the place of a directory.
+    fn of(root: &OwnedFd, path: &'p [u8]) -> Result<Option<Self>> {
+        let (directory, name) = split(path);
+        let directory = if directory.is_empty() { b"." } else { directory };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        match rustix::fs::openat2(root, directory, flags, Mode::empty(), beneath) {
+            Ok(directory) => Ok(Some(Self { directory, name })),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stat(&self) -> Option<Statx> {
+        stat_at(&self.directory, self.name).ok()
+    }
+}
+
+/// Writes the names of the directory of a path to the disk, if it is there.
+fn sync_parent(root: &OwnedFd, path: &[u8]) -> Result<()> {
+    let Some(place) = Place::of(root, path)? else { return Ok(()) };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::fsync(rustix::fs::openat(&place.directory, c".", flags, Mode::empty())?)
+}
+
+fn rename_step(step: &Step, old: &Place<'_>, new: &Place<'_>) -> Result<StepEnd> {
+    let flags = match step {
+        Step::Rename { replaced, .. } => replaced.flags(new.stat().as_ref()),
+        // What had the other name may be lost.
+        _ if new.stat().is_none() => Some(RenameFlags::NOREPLACE),
+        _ => Some(RenameFlags::EXCHANGE),
+    };
+    let Some(flags) = flags else { return Ok(StepEnd::Outdated) };
+    match rename_at(old, new, flags) {
+        // The file system of the branch has no such rename.
+        Err(Errno::INVAL) if flags == RenameFlags::NOREPLACE => {
+            rename_at(old, new, RenameFlags::empty())?;
+        }
+        done => return end_of(done),
+    }
+    Ok(StepEnd::Done)
+}
+
+fn rename_at(old: &Place<'_>, new: &Place<'_>, flags: RenameFlags) -> Result<()> {
+    rustix::fs::renameat_with(&old.directory, old.name, &new.directory, new.name, flags)
+}
+
+fn remove_step(place: Option<Place<'_>>, flags: AtFlags) -> Result<StepEnd> {
+    let Some(place) = place else { return Ok(StepEnd::Done) };
+    end_of(rustix::fs::unlinkat(&place.directory, place.name, flags))
+}
+
+/// What is in the way is not what was there: nothing was done, and a start must not fail for it.
+fn end_of(done: Result<()>) -> Result<StepEnd> {
+    match done {
+        Ok(()) => Ok(StepEnd::Done),
+        Err(Errno::NOENT | Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => {
+            Ok(StepEnd::Outdated)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -54,6 +54,7 @@ mod rights;
 mod saved_names;
 mod striped;
 mod union;
+mod unnamed;
 mod xattrs;
 
 pub use attributes::{Attributes, NewAttributes, NewTime, Time};

@@ -151,6 +151,8 @@ impl Union {
                 false => self.list_copy(node, copy.branch, &mut merged, &mut listing),
             };
             match done {
+                // Somebody has removed this copy directly. The others are listed.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) if copies.len() > 1 => {}
                 Err(error) if is_disk_error(error) => {
                     self.branches[copy.branch].note_error(error);
                     self.list_saved(*copy, error, &mut merged, &mut listing)?;

@@ -27,13 +27,17 @@ pub struct Found {
     pub attributes: Attributes,
 }
 
-/// A name on the branches, in their order. A directory: all branches that have it. Otherwise: the
-/// branches that have anything with this name; the first is shown.
+/// A name on the branches, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct OnBranches {
+    /// A directory: all branches that have one. Otherwise: all that have a file; the first is
+    /// shown.
     pub(crate) stats: Vec<(usize, Statx)>,
     /// Copies of the directory on disks that have failed.
     pub(crate) missing: Vec<Copy>,
+    /// What is hidden because it is of the other kind: files beside a directory, or directories
+    /// beside a file. Of a lookup that wants all.
+    pub(crate) other: Vec<(usize, Statx)>,
 }
 
 impl OnBranches {
@@ -43,6 +47,13 @@ impl OnBranches {
 
     pub(crate) fn on(&self, branch: usize) -> Option<&Statx> {
         self.stats.iter().find(|(at, _)| *at == branch).map(|(_, stat)| stat)
+    }
+
+    /// Whatever the branches have, in their order.
+    pub(crate) fn all(&self) -> Vec<(usize, Statx)> {
+        let mut all = [&self.stats[..], &self.other].concat();
+        all.sort_by_key(|(branch, _)| *branch);
+        all
     }
 
     pub(crate) fn copies(&self) -> Vec<Copy> {
@@ -68,6 +79,9 @@ enum Wanted {
     Shown,
 }
 
+/// Names that a file without links keeps: one of them may be that of a link which another thread
+/// is making.
+const OLD_NAMES_MAX: usize = 8;
 /// All branches.
 const ALL: u64 = u64::MAX;
 const _: () = assert!(crate::pool::BRANCHES_MAX <= u64::BITS as usize);
@@ -219,11 +233,11 @@ impl Union {
                         break;
                     }
                 }
-                // Below a directory only directories are merged; beside a file all are hidden.
-                Ok(stat) if is_directory(&stat) || !found.is_directory() => {
+                Ok(stat) if is_directory(&stat) == found.is_directory() => {
                     found.stats.push((copy.branch, stat));
                 }
-                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => {}
+                Ok(stat) => found.other.push((copy.branch, stat)),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => {}
                 Err(error) if is_disk_error(error) => {
                     self.branches[copy.branch].note_error(error);
                     if self.add_saved(*copy, name, &mut found)? == Saved::Unknown {
@@ -288,8 +302,10 @@ impl Union {
         let missed = missed.unwrap_or_default();
         let node = self.nodes.enter(is_directory, copies, &missed.gone, Some(entered), index);
         if is_directory {
-            // A directory that was replaced directly on a branch has another inode.
             self.drop_stale_fds(&node);
+        } else if stat.stx_nlink == 1 {
+            // Names of a file that was renamed directly on the branch.
+            node.state().names.truncate(OLD_NAMES_MAX);
         }
         let mut attributes = Attributes::new(node.index, &stat);
         let others = found.stats.iter().skip(1).map(|(_, stat)| stat);

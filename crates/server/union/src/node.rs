@@ -1,8 +1,8 @@
 //! The files that the kernel knows: a node for each.
 //!
 //! 1. A node is known by its inode on a branch. A directory has several; they are all its copies.
-//! 2. The names of a node are those by which it was found. A file with two links has two names in
-//!    one node once both were looked up.
+//! 2. The names of a node are those by which it was found, the latest first. A file with two links
+//!    has two names in one node once both were looked up.
 //! 3. A number of a node is never used again while the union runs.
 
 use std::{
@@ -110,6 +110,14 @@ impl Node {
         self.state().copies.iter().find(|copy| copy.branch == branch).copied()
     }
 
+    /// The name by which it was found last.
+    ///
+    /// # Errors
+    /// `ESTALE`: it has none any more.
+    pub(crate) fn first_name(&self) -> Result<Name> {
+        self.state().names.first().cloned().ok_or(Errno::STALE)
+    }
+
     /// The directory has a copy on the branch from now on.
     pub(crate) fn add_copy(&self, copy: Copy) {
         let mut state = self.state();
@@ -119,6 +127,13 @@ impl Node {
 }
 
 impl NodeState {
+    /// The file was found by this name, or has got it. It comes first: one that was found earlier
+    /// may be that of another file by now.
+    pub(crate) fn note_name(&mut self, name: Name) {
+        self.names.retain(|known| *known != name);
+        self.names.insert(0, name);
+    }
+
     fn insert_copy(&mut self, copy: Copy) {
         let at = self.copies.partition_point(|known| known.branch < copy.branch);
         self.copies.insert(at, copy);
@@ -229,9 +244,7 @@ impl NodeTable {
             if is_directory {
                 state.names.clear();
             }
-            if !state.names.contains(&name) {
-                state.names.push(name);
-            }
+            state.note_name(name);
         }
         drop(state);
         Arc::clone(&known.node)

@@ -6,19 +6,16 @@
 //! down first ([`crate::intents`]), and nobody sees the state between them: other calls that use
 //! names wait. What is replaced is removed last, after the new name is on disk.
 
-use std::{
-    os::fd::AsFd,
-    sync::{Arc, PoisonError},
-};
+use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::fs::{RenameFlags, Statx};
 use rustix::io::Errno;
 
 use crate::{
     NodeId, Result, Union,
     attributes::copy_of,
-    intents::Step,
-    lookup::OnBranches,
+    intents::{InodeThen, Replaced, Step, StepEnd},
+    lookup::{OnBranches, is_directory},
     node::{Name, Node},
 };
 
@@ -38,6 +35,13 @@ struct Side<'a> {
     directory: Arc<Node>,
     name: &'a [u8],
     found: Option<OnBranches>,
+}
+
+impl Side<'_> {
+    /// Whatever the branches have under the name, in their order.
+    fn all(&self) -> Vec<(usize, Statx)> {
+        self.found.as_ref().map_or_else(Vec::new, OnBranches::all)
+    }
 }
 
 impl Union {
@@ -82,10 +86,9 @@ impl Union {
         // Also after a failure: some steps may be done.
         for (side, other) in [(&from, &to), (&to, &from)] {
             side.directory.names.note_added();
-            let branches = other.found.iter().flat_map(|found| &found.stats);
-            branches.for_each(|(branch, _)| {
-                self.index_added(&side.directory, side.name, *branch);
-            });
+            for (branch, _) in other.all() {
+                self.index_added(&side.directory, side.name, branch);
+            }
         }
         let removals = replaced.map_or_else(Vec::new, |stubs| self.settle(stubs));
         if done.is_ok() {
@@ -107,9 +110,9 @@ impl Union {
             Err(error) => return Err(error),
         };
         found.iter().try_for_each(OnBranches::check_whole)?;
-        let branches = found.iter().flat_map(|found| &found.stats);
-        branches.clone().try_for_each(|(branch, _)| self.check_writable(*branch))?;
-        Ok(Side { directory, name, found })
+        let side = Side { directory, name, found };
+        side.all().iter().try_for_each(|(branch, _)| self.check_writable(*branch))?;
+        Ok(side)
     }
 
     fn check_replaceable(
@@ -118,6 +121,19 @@ impl Union {
         target: &OnBranches,
         to: &Side<'_>,
     ) -> Result<()> {
+        // What is hidden under the name would be lost, or hide the new file.
+        match target.is_directory() {
+            true if !target.other.is_empty() => return Err(Errno::NOTEMPTY),
+            false if !target.other.is_empty() => return Err(Errno::ISDIR),
+            _ => {}
+        }
+        for (branch, hidden) in &source.other {
+            match target.on(*branch).map(is_directory) {
+                Some(true) if !is_directory(hidden) => return Err(Errno::ISDIR),
+                Some(false) if is_directory(hidden) => return Err(Errno::NOTDIR),
+                _ => {}
+            }
+        }
         match (source.is_directory(), target.is_directory()) {
             (true, false) => Err(Errno::NOTDIR),
             (false, true) => Err(Errno::ISDIR),
@@ -131,28 +147,36 @@ impl Union {
         }
     }
 
-    /// Renames on each branch that has the old name, then removals of the new name on each other
-    /// branch that has it.
+    /// Renames on each branch that has the old name, whatever it is there, then removals of the new
+    /// name on each other branch that has it.
     fn rename_steps(&self, from: &Side<'_>, to: &Side<'_>) -> Result<Vec<Step>> {
         let (from_path, to_path) = (self.path(from)?, self.path(to)?);
-        let source = from.found.as_ref().ok_or(Errno::NOENT)?;
+        let (source, target) = (from.all(), to.all());
         let mut steps = Vec::new();
-        for (branch, stat) in &source.stats {
-            self.ensure_directory(&to.directory, *branch)?;
-            steps.push(Step::Rename {
-                branch: self.branches[*branch].number,
-                inode: stat.stx_ino,
-                from: from_path.clone(),
-                to: to_path.clone(),
+        for (at, stat) in &source {
+            self.ensure_directory(&to.directory, *at)?;
+            let (branch, inode) = (self.branches[*at].number, InodeThen::of(stat));
+            let replaced = target.iter().find(|(other, _)| other == at).map(|(_, stat)| stat);
+            steps.push(match replaced {
+                // Two links of a hidden file: rename(2) would leave both.
+                Some(replaced) if replaced.stx_ino == stat.stx_ino => {
+                    Step::Unlink { branch, inode, path: from_path.clone() }
+                }
+                _ => Step::Rename {
+                    branch,
+                    inode,
+                    from: from_path.clone(),
+                    to: to_path.clone(),
+                    replaced: replaced.map_or(Replaced::Nothing, Replaced::of),
+                },
             });
         }
-        let replaced = to.found.iter().flat_map(|found| &found.stats);
-        for (branch, stat) in replaced.filter(|(branch, _)| source.on(*branch).is_none()) {
-            let (number, inode) = (self.branches[*branch].number, stat.stx_ino);
+        for (at, stat) in target.iter().filter(|(at, _)| source.iter().all(|(on, _)| on != at)) {
+            let (branch, inode) = (self.branches[*at].number, InodeThen::of(stat));
             let path = to_path.clone();
-            steps.push(match source.is_directory() {
-                true => Step::RemoveDirectory { branch: number, inode, path },
-                false => Step::Unlink { branch: number, inode, path },
+            steps.push(match is_directory(stat) {
+                true => Step::RemoveDirectory { branch, inode, path },
+                false => Step::Unlink { branch, inode, path },
             });
         }
         Ok(steps)
@@ -160,26 +184,28 @@ impl Union {
 
     fn exchange_steps(&self, from: &Side<'_>, to: &Side<'_>) -> Result<Vec<Step>> {
         let (from_path, to_path) = (self.path(from)?, self.path(to)?);
-        let (Some(one), Some(other)) = (&from.found, &to.found) else { return Err(Errno::NOENT) };
+        let (one, other) = (from.all(), to.all());
         let mut steps = Vec::new();
         for (at, branch) in self.branches.iter().enumerate() {
             let branch = branch.number;
             let (from, to) = (from_path.clone(), to_path.clone());
-            match (one.on(at), other.on(at)) {
+            let on = |side: &[(usize, Statx)]| {
+                side.iter().find(|(on, _)| *on == at).map(|(_, stat)| InodeThen::of(stat))
+            };
+            let replaced = Replaced::Nothing;
+            match (on(&one), on(&other)) {
                 (None, None) => {}
-                (Some(stat), Some(_)) => {
-                    steps.push(Step::Exchange { branch, inode: stat.stx_ino, from, to });
+                (Some(inode), Some(_)) => steps.push(Step::Exchange { branch, inode, from, to }),
+                (Some(inode), None) => {
+                    steps.push(Step::Rename { branch, inode, from, to, replaced });
                 }
-                (Some(stat), None) => {
-                    steps.push(Step::Rename { branch, inode: stat.stx_ino, from, to });
-                }
-                (None, Some(stat)) => {
-                    steps.push(Step::Rename { branch, inode: stat.stx_ino, from: to, to: from });
+                (None, Some(inode)) => {
+                    steps.push(Step::Rename { branch, inode, from: to, to: from, replaced });
                 }
             }
         }
         for (side, found) in [(from, other), (to, one)] {
-            for (branch, _) in &found.stats {
+            for (branch, _) in &found {
                 self.ensure_directory(&side.directory, *branch)?;
             }
         }
@@ -187,7 +213,7 @@ impl Union {
     }
 
     fn carry_out_all(&self, steps: &[Step], from: &Side<'_>, to: &Side<'_>) -> Result<()> {
-        if let [only] = steps {
+        if let [only @ (Step::Rename { .. } | Step::Exchange { .. })] = steps {
             return self.carry_out_at(only, from, to);
         }
         let intent = self.intents.begin(steps)?;
@@ -198,16 +224,20 @@ impl Union {
             if removes && !synced {
                 // The new file must have its name before the old one is removed: they are on
                 // different disks, which no journal keeps in order.
-                let mut branches = from.found.iter().flat_map(|found| &found.stats);
-                failed = failed.and(
-                    branches.try_for_each(|(branch, _)| self.sync_copy(&to.directory, *branch)),
-                );
+                failed = failed.and(self.sync_steps(steps));
                 synced = true;
             }
             if failed.is_err() {
                 break;
             }
-            failed = self.carry_out(step);
+            failed = match self.carry_out(step) {
+                // Somebody has changed the names directly meanwhile. Nothing is removed then.
+                Ok(StepEnd::Outdated) => Err(Errno::STALE),
+                done => done.map(drop),
+            };
+        }
+        if failed.is_ok() {
+            failed = self.sync_steps(steps);
         }
         // Also after a failure, which the caller sees: a rename that failed must not be finished by
         // a later start, when these names may stand for other files.
@@ -217,8 +247,7 @@ impl Union {
 
     /// The usual case, without a walk of whole paths.
     fn carry_out_at(&self, step: &Step, from: &Side<'_>, to: &Side<'_>) -> Result<()> {
-        let found = from.found.as_ref().ok_or(Errno::NOENT)?;
-        let branch = found.stats[0].0;
+        let branch = from.all().first().ok_or(Errno::NOENT)?.0;
         let (old, new) = (
             self.directory_fd(&from.directory, branch)?,
             self.directory_fd(&to.directory, branch)?,
@@ -237,12 +266,6 @@ impl Union {
         }
     }
 
-    fn sync_copy(&self, directory: &Node, branch: usize) -> Result<()> {
-        let fd = self.directory_fd(directory, branch)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::fsync(rustix::fs::openat(fd.as_fd(), c".", flags, Mode::empty())?)
-    }
-
     /// The path of a side relative to the root of a branch.
     fn path(&self, side: &Side<'_>) -> Result<Vec<u8>> {
         let mut path = self.relative_path(&side.directory)?;
@@ -257,8 +280,9 @@ impl Union {
     /// Saves the new names of the branches.
     fn save_renamed(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) {
         for branch in 0..self.branches.len() {
-            let on =
-                |side: &Side<'_>| side.found.as_ref().and_then(|found| found.on(branch)).copied();
+            let on = |side: &Side<'_>| {
+                side.all().into_iter().find(|(at, _)| *at == branch).map(|(_, stat)| stat)
+            };
             let (old, replaced) = (on(from), on(to));
             if old.is_none() && replaced.is_none() {
                 continue;
@@ -279,9 +303,9 @@ impl Union {
     fn renamed(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) {
         let name = |side: &Side<'_>| Name { directory: side.directory.id, name: side.name.into() };
         let nodes = |found: &Option<OnBranches>| -> Vec<Arc<Node>> {
-            let stats = found.iter().flat_map(|found| &found.stats);
+            let stats = found.iter().flat_map(OnBranches::all);
             let mut nodes: Vec<_> = stats
-                .filter_map(|(branch, stat)| self.nodes.of_inode(copy_of(*branch, stat)))
+                .filter_map(|(branch, stat)| self.nodes.of_inode(copy_of(branch, &stat)))
                 .collect();
             nodes.dedup_by_key(|node| node.id);
             nodes
@@ -291,13 +315,13 @@ impl Union {
             let mut state = node.state();
             state.names.retain(|known| *known != new);
             if mode == RenameMode::Exchange {
-                state.names.push(old.clone());
+                state.note_name(old.clone());
             }
         }
         for node in nodes(&from.found) {
             let mut state = node.state();
             state.names.retain(|known| *known != old);
-            state.names.push(new.clone());
+            state.note_name(new.clone());
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     intents::{Intent, IntentLog, Step},
     kept_listings::KeptListings,
     name_changes::{NameChangeCount, NameChanges},
-    node::{Copy, Name, Node, NodeTable},
+    node::{Copy, Node, NodeTable},
     numbers::Numbers,
     placement::Placer,
     private_files,
@@ -263,35 +263,6 @@ impl Union {
         }
         copies.retain(|copy| !self.branches[copy.branch].has_failed());
         if copies.is_empty() { Err(Errno::IO) } else { Ok(copies) }
-    }
-
-    /// A descriptor of a directory on a branch, of `O_PATH`.
-    ///
-    /// # Errors
-    /// `ENOENT`: the directory is not there. `EIO`: the disk has failed.
-    pub(crate) fn directory_fd(&self, node: &Node, branch: usize) -> Result<Arc<OwnedFd>> {
-        self.branches[branch].check_usable()?;
-        if let Some(fd) = self.fds.get(node.id, branch) {
-            return Ok(fd);
-        }
-        let copy = node.copy_on(branch).ok_or(Errno::NOENT)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = if node.id == NodeId::ROOT {
-            rustix::fs::openat(self.branches[branch].root()?, c".", flags, Mode::empty())?
-        } else {
-            let Name { directory, name } =
-                node.state().names.first().cloned().ok_or(Errno::NOENT)?;
-            let parent = self.nodes.get(directory)?;
-            let parent = self.directory_fd(&parent, branch)?;
-            let fd = rustix::fs::openat(&*parent, &*name, flags, Mode::empty())?;
-            if copy_of(branch, &stat_fd(&fd)?) != copy {
-                return Err(Errno::NOENT);
-            }
-            fd
-        };
-        let fd = Arc::new(fd);
-        self.fds.insert(node.id, branch, &fd);
-        Ok(fd)
     }
 
     /// A descriptor of `O_PATH` of the node's inode on a branch, by any of its names, by its

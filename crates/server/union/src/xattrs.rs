@@ -3,7 +3,7 @@
 //! `user.mergerfs.basepath`, `relpath`, `fullpath` and `allpaths` are readable as in mergerfs,
 //! whose users have scripts that read them.
 
-use std::os::unix::ffi::OsStrExt;
+use std::{os::fd::OwnedFd, os::unix::ffi::OsStrExt, sync::Arc};
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -122,10 +122,8 @@ impl Union {
         }
         let _changes = node.changes();
         let _shared = self.shared();
-        for (at, copy) in self.usable_copies(&node)?.iter().enumerate() {
-            self.check_writable(copy.branch)?;
-            let reference = self.reference(&node, copy.branch)?;
-            let path = path_of(&*reference);
+        for (at, reference) in self.writable_references(&node)?.iter().enumerate() {
+            let path = path_of(reference);
             let how = match how {
                 // What the first copy has or lacks decides.
                 _ if at > 0 => XattrFlags::empty(),
@@ -151,10 +149,8 @@ impl Union {
         let node = self.nodes.get(id)?;
         let _changes = node.changes();
         let _shared = self.shared();
-        for (at, copy) in self.usable_copies(&node)?.iter().enumerate() {
-            self.check_writable(copy.branch)?;
-            let reference = self.reference(&node, copy.branch)?;
-            let path = path_of(&*reference);
+        for (at, reference) in self.writable_references(&node)?.iter().enumerate() {
+            let path = path_of(reference);
             match rustix::fs::removexattr(path, name) {
                 Err(Errno::NODATA) if at > 0 => {}
                 done => done?,
@@ -164,8 +160,24 @@ impl Union {
         Ok(())
     }
 
-    fn first_reference(&self, node: &Node) -> Result<std::sync::Arc<std::os::fd::OwnedFd>> {
+    fn first_reference(&self, node: &Node) -> Result<Arc<OwnedFd>> {
+        if node.is_directory {
+            return Ok(self.present_copies(node)?.swap_remove(0).1);
+        }
         self.reference(node, self.usable_copies(node)?[0].branch)
+    }
+
+    /// A descriptor of each copy, all of which are writable.
+    pub(crate) fn writable_references(&self, node: &Node) -> Result<Vec<Arc<OwnedFd>>> {
+        let copies = match node.is_directory {
+            true => self.present_copies(node)?,
+            false => {
+                let copy = *node.state().copies.first().ok_or(Errno::STALE)?;
+                vec![(copy, self.reference(node, copy.branch)?)]
+            }
+        };
+        copies.iter().try_for_each(|(copy, _)| self.check_writable(copy.branch))?;
+        Ok(copies.into_iter().map(|(_, fd)| fd).collect())
     }
 
     fn where_is(&self, node: &Node, word: &[u8]) -> Result<Vec<u8>> {
@@ -196,7 +208,7 @@ impl Union {
             .nodes
             .get(directory)
             .and_then(|parent| self.on_branches(&parent, &name))
-            .map(|found| found.stats.iter().map(|(branch, _)| *branch).collect());
+            .map(|found| found.all().iter().map(|(branch, _)| *branch).collect());
         found.unwrap_or_else(|_| of_node())
     }
 
@@ -205,7 +217,8 @@ impl Union {
         let mut parts: Vec<Box<[u8]>> = Vec::new();
         let mut at = self.nodes.get(node.id)?;
         while at.id != NodeId::ROOT {
-            let Name { directory, name } = at.state().names.first().cloned().ok_or(Errno::STALE)?;
+            self.check_depth(parts.len())?;
+            let Name { directory, name } = at.first_name()?;
             parts.push(name);
             at = self.nodes.get(directory)?;
         }

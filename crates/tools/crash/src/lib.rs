@@ -9,3 +9,4 @@ pub mod kill;
 pub mod load;
 pub mod power;
 pub mod trace;
+pub mod union;

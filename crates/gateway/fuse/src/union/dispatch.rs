@@ -134,14 +134,13 @@ impl UnionFileSystem {
             }
             Op::Create { name, flags, mode, umask, .. } => {
                 let flags = OFlags::from_bits_retain(flags);
-                let (found, file) = union.create(node, name, flags, (mode, umask), user(header))?;
-                let opened = self.opened(file, || Some(found.attributes));
-                send(&mut |reply| {
-                    if reply.created(&entry(&found, VALID), opened).is_err() {
-                        self.close(opened.handle);
-                        self.union.forget(found.node, 1);
-                    }
-                })
+                let created = union.create(node, name, flags, (mode, umask), user(header))?;
+                self.reply_created(created, &mut send)
+            }
+            Op::TemporaryFile { flags, mode, umask } => {
+                let flags = OFlags::from_bits_retain(flags);
+                let created = union.create_unnamed(node, flags, (mode, umask), user(header))?;
+                self.reply_created(created, &mut send)
             }
             Op::Release { handle, .. } => {
                 self.close(handle);
@@ -252,6 +251,20 @@ impl UnionFileSystem {
         if reply.entry(&entry(found, valid)).is_err() {
             self.union.forget(found.node, 1);
         }
+    }
+
+    fn reply_created(
+        &self,
+        (found, file): (Found, Arc<OpenFile>),
+        send: &mut SendReply<'_>,
+    ) -> Done {
+        let opened = self.opened(file, || Some(found.attributes));
+        send(&mut |reply| {
+            if reply.created(&entry(&found, VALID), opened).is_err() {
+                self.close(opened.handle);
+                self.union.forget(found.node, 1);
+            }
+        })
     }
 
     /// `attributes`: of the file, read only where they are needed.

@@ -1,14 +1,18 @@
-//! How often a mount of a union asks its branches.
+//! A mount of a union: how often it asks its branches, and files without names.
 
-use crate::harness::{mount_on_temporary_dir, transport};
+use crate::harness::{LONG, mount_on_temporary_dir, transport};
 use braid_fuse::kernel::mount::Mounted;
 use braid_fuse::kernel::{
     Call, Forget, Handler, KernelFeatures, Notifier, Operation, PoolOptions, Reply, Request, Wanted,
 };
 use braid_fuse::union::UnionFileSystem;
 use braid_union::{BranchMode, Pool, Union};
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,4 +164,54 @@ fn an_absent_name_of_a_union_is_not_asked_for_twice_in_a_second() {
         }
     }
     panic!("two calls of stat(2) never took less than {VALID:?}");
+}
+
+/// How many of the branches have a name.
+fn on_branches(mount: &UnionMount, name: &str) -> usize {
+    let branch = |number: &u64| mount.disks.path().join(number.to_string()).join(name).exists();
+    (0..BRANCHES).filter(branch).count()
+}
+
+#[test]
+fn a_file_without_a_name_on_a_union_gets_one_by_a_link() {
+    let Some(mount) = UnionMount::new() else { return };
+    fs::create_dir(mount.path("dir")).unwrap();
+    let flags = OFlags::TMPFILE | OFlags::RDWR;
+    let open = || rustix::fs::open(mount.path("dir"), flags, Mode::from_raw_mode(0o640)).unwrap();
+    let file = File::from(open());
+    (&file).write_all(b"bytes").unwrap();
+    let before = file.metadata().unwrap();
+    assert_eq!((before.nlink(), before.len(), before.mode()), (0, 5, 0o100_640));
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link = |name: &str| {
+        let to = mount.path(name);
+        rustix::fs::linkat(CWD, &path, CWD, to, AtFlags::SYMLINK_FOLLOW)
+    };
+    link("dir/x").unwrap();
+    link("dir/y").unwrap();
+    let named = fs::metadata(mount.path("dir/x")).unwrap();
+    assert_eq!((named.ino(), named.nlink()), (before.ino(), 2));
+    assert_eq!(fs::read(mount.path("dir/y")).unwrap(), b"bytes");
+    (&file).write_all(b" and more").unwrap();
+    assert_eq!(fs::read(mount.path("dir/x")).unwrap(), b"bytes and more");
+    assert_eq!(on_branches(&mount, "dir/x"), 1);
+}
+
+#[test]
+fn a_file_without_a_name_on_a_union_leaves_nothing_when_it_is_closed() {
+    let Some(mount) = UnionMount::new() else { return };
+    let known = mount.union.nodes();
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL;
+    let file = rustix::fs::open(mount.point.path(), flags, Mode::RUSR).unwrap();
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let linked = rustix::fs::linkat(CWD, path, CWD, mount.path("x"), AtFlags::SYMLINK_FOLLOW);
+    assert_eq!(linked, Err(Errno::NOENT), "with O_EXCL it never gets a name");
+    drop(file);
+    assert_eq!(on_branches(&mount, "x"), 0);
+    // The kernel forgets it a moment later.
+    let start = Instant::now();
+    while mount.union.nodes() > known {
+        assert!(start.elapsed() < LONG, "the file is still known");
+        std::thread::yield_now();
+    }
 }

@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(crate) struct NewCopy {
     /// Its name in the root of the branch.
     pub(super) name: Vec<u8>,
-    pub(super) inode: u64,
+    pub(super) stat: Statx,
     pub(super) bytes: u64,
     /// Open, unless it is a symbolic link or another file without bytes.
     pub(super) file: Option<OwnedFd>,
@@ -43,7 +43,7 @@ impl Union {
         let (name, file) = create(&root, from, stat)?;
         let copied = fill(&root, &name, file.as_ref(), from, stat);
         match copied {
-            Ok(inode) => Ok(NewCopy { name, inode, bytes: stat.stx_size, file }),
+            Ok(new) => Ok(NewCopy { name, stat: new, bytes: stat.stx_size, file }),
             Err(why) => {
                 let _ = rustix::fs::unlinkat(&*root, &*name, AtFlags::empty());
                 self.branches[target].space_changed();
@@ -101,14 +101,14 @@ fn create(
     Err(NotMoved::Failed(Errno::EXIST))
 }
 
-/// Gives the new file the bytes and the attributes of the old one, and returns its inode.
+/// Gives the new file the bytes and the attributes of the old one, and returns its own.
 fn fill(
     root: &OwnedFd,
     name: &[u8],
     file: Option<&OwnedFd>,
     from: &OwnedFd,
     stat: &Statx,
-) -> std::result::Result<u64, NotMoved> {
+) -> std::result::Result<Statx, NotMoved> {
     if let Some(file) = file {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let bytes = rustix::fs::open(path_of(from), flags, Mode::empty())?;
@@ -131,7 +131,7 @@ fn fill(
     let times =
         Timestamps { last_access: time(stat.stx_atime), last_modification: time(stat.stx_mtime) };
     rustix::fs::utimensat(&new, c"", &times, AtFlags::EMPTY_PATH)?;
-    Ok(stat_fd(&new)?.stx_ino)
+    Ok(stat_fd(&new)?)
 }
 
 /// Copies the data and leaves the holes.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     OpenFile, Result, Union,
     attributes::{Time, copy_of, stat_at},
-    intents::Step,
+    intents::{InodeThen, Step},
 };
 
 /// Old files whose copies have got their names. Not removed without an intent that names them.
@@ -33,14 +33,14 @@ const SETTLED: Duration = Duration::from_millis(20);
 pub(crate) struct Move {
     /// Number of the old branch, and the file there.
     from: u8,
-    from_inode: u64,
+    from_inode: InodeThen,
     /// Its name while it waits for its removal.
     hidden: Vec<u8>,
     /// All names of the file.
     names: Vec<Vec<u8>>,
     /// Number of the new branch, and the file there.
     to: u8,
-    to_inode: u64,
+    to_inode: InodeThen,
     /// Its name before it has the others.
     temporary: Vec<u8>,
 }
@@ -59,6 +59,13 @@ enum Action<'m> {
 impl Move {
     pub(crate) fn branches(&self) -> [u8; 2] {
         [self.from, self.to]
+    }
+
+    /// The names that it changes: number of the branch, and path.
+    pub(crate) fn places(&self) -> Vec<(u8, &[u8])> {
+        let names = |branch| self.names.iter().map(move |name| (branch, &name[..]));
+        let own = [(self.from, &self.hidden[..]), (self.to, &self.temporary)];
+        names(self.from).chain(names(self.to)).chain(own).collect()
     }
 
     fn actions(&self) -> Vec<Action<'_>> {
@@ -164,9 +171,9 @@ impl Union {
         from: usize,
         to: usize,
     ) -> std::result::Result<(), NotMoved> {
-        let found = self.on_branches(directory, name)?;
-        let shown = found.stats.first().is_some_and(|(branch, _)| *branch == from);
-        let mut others = found.stats.iter().map(|(branch, _)| *branch).filter(|at| *at != from);
+        let found = self.on_branches(directory, name)?.all();
+        let shown = found.first().is_some_and(|(branch, _)| *branch == from);
+        let mut others = found.iter().map(|(branch, _)| *branch).filter(|at| *at != from);
         let same = if shown { others.all(|at| to < at) } else { others.any(|at| at < to) };
         if same { Ok(()) } else { Err(NotMoved::Order) }
     }
@@ -184,7 +191,8 @@ impl Union {
         &self,
         batch: Vec<Prepared>,
     ) -> Vec<(Prepared, std::result::Result<(), NotMoved>)> {
-        let begun = self.sync_copies(&batch).and_then(|()| self.record(&batch));
+        let synced = self.sync_copies(&batch).and_then(|()| self.sync_sources(&batch));
+        let begun = synced.and_then(|()| self.record(&batch));
         let (intent, moves) = match begun {
             Ok(begun) => begun,
             Err(error) => {
@@ -204,13 +212,16 @@ impl Union {
             done.push(switched);
         }
         drop(alone);
-        let synced = self.sync_names(&batch, &done);
+        let synced = self.sync_copies_names(&batch, &done);
         for (step, done) in moves.iter().zip(&mut done).filter(|(_, done)| done.is_ok()) {
             let ended = synced.and_then(|()| self.finish_move(step));
             finished &= ended.is_ok();
             *done = ended.map_err(NotMoved::from);
         }
-        if finished {
+        // The old names are gone from their disk too: they would be those of another file, or come
+        // back.
+        let steps: Vec<Step> = moves.into_iter().map(Step::Move).collect();
+        if finished && self.sync_steps(&steps).is_ok() {
             intent.end();
         } else {
             tracing::error!("a move is not finished: the next start of the union finishes it");
@@ -234,7 +245,7 @@ impl Union {
         let moves: Vec<Move> = batch.iter().map(|prepared| self.describe(prepared)).collect();
         let numbers = moves.iter().zip(batch).map(|(step, prepared)| {
             let number = self.index_of(prepared.source.branch, prepared.source.stat.stx_ino);
-            (step.to, step.to_inode, number)
+            (step.to, step.to_inode.number(), number)
         });
         let numbers: Vec<_> = numbers.collect();
         self.numbers.set(numbers.into_iter())?;
@@ -242,7 +253,7 @@ impl Union {
         match self.intents.begin(&steps) {
             Ok(intent) => Ok((intent, moves)),
             Err(error) => {
-                self.numbers.forget(moves.iter().map(|step| (step.to, step.to_inode)));
+                self.numbers.forget(moves.iter().map(|step| (step.to, step.to_inode.number())));
                 Err(error)
             }
         }
@@ -252,11 +263,11 @@ impl Union {
         let Prepared { source, target, copy } = prepared;
         Move {
             from: self.branches[source.branch].number,
-            from_inode: source.stat.stx_ino,
+            from_inode: InodeThen::of(&source.stat),
             hidden: unused_name(OLD_PREFIX, source.stat.stx_ino, 0),
             names: source.names.clone(),
             to: self.branches[*target].number,
-            to_inode: copy.inode,
+            to_inode: InodeThen::of(&copy.stat),
             temporary: copy.name.clone(),
         }
     }
@@ -288,7 +299,7 @@ impl Union {
             self.save_path(source.branch, name, None);
         }
         let new = copy_of(*target, &stat_at(&*to, &step.names[0])?);
-        debug_assert_eq!(new.inode, copy.inode);
+        debug_assert_eq!(new.inode, copy.stat.stx_ino);
         self.nodes.moved(old, new);
         self.tell_move(old, new, &to, &step.names[0]);
         exchange(&open, descriptors);
@@ -315,7 +326,7 @@ impl Union {
     }
 
     /// The names of the copies, before the old files are removed.
-    fn sync_names(
+    fn sync_copies_names(
         &self,
         batch: &[Prepared],
         done: &[std::result::Result<(), NotMoved>],
@@ -329,15 +340,18 @@ impl Union {
         if done[0].is_err() {
             return Ok(());
         }
-        let root = self.branches[only.target].root()?;
-        only.source.names.iter().try_for_each(|name| {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let directory = match split(name).0 {
-                b"" => b".",
-                directory => directory,
-            };
-            rustix::fs::fsync(rustix::fs::openat(&*root, directory, flags, Mode::empty())?)
-        })
+        let target = self.branches[only.target].number;
+        self.sync_names(only.source.names.iter().map(|name| (target, &name[..])))
+    }
+
+    /// The names of the old files, which the intent relies on: one may be from a rename that is not
+    /// on the disk yet.
+    fn sync_sources(&self, batch: &[Prepared]) -> Result<()> {
+        let names = batch.iter().flat_map(|prepared| {
+            let branch = self.branches[prepared.source.branch].number;
+            prepared.source.names.iter().map(move |name| (branch, &name[..]))
+        });
+        self.sync_names(names)
     }
 
     /// Finishes a move whose copy has all of its names and whose old file has none, and undoes
@@ -354,7 +368,7 @@ impl Union {
         if all_placed && !any_old {
             if hidden {
                 rustix::fs::unlinkat(&*from, &*step.hidden, AtFlags::empty())?;
-                self.numbers.forget(std::iter::once((step.from, step.from_inode)));
+                self.numbers.forget(std::iter::once((step.from, step.from_inode.number())));
             }
             return remove_if(&to, &step.temporary, is_new);
         }
@@ -366,7 +380,7 @@ impl Union {
         }
         remove_if(&to, &step.temporary, is_new)?;
         if !any(&step.names, is_new)? {
-            self.numbers.forget(std::iter::once((step.to, step.to_inode)));
+            self.numbers.forget(std::iter::once((step.to, step.to_inode.number())));
         }
         Ok(())
     }
@@ -426,9 +440,9 @@ fn rename_new(root: &OwnedFd, from: &[u8], to: &[u8]) -> Result<()> {
     }
 }
 
-fn is_inode(root: &OwnedFd, path: &[u8], inode: u64) -> Result<bool> {
+fn is_inode(root: &OwnedFd, path: &[u8], inode: InodeThen) -> Result<bool> {
     match stat_at(root, path) {
-        Ok(stat) => Ok(stat.stx_ino == inode),
+        Ok(stat) => Ok(inode.is(&stat)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
         Err(error) => Err(error),
     }

@@ -64,7 +64,7 @@ impl Union {
             match self.create_striped_on(&parent, new, choice, &order[..count]) {
                 Ok(created) => return Ok(Some(created)),
                 // The others may have space.
-                Err((branch, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)) => {
+                Err((branch, Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::NOTDIR)) => {
                     self.branches[branch].space_changed();
                     order.retain(|other| *other != branch);
                 }

@@ -138,3 +138,27 @@ impl Fixture {
         (0..self.branches.len()).filter(has).collect()
     }
 }
+
+/// A file system in memory, unmounted at the end.
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None`, and the reason printed, without root.
+    pub fn mount(path: &Path, bytes: u64) -> Option<Self> {
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
+            .arg(path)
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(path.to_owned()));
+        }
+        println!("skipped: mounting a small tmpfs needs root");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}

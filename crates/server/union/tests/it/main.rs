@@ -2,6 +2,9 @@
 #![cfg(target_os = "linux")]
 
 mod costs;
+mod direct;
+mod direct_model;
+mod direct_view;
 mod failed_disks;
 mod harness;
 mod model;
@@ -11,3 +14,4 @@ mod pool;
 mod renames;
 mod striped;
 mod striped_model;
+mod unnamed;

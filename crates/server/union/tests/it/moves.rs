@@ -8,7 +8,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::harness::{Fixture, union_of, union_over};
+use crate::harness::{Fixture, SmallDisk, union_of, union_over};
 
 impl Fixture {
     fn index(&self, path: &str) -> u64 {
@@ -204,29 +204,6 @@ fn a_name_that_the_new_disk_has_is_not_replaced() {
     let missing =
         union.union.move_to(b"nowhere", 1, &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(missing, Errno::NOENT);
-}
-
-/// A file system in memory, unmounted at the end.
-struct SmallDisk(std::path::PathBuf);
-
-impl SmallDisk {
-    fn mount(path: &std::path::Path, bytes: u64) -> Option<Self> {
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
-            .arg(path)
-            .status();
-        if mounted.is_ok_and(|status| status.success()) {
-            return Some(Self(path.to_owned()));
-        }
-        println!("skipped: mounting a small tmpfs needs root");
-        None
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 #[test]

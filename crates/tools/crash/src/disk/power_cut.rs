@@ -72,6 +72,26 @@ impl<'h> PowerCut<'h> {
         self.durable.remove(&event);
     }
 
+    /// From now on, names of a disk last in their order: one that must be in the image brings all
+    /// earlier ones. POSIX does not promise it; journals of ext4 and XFS do, and btrfs does for a
+    /// synced file and what leads to it.
+    pub fn keep_order_of_names(&mut self) {
+        let names: Vec<(usize, Node)> = self
+            .changes()
+            .filter(|(_, change)| change.node().is_none())
+            .map(|(event, change)| (event, self.volume(change)))
+            .collect();
+        let mut lasting = HashSet::new();
+        for (event, volume) in names.iter().rev() {
+            if self.durable.contains(event) {
+                lasting.insert(*volume);
+            }
+            if lasting.contains(volume) {
+                self.durable.insert(*event);
+            }
+        }
+    }
+
     /// The disk after the loss.
     pub fn image(&self, loss: &Loss) -> Tree {
         let mut random = Random::new(loss.seed);

@@ -92,22 +92,21 @@ impl Replay {
         let (Target::Node(source), Target::Node(node)) = (from.target, to.target) else {
             bail!("a copy of marks is not supported");
         };
-        for (file, offset) in [(&from, 1), (&to, 3)] {
-            ensure!(
-                argument(call, offset)? == b"NULL" && !file.append,
-                "a copy at an offset is not supported"
-            );
+        ensure!(!to.append, "a copy to the end of a file is not supported");
+        let start = copy_offset(call, 1)?.unwrap_or(from.position.get());
+        let offset = copy_offset(call, 3)?.unwrap_or(to.position.get());
+        for (file, at) in [(&from, 1), (&to, 3)] {
+            if copy_offset(call, at)?.is_none() {
+                file.position.set(file.position.get() + returned as u64);
+            }
         }
-        let (start, bytes) = (from.position.get() as usize, returned as usize);
+        let start = start as usize;
         let bytes = self
             .tree
             .bytes(source)
-            .get(start..start + bytes)
+            .get(start..start + returned as usize)
             .context("a copy from beyond the end")?
             .to_vec();
-        let offset = to.position.get();
-        from.position.set(from.position.get() + returned as u64);
-        to.position.set(offset + returned as u64);
         self.change(Change::Write { node, offset, bytes, synchronous: to.synchronous });
         Ok(())
     }
@@ -183,4 +182,15 @@ impl Replay {
         self.history.events.extend(syncs);
         Ok(())
     }
+}
+
+/// `NULL`, or the offset as `[7]`.
+fn copy_offset(call: &Call<'_>, at: usize) -> Result<Option<u64>> {
+    let text = argument(call, at)?;
+    if text == b"NULL" {
+        return Ok(None);
+    }
+    let inner = text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let inner = inner.with_context(|| format!("no offset: {}", text::excerpt(text)))?;
+    Ok(Some(text::number(inner)? as u64))
 }

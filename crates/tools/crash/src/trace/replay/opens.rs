@@ -11,7 +11,13 @@ impl Replay {
         };
         let path = if call.name == "creat" { 0 } else { path };
         let full = self.full_path(call, directory, path)?;
-        let target = if text::has_flag(flags, "O_TMPFILE") {
+        let target = if let Some(number) = self.descriptor_behind(call, path)? {
+            let Some(node) = self.node_of(call.thread, number) else {
+                self.descriptors.close(call.thread, returned);
+                return Ok(());
+            };
+            Target::Node(node)
+        } else if text::has_flag(flags, "O_TMPFILE") {
             let Some(directory) = self.existing(full.as_deref())? else {
                 self.descriptors.close(call.thread, returned);
                 return Ok(());
