@@ -244,7 +244,7 @@ fn see(
     shown: &mut BTreeMap<String, Vec<u8>>,
 ) -> Result<(), (String, Errno)> {
     let listing = union.list(directory).map_err(|error| (path.to_owned(), error))?;
-    for entry in listing.entries {
+    for entry in listing.entries.iter() {
         let name = String::from_utf8_lossy(&entry.name);
         let below = if path.is_empty() { name.into_owned() } else { format!("{path}/{name}") };
         let failed = |error| (below.clone(), error);
