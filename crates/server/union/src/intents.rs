@@ -425,7 +425,8 @@ fn remove_step(place: Option<Place<'_>>, flags: AtFlags) -> Result<StepEnd> {
     end_of(rustix::fs::unlinkat(&place.directory, place.name, flags))
 }
 
-/// What is in the way is not what was there: nothing was done, and a start must not fail for it.
+/// A conflicting file is not the one that was there: nothing was done, and a start must not fail
+/// for it.
 fn end_of(done: Result<()>) -> Result<StepEnd> {
     match done {
         Ok(()) => Ok(StepEnd::Done),

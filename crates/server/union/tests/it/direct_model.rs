@@ -128,7 +128,7 @@ impl Run {
         Ok(())
     }
 
-    /// The union shows what the branches have: at once, or when its answers are too old.
+    /// The union shows what the branches have: immediately, or when its answers are too old.
     fn check_view(&self) {
         let wanted = expected(&self.branches());
         let start = Instant::now();

@@ -189,8 +189,8 @@ impl Drop for Image<'_> {
     }
 }
 
-/// Where a file may be. Each disk keeps its own order, so a later rename of a directory may be there
-/// without an earlier one.
+/// Where a file may be. Each disk keeps its own order, so a later rename of a directory may be
+/// there without an earlier one.
 fn paths(token: u64, states: &[State<'_>]) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for State { model, after, .. } in states {
