@@ -141,6 +141,18 @@ impl<'u, 'p> Mover<'u, 'p> {
         ControlFlow::Continue(())
     }
 
+    /// What a walk over a branch could not read stays.
+    fn walked(&mut self, branch: usize, walked: Result<ControlFlow<()>>) -> ControlFlow<()> {
+        let Err(error) = walked else { return walked.unwrap_or(ControlFlow::Continue(())) };
+        self.report.stayed += 1;
+        if self.report.reasons.len() < REASONS_MAX {
+            let disk = self.union.branches[branch].path.display();
+            let why = format!("some of it cannot be read: {error}");
+            self.report.reasons.push((disk.to_string(), why));
+        }
+        ControlFlow::Continue(())
+    }
+
     /// Tries again what was in use, and returns the report.
     fn finish(mut self, targets: Targets<'_>) -> MoveReport {
         let _ = self.flush();
@@ -192,13 +204,14 @@ impl Union {
         };
         let mut mover = Mover::new(self, progress);
         let mut directories = Vec::new();
-        let _ = self.walk_branch(branch, b"", &mut |path, stat| {
+        let walked = self.walk_branch(branch, b"", &mut |path, stat| {
             if is_directory(stat) {
                 directories.push(path.to_vec());
                 return ControlFlow::Continue(());
             }
             mover.add(branch, path, stat, &targets)
-        })?;
+        });
+        let _ = mover.walked(branch, walked);
         let mut report = mover.finish(&targets);
         for path in directories.iter().rev() {
             if let Err(why) = self.retire_directory(branch, path)
@@ -247,8 +260,8 @@ impl Union {
                             return ControlFlow::Continue(());
                         }
                         mover.add(branch, path, stat, &targets)
-                    })?;
-                    if walked.is_break() || mover.flush().is_break() {
+                    });
+                    if mover.walked(branch, walked).is_break() || mover.flush().is_break() {
                         break;
                     }
                 }
@@ -290,7 +303,8 @@ impl Union {
                     return ControlFlow::Continue(());
                 }
                 mover.add(full, path, stat, &targets)
-            })?;
+            });
+            let walked = mover.walked(full, walked);
             let report = mover.finish(&targets);
             sum.add(&report);
             if stopped {

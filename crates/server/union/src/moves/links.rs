@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     ops::ControlFlow,
+    os::fd::OwnedFd,
     sync::{Arc, Mutex},
 };
 
@@ -65,8 +66,10 @@ impl Union {
         Ok(names)
     }
 
-    /// Calls `each` for every name below a directory of a branch, a directory before what is in
-    /// it. What cannot be read is left out, and logged.
+    /// Calls `each` for every name below a directory of a branch, a directory before what is in it.
+    ///
+    /// # Errors
+    /// Something could not be read. The rest was read nevertheless.
     pub(crate) fn walk_branch(
         &self,
         branch: usize,
@@ -75,38 +78,31 @@ impl Union {
     ) -> Result<ControlFlow<()>> {
         let root = self.branches[branch].root()?;
         let mut left = vec![top.to_vec()];
+        let mut unread = Ok(());
         while let Some(directory) = left.pop() {
-            let shown: &[u8] = if directory.is_empty() { b"." } else { &directory };
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let fd = match rustix::fs::openat(&*root, shown, flags, Mode::empty()) {
-                Ok(fd) => fd,
-                Err(Errno::NOENT | Errno::NOTDIR) if directory != top => continue,
-                Err(error) if directory != top => {
-                    let path = String::from_utf8_lossy(&directory);
+            let mut failed = |path: &[u8], error: Errno| {
+                if error != Errno::NOENT && error != Errno::NOTDIR || path == top {
+                    let path = String::from_utf8_lossy(path);
                     tracing::warn!(%path, %error, "reading a directory of a branch failed");
+                    unread = Err(error);
+                }
+            };
+            let (fd, entries) = match read_in_order(&root, &directory) {
+                Ok(read) => read,
+                Err(error) => {
+                    failed(&directory, error);
                     continue;
                 }
-                Err(error) => return Err(error),
             };
-            // In the order of the inodes, which is about that of the disk.
-            let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
-            for entry in Dir::read_from(&fd)? {
-                let entry = entry?;
-                let name = entry.file_name().to_bytes();
-                let skipped = name == b"."
-                    || name == b".."
-                    || directory.is_empty() && name.starts_with(RESERVED_PREFIX)
-                    || directory.is_empty()
-                        && name == b"lost+found"
-                        && entry.file_type() == FileType::Directory;
-                if !skipped {
-                    entries.push((entry.ino(), name.to_vec()));
-                }
-            }
-            entries.sort_unstable();
             for (_, name) in entries {
-                let Ok(stat) = stat_at(&fd, &name) else { continue };
                 let path = join(&directory, &name);
+                let stat = match stat_at(&fd, &name) {
+                    Ok(stat) => stat,
+                    Err(error) => {
+                        failed(&path, error);
+                        continue;
+                    }
+                };
                 if each(&path, &stat).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -115,8 +111,31 @@ impl Union {
                 }
             }
         }
-        Ok(ControlFlow::Continue(()))
+        unread.map(|()| ControlFlow::Continue(()))
     }
+}
+
+/// The names in a directory, in the order of their inodes, which is about that of the disk.
+fn read_in_order(root: &OwnedFd, directory: &[u8]) -> Result<(OwnedFd, Vec<(u64, Vec<u8>)>)> {
+    let shown: &[u8] = if directory.is_empty() { b"." } else { directory };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(root, shown, flags, Mode::empty())?;
+    let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
+    for entry in Dir::read_from(&fd)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        let skipped = name == b"."
+            || name == b".."
+            || directory.is_empty() && name.starts_with(RESERVED_PREFIX)
+            || directory.is_empty()
+                && name == b"lost+found"
+                && entry.file_type() == FileType::Directory;
+        if !skipped {
+            entries.push((entry.ino(), name.to_vec()));
+        }
+    }
+    entries.sort_unstable();
+    Ok((fd, entries))
 }
 
 pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {

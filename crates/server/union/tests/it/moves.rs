@@ -270,3 +270,21 @@ fn a_full_disk_is_an_error_when_no_other_has_space() {
     assert!(bytes.len() as u64 >= at && bytes.iter().all(|byte| *byte == 7 || *byte == 0));
     assert_eq!(union.on("file"), [0]);
 }
+
+#[test]
+fn what_a_walk_cannot_read_is_reported_and_keeps_the_branch() {
+    let union = union_of(2, "first");
+    union.write("file", b"is moved").unwrap();
+    // A path that is longer than the kernel takes in one call.
+    let mut path = String::new();
+    for _ in 0..20 {
+        path = format!("{path}{}/", "d".repeat(250));
+        union.make_dir(path.trim_end_matches('/')).unwrap();
+    }
+    union.write(&format!("{path}deep"), b"stays").unwrap();
+    let report = union.union.drain(0, None, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((report.files, report.stayed), (1, 1), "{report:?}");
+    assert!(report.reasons[0].1.contains("cannot be read"), "{report:?}");
+    assert!(union.union.remove_branch(0, false).is_err());
+    assert_eq!(union.read(&format!("{path}deep")).unwrap(), b"stays");
+}
