@@ -25,6 +25,7 @@ use crate::{
     branch::Branch,
     error::During,
     node::{Copy, Node, lock},
+    place::open_directory,
     remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
     saved_names::{Change, Inode, Saved, SavedFile},
 };
@@ -260,9 +261,7 @@ fn walk(branch: &Branch, stopped: &dyn Fn() -> bool) -> Result<bool> {
             break;
         }
         let begun = Instant::now();
-        let shown: &[u8] = if path.is_empty() { b"." } else { &path };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = match rustix::fs::openat(&*root, shown, flags, Mode::empty()) {
+        let fd = match open_directory(&root, &path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !path.is_empty() => {
                 gone = true;
                 continue;

@@ -22,16 +22,16 @@ use std::{
     },
 };
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Statx};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     PoolError, Result, Union,
-    attributes::stat_at,
     error::During,
     moves::{Move, split},
     node::lock,
+    place::{Place, rename},
     private_files,
 };
 
@@ -365,32 +365,6 @@ impl Union {
     }
 }
 
-/// A name in an open directory of a branch.
-struct Place<'p> {
-    directory: OwnedFd,
-    name: &'p [u8],
-}
-
-impl<'p> Place<'p> {
-    /// `None`: the directory is not there. Symbolic links are not followed: somebody may have put
-    /// one in the place of a directory.
-    fn of(root: &OwnedFd, path: &'p [u8]) -> Result<Option<Self>> {
-        let (directory, name) = split(path);
-        let directory = if directory.is_empty() { b"." } else { directory };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        match rustix::fs::openat2(root, directory, flags, Mode::empty(), beneath) {
-            Ok(directory) => Ok(Some(Self { directory, name })),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn stat(&self) -> Option<Statx> {
-        stat_at(&self.directory, self.name).ok()
-    }
-}
-
 /// Writes the names of the directory of a path to the disk, if it is there.
 fn sync_parent(root: &OwnedFd, path: &[u8]) -> Result<()> {
     let Some(place) = Place::of(root, path)? else { return Ok(()) };
@@ -406,18 +380,14 @@ fn rename_step(step: &Step, old: &Place<'_>, new: &Place<'_>) -> Result<StepEnd>
         _ => Some(RenameFlags::EXCHANGE),
     };
     let Some(flags) = flags else { return Ok(StepEnd::Outdated) };
-    match rename_at(old, new, flags) {
+    match rename(old, new, flags) {
         // The file system of the branch has no such rename.
         Err(Errno::INVAL) if flags == RenameFlags::NOREPLACE => {
-            rename_at(old, new, RenameFlags::empty())?;
+            rename(old, new, RenameFlags::empty())?;
         }
         done => return end_of(done),
     }
     Ok(StepEnd::Done)
-}
-
-fn rename_at(old: &Place<'_>, new: &Place<'_>, flags: RenameFlags) -> Result<()> {
-    rustix::fs::renameat_with(&old.directory, old.name, &new.directory, new.name, flags)
 }
 
 fn remove_step(place: Option<Place<'_>>, flags: AtFlags) -> Result<StepEnd> {

@@ -45,6 +45,7 @@ mod name_index;
 mod node;
 mod numbers;
 mod open_files;
+mod place;
 mod placement;
 mod pool;
 mod private_files;

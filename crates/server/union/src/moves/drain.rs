@@ -12,7 +12,10 @@ use super::{
     split,
     switch::{Prepared, Source},
 };
-use crate::{NodeId, Result, Union, attributes::stat_at, lookup::is_directory, node::lock};
+use crate::{
+    NodeId, Result, Union, attributes::stat_at, lookup::is_directory, node::lock,
+    place::unlink_path,
+};
 
 /// Files that are moved together cost one sync of the disk: at most this many, and this many bytes.
 const BATCH_FILES: usize = 64;
@@ -380,7 +383,7 @@ impl Union {
             return Err(Errno::NOTEMPTY);
         }
         let root = self.branches[branch].root()?;
-        rustix::fs::unlinkat(&*root, path, AtFlags::REMOVEDIR)?;
+        unlink_path(&root, path, AtFlags::REMOVEDIR)?;
         self.save_path(branch, path, None);
         self.nodes.remove_copy(&node, branch);
         self.fds.remove(node.id, branch);

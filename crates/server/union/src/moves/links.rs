@@ -7,12 +7,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, Statx};
+use rustix::fs::{Dir, FileType, Statx};
 use rustix::io::Errno;
 
 use super::NotMoved;
 use crate::{
-    Result, Union, attributes::stat_at, lookup::is_directory, node::lock, remove::RESERVED_PREFIX,
+    Result, Union, attributes::stat_at, lookup::is_directory, node::lock, place::open_directory,
+    remove::RESERVED_PREFIX,
 };
 
 /// Names by inode.
@@ -81,7 +82,9 @@ impl Union {
         let mut unread = Ok(());
         while let Some(directory) = left.pop() {
             let mut failed = |path: &[u8], error: Errno| {
-                if error != Errno::NOENT && error != Errno::NOTDIR || path == top {
+                // It was removed, or replaced by a symbolic link.
+                let gone = matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP);
+                if !gone || path == top {
                     let path = String::from_utf8_lossy(path);
                     tracing::warn!(%path, %error, "reading a directory of a branch failed");
                     unread = Err(error);
@@ -117,9 +120,7 @@ impl Union {
 
 /// The names in a directory, in the order of their inodes, which is about that of the disk.
 fn read_in_order(root: &OwnedFd, directory: &[u8]) -> Result<(OwnedFd, Vec<(u64, Vec<u8>)>)> {
-    let shown: &[u8] = if directory.is_empty() { b"." } else { directory };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(root, shown, flags, Mode::empty())?;
+    let fd = open_directory(root, directory)?;
     let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
     for entry in Dir::read_from(&fd)? {
         let entry = entry?;

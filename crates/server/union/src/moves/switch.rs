@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,7 @@ use crate::{
     OpenFile, Result, Union,
     attributes::{Time, copy_of, stat_at},
     intents::{InodeThen, Step},
+    place::{link_path, rename_new, stat_path, unlink_path},
 };
 
 /// Old files whose copies have got their names. Not removed without an intent that names them.
@@ -82,9 +83,9 @@ impl Action<'_> {
     fn carry_out(&self, from: &OwnedFd, to: &OwnedFd) -> Result<()> {
         match *self {
             Self::Place(temporary, name) => rename_new(to, temporary, name),
-            Self::Link(first, name) => rustix::fs::linkat(to, first, to, name, AtFlags::empty()),
+            Self::Link(first, name) => link_path(to, first, name),
             Self::Hide(name, hidden) => rename_new(from, name, hidden),
-            Self::Unlink(name) => rustix::fs::unlinkat(from, name, AtFlags::empty()),
+            Self::Unlink(name) => unlink_path(from, name, AtFlags::empty()),
         }
     }
 }
@@ -280,7 +281,7 @@ impl Union {
         let (from, to) = (self.branches[source.branch].root()?, self.branches[*target].root()?);
         let mut changed = None;
         for name in &step.names {
-            match stat_at(&*from, name) {
+            match stat_path(&from, name) {
                 Ok(stat) if is_unchanged(&source.stat, &stat) => changed = Some(stat),
                 _ => return Err(NotMoved::Changed),
             }
@@ -293,12 +294,12 @@ impl Union {
             action.carry_out(&from, &to)?;
         }
         for name in &step.names {
-            if let Ok(stat) = stat_at(&*to, name) {
+            if let Ok(stat) = stat_path(&to, name) {
                 self.save_path(*target, name, Some((&stat).into()));
             }
             self.save_path(source.branch, name, None);
         }
-        let new = copy_of(*target, &stat_at(&*to, &step.names[0])?);
+        let new = copy_of(*target, &stat_path(&to, &step.names[0])?);
         debug_assert_eq!(new.inode, copy.stat.stx_ino);
         self.nodes.moved(old, new);
         self.tell_move(old, new, &to, &step.names[0]);
@@ -395,7 +396,7 @@ impl Union {
         }
         let Some(holder) = holder else { return Ok(()) };
         for name in &step.names {
-            match rustix::fs::linkat(from, &**holder, from, &**name, AtFlags::empty()) {
+            match link_path(from, holder, name) {
                 // It has the name; or somebody has made another file of the name since.
                 Ok(()) | Err(Errno::EXIST) => {}
                 // A file system without links: the file has one name.
@@ -429,19 +430,8 @@ fn is_unchanged(before: &Statx, now: &Statx) -> bool {
         && before.stx_nlink == now.stx_nlink
 }
 
-/// Renames to a name that does not exist.
-fn rename_new(root: &OwnedFd, from: &[u8], to: &[u8]) -> Result<()> {
-    match rustix::fs::renameat_with(root, from, root, to, RenameFlags::NOREPLACE) {
-        // The file system has no such rename.
-        Err(Errno::INVAL) if stat_at(root, to).is_err_and(|error| error == Errno::NOENT) => {
-            rustix::fs::renameat(root, from, root, to)
-        }
-        done => done,
-    }
-}
-
 fn is_inode(root: &OwnedFd, path: &[u8], inode: InodeThen) -> Result<bool> {
-    match stat_at(root, path) {
+    match stat_path(root, path) {
         Ok(stat) => Ok(inode.is(&stat)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
         Err(error) => Err(error),
@@ -457,7 +447,7 @@ fn any(names: &[Vec<u8>], is: impl Fn(&[u8]) -> Result<bool>) -> Result<bool> {
 }
 
 fn remove_if(root: &OwnedFd, name: &[u8], is: impl Fn(&[u8]) -> Result<bool>) -> Result<()> {
-    if is(name)? { rustix::fs::unlinkat(root, name, AtFlags::empty()) } else { Ok(()) }
+    if is(name)? { unlink_path(root, name, AtFlags::empty()) } else { Ok(()) }
 }
 
 #[cfg(test)]
