@@ -118,10 +118,13 @@ impl Union {
     }
 }
 
+/// Inodes and names.
+type Entries = Vec<(u64, Vec<u8>)>;
+
 /// The names in a directory, in the order of their inodes, which is about that of the disk.
-fn read_in_order(root: &OwnedFd, directory: &[u8]) -> Result<(OwnedFd, Vec<(u64, Vec<u8>)>)> {
+fn read_in_order(root: &OwnedFd, directory: &[u8]) -> Result<(OwnedFd, Entries)> {
     let fd = open_directory(root, directory)?;
-    let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut entries = Entries::new();
     for entry in Dir::read_from(&fd)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
