@@ -47,6 +47,15 @@ fn objects(union: &Mounted) -> Vec<PathBuf> {
     inner.map(|object| object.unwrap().path()).collect()
 }
 
+/// All files are removed. The kernel reports a close after close(2), possibly after the removal.
+fn check_no_objects(union: &Mounted) {
+    let begun = std::time::Instant::now();
+    while !objects(union).is_empty() && begun.elapsed().as_secs() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(objects(union).len(), 0, "objects of removed files");
+}
+
 #[test]
 fn files_of_a_chosen_directory_are_striped_and_say_so() {
     let Some(mut union) = start(&[]) else { return };
@@ -78,7 +87,7 @@ fn files_of_a_chosen_directory_are_striped_and_say_so() {
     union.restart();
     assert_eq!(fs::read(union.at("mnt/moved")).unwrap(), bytes);
     fs::remove_file(union.at("mnt/moved")).unwrap();
-    assert_eq!(objects(&union).len(), 0);
+    check_no_objects(&union);
 }
 
 #[test]
@@ -231,11 +240,6 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_other_object() {
             assert!(content().starts_with(&bytes), "{}", path.display());
             fs::remove_file(path).unwrap();
         }
-        // The kernel says that a file is closed after close(2), possibly after the removal.
-        let begun = std::time::Instant::now();
-        while !objects(&union).is_empty() && begun.elapsed().as_secs() < 20 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        assert_eq!(objects(&union).len(), 0, "objects of removed files");
+        check_no_objects(&union);
     }
 }
