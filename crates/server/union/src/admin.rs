@@ -8,11 +8,12 @@ use std::{
 
 use crate::{
     BranchMode, NodeId, Placement, PoolError, Union,
-    attributes::{copy_of, stat_at, stat_fd},
+    attributes::{copy_of, stat_fd},
     branch::Branch,
     error::During,
     lookup::is_directory,
     node::lock,
+    place::stat_path,
 };
 
 type Done<T = ()> = Result<T, PoolError>;
@@ -49,6 +50,22 @@ impl Union {
     /// The pool has none.
     pub fn branch_number(&self, named: &Path) -> Done<u8> {
         lock(&self.config).branch(named).map(|branch| branch.number)
+    }
+
+    /// The same of a branch that can be read and written now.
+    ///
+    /// # Errors
+    /// The pool has none; its disk is missing or gives errors.
+    pub(crate) fn usable_branch(&self, named: &Path) -> Done<u8> {
+        let number = self.branch_number(named)?;
+        let at = self.branches.with_number(number);
+        match at.map(|at| &self.branches[at]).filter(|branch| branch.has_failed()) {
+            None => Ok(number),
+            Some(branch) => Err(PoolError::DiskFailed {
+                path: branch.path.clone(),
+                meta: lock(&self.config).meta().to_owned(),
+            }),
+        }
     }
 
     /// Changes what a branch is used for.
@@ -105,7 +122,8 @@ impl Union {
         let path = &self.branches[at].path;
         let others = || self.branches.iter().enumerate().filter(|(other, _)| *other != at);
         let is_elsewhere = |name: &[u8]| {
-            let stats = others().filter_map(|(_, other)| stat_at(&*other.root().ok()?, name).ok());
+            let stats =
+                others().filter_map(|(_, other)| stat_path(&*other.root().ok()?, name).ok());
             stats.into_iter().any(|stat| is_directory(&stat))
         };
         let walked = self.walk_branch(at, b"", &mut |name, stat| {

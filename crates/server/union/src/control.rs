@@ -96,18 +96,22 @@ impl Union {
                 self.set_placement(*placement).map(|()| Reply::Done)
             }
             Request::Drain { branch, to } => {
-                let number = self.branch_number(branch)?;
-                let to = to.as_ref().map(|to| self.branch_number(to)).transpose()?;
+                let number = self.usable_branch(branch)?;
+                let to = to.as_ref().map(|to| self.usable_branch(to)).transpose()?;
                 // New files would never end it.
                 self.set_mode(number, BranchMode::Nc)?;
                 let report = self.drain(number, to, progress);
                 report.map(Reply::Moved).during(|| format!("draining {}", branch.display()))
             }
             Request::Remove { branch, with_files } => {
-                self.remove_branch(self.branch_number(branch)?, *with_files).map(|()| Reply::Done)
+                let number = match with_files {
+                    true => self.branch_number(branch)?,
+                    false => self.usable_branch(branch)?,
+                };
+                self.remove_branch(number, *with_files).map(|()| Reply::Done)
             }
             Request::Move { path, to } => {
-                let number = self.branch_number(to)?;
+                let number = self.usable_branch(to)?;
                 let what = || format!("moving {}", String::from_utf8_lossy(path));
                 self.move_to(path, number, progress).map(Reply::Moved).during(what)
             }

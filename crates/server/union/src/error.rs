@@ -50,6 +50,11 @@ pub enum PoolError {
          try: braid union drain {meta} {path}"
     )]
     HasFiles { path: PathBuf, meta: PathBuf, example: String },
+    #[error(
+        "using the branch {path} failed: its disk is missing or gives errors; try: mount the disk, \
+         or: braid union remove {meta} {path} --with-files"
+    )]
+    DiskFailed { path: PathBuf, meta: PathBuf },
     #[error("a union needs at least one branch; try: braid union create POOL --meta DIR DISK…")]
     None,
     #[error("reading {path} failed: {why}; try: restore it from a copy")]
@@ -93,7 +98,7 @@ impl PoolError {
             Self::NoPool { .. } | Self::Missing { .. } | Self::NoBranch { .. } => {
                 ErrorKind::NotFound
             }
-            Self::Io { .. } | Self::Config { .. } => ErrorKind::Failed,
+            Self::Io { .. } | Self::Config { .. } | Self::DiskFailed { .. } => ErrorKind::Failed,
             Self::Remote { exit, .. } => *exit,
             _ => ErrorKind::Usage,
         }

@@ -196,19 +196,6 @@ impl IntentLog {
     }
 }
 
-impl Step {
-    /// The numbers of the branches that it needs.
-    fn branches(&self) -> Vec<u8> {
-        match self {
-            Self::Rename { branch, .. }
-            | Self::Exchange { branch, .. }
-            | Self::Unlink { branch, .. }
-            | Self::RemoveDirectory { branch, .. } => vec![*branch],
-            Self::Move(step) => step.branches().to_vec(),
-        }
-    }
-}
-
 impl Intent {
     /// The names of new intents begin with the number of the process, which may be that of the
     /// earlier one: an intent that stays gets another name.
@@ -274,9 +261,9 @@ impl Union {
     }
 
     fn waits_for_a_disk(&self, steps: &[Step]) -> bool {
-        let mut numbers = steps.iter().flat_map(Step::branches);
+        let mut places = steps.iter().flat_map(Step::places);
         let has_failed = |at: usize| self.branches[at].has_failed();
-        numbers.any(|number| self.branches.with_number(number).is_some_and(has_failed))
+        places.any(|(number, _)| self.branches.with_number(number).is_some_and(has_failed))
     }
 
     /// As [`Union::finish_intents`], of those that waited for a disk which is back.

@@ -32,7 +32,7 @@ use crate::{
 /// `checksum`: 4 bytes; `operation`, `kind`: 1 each; length of the name: 2; `directory`, `file`: 20
 /// each. The name follows.
 const HEADER_BYTES: usize = 48;
-/// Names of one branch at most: 2^26 take about 10 GiB here.
+/// Names of one branch at most. An estimate: 2^26 take 10 GiB here.
 const NAMES_MAX: usize = 1 << 26;
 
 const ROOT: u8 = 1;
@@ -178,7 +178,6 @@ impl NamesOfBranch {
     /// Reads the records. Ends at the first that is damaged.
     fn read(mut from: impl Read) -> Self {
         let mut read = Self::default();
-        let mut name = Vec::new();
         loop {
             let mut header = [0; HEADER_BYTES];
             match read_whole(&mut from, &mut header) {
@@ -186,22 +185,26 @@ impl NamesOfBranch {
                 Some(HEADER_BYTES) => {}
                 _ => return read,
             }
-            name.resize(usize::from(u16::from_le_bytes([header[6], header[7]])), 0);
-            if read_whole(&mut from, &mut name) != Some(name.len()) || read.names >= NAMES_MAX {
+            let length = usize::from(u16::from_le_bytes([header[6], header[7]]));
+            let mut record = header.to_vec();
+            record.resize(HEADER_BYTES + length, 0);
+            let name = &mut record[HEADER_BYTES..];
+            if read_whole(&mut from, name) != Some(length) || read.names >= NAMES_MAX {
                 return read;
             }
             let sum = u32::from_le_bytes(header[..4].try_into().expect("4 bytes"));
-            if sum != checksum_of_two(&header[4..], &name) {
+            if sum != checksum(&record[4..]) {
                 return read;
             }
+            let name = &record[HEADER_BYTES..];
             let directory = inode(&header, 8);
             let change = match header[4] {
                 ROOT => Change::Root(directory),
                 ADDED => {
                     let file = SavedFile { inode: inode(&header, 28), kind: header[5] };
-                    Change::Added(directory, &name, file)
+                    Change::Added(directory, name, file)
                 }
-                REMOVED => Change::Removed(directory, &name),
+                REMOVED => Change::Removed(directory, name),
                 _ => return read,
             };
             read.apply(change);
@@ -223,17 +226,6 @@ fn read_whole(from: &mut impl Read, buffer: &mut [u8]) -> Option<usize> {
         }
     }
     Some(done)
-}
-
-fn checksum_of_two(header: &[u8], name: &[u8]) -> u32 {
-    let mut bytes = [0; HEADER_BYTES - 4 + u8::MAX as usize];
-    let Some(together) = bytes.get_mut(..header.len() + name.len()) else {
-        // Longer than any name: not the checksum of a valid record.
-        return checksum(name) ^ 1;
-    };
-    together[..header.len()].copy_from_slice(header);
-    together[header.len()..].copy_from_slice(name);
-    checksum(together)
 }
 
 /// The file of a branch.

@@ -19,7 +19,7 @@ use crate::{
 /// New files take turns on the branches, so that directories are on several of them.
 const PLACEMENT: &str = "round-robin";
 const BRANCHES: usize = 3;
-/// A sample: the comparison of the bytes takes 6 ms for each operation.
+/// A sample: the comparison of the bytes takes some milliseconds for each operation.
 const FSX_OPS: u64 = 5_000;
 const FSX_OPS_FULL: u64 = 5_000_000;
 

@@ -13,8 +13,10 @@ use super::{
     switch::{Prepared, Source},
 };
 use crate::{
-    NodeId, Result, Union, attributes::stat_at, lookup::is_directory, node::lock,
-    place::unlink_path,
+    NodeId, Result, Union,
+    lookup::is_directory,
+    node::lock,
+    place::{stat_path, unlink_path},
 };
 
 /// Files that are moved together cost one sync of the disk: at most this many, and this many bytes.
@@ -166,7 +168,7 @@ impl<'u, 'p> Mover<'u, 'p> {
             std::thread::sleep(AGAIN);
             for (branch, path, _) in std::mem::take(&mut self.again) {
                 let found =
-                    self.union.branches[branch].root().and_then(|root| stat_at(&*root, &path));
+                    self.union.branches[branch].root().and_then(|root| stat_path(&root, &path));
                 // It may have been removed meanwhile.
                 let Ok(stat) = found else { continue };
                 if self.add(branch, &path, &stat, targets).is_break() {

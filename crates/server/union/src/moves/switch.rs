@@ -58,10 +58,6 @@ enum Action<'m> {
 }
 
 impl Move {
-    pub(crate) fn branches(&self) -> [u8; 2] {
-        [self.from, self.to]
-    }
-
     /// The names that it changes: number of the branch, and path.
     pub(crate) fn places(&self) -> Vec<(u8, &[u8])> {
         let names = |branch| self.names.iter().map(move |name| (branch, &name[..]));

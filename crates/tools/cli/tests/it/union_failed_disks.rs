@@ -192,7 +192,20 @@ fn a_union_starts_without_a_missing_disk_if_it_is_told_to() {
     assert_eq!(fs::read_to_string(union.at("mnt/old")).unwrap(), "old");
     assert!(is_io_error(&fs::read(union.at("mnt/dir/older")).unwrap_err()));
     let (_, printed) = union.braid("status", &[]);
-    assert!(printed.contains("probably not mounted"), "{printed}");
+    assert!(printed.contains("missing"), "{printed}");
+    let old = union.at("mnt/old");
+    for (call, arguments) in [
+        ("drain", &["disk2"][..]),
+        ("remove", &["disk2"]),
+        ("drain", &["disk1", "--to", "disk2"]),
+        ("move", &[old.to_str().unwrap(), "--to", "disk2"]),
+    ] {
+        let (code, printed) = union.braid(call, arguments);
+        assert!(code != 0 && printed.contains("its disk is missing"), "{call}: {printed}");
+        assert!(printed.contains("--with-files"), "{call}: {printed}");
+    }
+    let modes = fs::read_to_string(union.at("meta/pool.toml")).unwrap();
+    assert!(!modes.contains("\"nc\""), "a refused drain changes no mode: {modes}");
     fs::remove_dir(union.at("disk2")).unwrap();
     fs::rename(union.at("away"), union.at("disk2")).unwrap();
     wait_for("using the disk", || fs::read(union.at("mnt/dir/older")).is_ok());
