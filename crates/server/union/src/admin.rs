@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    BranchMode, NodeId, Placement, PoolError, Union,
+    BranchMode, Label, NodeId, Placement, PoolError, Union,
     attributes::{copy_of, stat_fd},
     branch::Branch,
     error::During,
@@ -52,6 +52,16 @@ impl Union {
         lock(&self.config).branch(named).map(|branch| branch.number)
     }
 
+    /// # Errors
+    /// No branch of the pool has the label.
+    pub(crate) fn known_label(&self, label: &Label) -> Done<Label> {
+        let pool = lock(&self.config);
+        if pool.config.has_label(label) {
+            return Ok(label.clone());
+        }
+        Err(PoolError::NoLabel { label: label.to_string(), meta: pool.meta().to_owned() })
+    }
+
     /// The same of a branch that can be read and written now.
     ///
     /// # Errors
@@ -82,7 +92,7 @@ impl Union {
 
     /// The pool's present placement.
     pub fn placement(&self) -> Placement {
-        *lock(&self.placement)
+        lock(&self.placement).clone()
     }
 
     /// Changes where new files are created.
@@ -90,8 +100,23 @@ impl Union {
     /// # Errors
     /// The pool cannot be written.
     pub fn set_placement(&self, placement: Placement) -> Done {
-        lock(&self.config).set_placement(placement)?;
+        lock(&self.config).set_placement(placement.clone())?;
         *lock(&self.placement) = placement;
+        self.placements_changed();
+        Ok(())
+    }
+
+    /// Changes what a branch is good for.
+    ///
+    /// # Errors
+    /// As for [`Pool::set_labels`](crate::Pool::set_labels).
+    pub fn set_labels(&self, number: u8, labels: Vec<Label>) -> Done {
+        let mut pool = lock(&self.config);
+        pool.set_labels(number, labels)?;
+        let of_branch = pool.config.branches.iter().find(|branch| branch.number == number);
+        if let (Some(at), Some(config)) = (self.branches.with_number(number), of_branch) {
+            self.branches[at].set_labels(config.labels.clone());
+        }
         Ok(())
     }
 

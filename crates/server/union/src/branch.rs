@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BranchConfig, Result, failed_disks::Failure, node::lock, pool::BRANCHES_MAX,
+    BranchConfig, Result, failed_disks::Failure, label::Label, node::lock, pool::BRANCHES_MAX,
     saved_names::SavedNames, striped::store::Store,
 };
 
@@ -91,6 +91,7 @@ pub(crate) struct Branch {
     pub(crate) number: u8,
     pub(crate) path: PathBuf,
     mode: Mutex<BranchMode>,
+    labels: Mutex<Vec<Label>>,
     /// New files go elsewhere when less than this is free, bytes.
     pub(crate) min_free: u64,
     /// `None`: the branch was removed from the pool, or its disk is missing.
@@ -124,6 +125,9 @@ pub struct BranchStatus {
     pub free: u64,
     /// New files go elsewhere when less than this is free, bytes.
     pub min_free: u64,
+    /// What it is good for.
+    #[serde(default)]
+    pub labels: Vec<Label>,
     /// Why it cannot be used.
     pub error: Option<String>,
 }
@@ -155,6 +159,7 @@ impl Branch {
             number: config.number,
             path: config.path.clone(),
             mode: Mutex::new(config.mode),
+            labels: Mutex::new(config.labels.clone()),
             min_free: config.min_free,
             root: Mutex::default(),
             removed: AtomicBool::new(false),
@@ -228,6 +233,14 @@ impl Branch {
         *lock(&self.mode) = mode;
     }
 
+    pub(crate) fn has_label(&self, label: &Label) -> bool {
+        lock(&self.labels).contains(label)
+    }
+
+    pub(crate) fn set_labels(&self, labels: Vec<Label>) {
+        *lock(&self.labels) = labels;
+    }
+
     /// Free bytes for users, at most [`SPACE_VALID`] old.
     pub(crate) fn free(&self) -> u64 {
         let mut read = lock(&self.read);
@@ -280,6 +293,7 @@ impl Branch {
             bytes,
             free,
             min_free: self.min_free,
+            labels: lock(&self.labels).clone(),
             error: lock(&self.failure).clone().or(space.err().map(|error| error.to_string())),
         }
     }

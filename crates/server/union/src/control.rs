@@ -21,8 +21,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BranchMode, BranchStatus, ErrorKind, MoveReport, Placement, Pool, PoolError, Union,
-    error::During,
+    BranchMode, BranchStatus, ErrorKind, Label, MoveReport, MoveTarget, Placement, Pool, PoolError,
+    Union, error::During,
 };
 
 const SOCKET: &str = "control";
@@ -44,10 +44,22 @@ pub enum Request {
     Add { disks: Vec<(PathBuf, BranchMode)>, min_free: Option<u64> },
     SetMode { branch: PathBuf, mode: BranchMode },
     SetPlacement { placement: Placement },
+    SetLabels { branch: PathBuf, labels: Vec<Label> },
     Drain { branch: PathBuf, to: Option<PathBuf> },
     Remove { branch: PathBuf, with_files: bool },
-    Move { path: Vec<u8>, to: PathBuf },
+    Move { path: Vec<u8>, to: MoveTo, unused_for: Option<Duration> },
+    Enforce { path: Vec<u8> },
     Balance { percent: u8 },
+}
+
+/// Where files are to be moved to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MoveTo {
+    /// A branch as a user names it: its directory or its number.
+    Branch(PathBuf),
+    /// Any branch that has the label.
+    Label(Label),
 }
 
 /// What came of it.
@@ -93,7 +105,10 @@ impl Union {
                 self.set_mode(self.branch_number(branch)?, *mode).map(|()| Reply::Done)
             }
             Request::SetPlacement { placement } => {
-                self.set_placement(*placement).map(|()| Reply::Done)
+                self.set_placement(placement.clone()).map(|()| Reply::Done)
+            }
+            Request::SetLabels { branch, labels } => {
+                self.set_labels(self.branch_number(branch)?, labels.clone()).map(|()| Reply::Done)
             }
             Request::Drain { branch, to } => {
                 let number = self.usable_branch(branch)?;
@@ -110,10 +125,18 @@ impl Union {
                 };
                 self.remove_branch(number, *with_files).map(|()| Reply::Done)
             }
-            Request::Move { path, to } => {
-                let number = self.usable_branch(to)?;
+            Request::Move { path, to, unused_for } => {
+                let target = match to {
+                    MoveTo::Branch(branch) => MoveTarget::Branch(self.usable_branch(branch)?),
+                    MoveTo::Label(label) => MoveTarget::Label(self.known_label(label)?),
+                };
                 let what = || format!("moving {}", String::from_utf8_lossy(path));
-                self.move_to(path, number, progress).map(Reply::Moved).during(what)
+                let moved = self.move_files(path, &target, *unused_for, progress);
+                moved.map(Reply::Moved).during(what)
+            }
+            Request::Enforce { path } => {
+                let what = || format!("moving files below {}", String::from_utf8_lossy(path));
+                self.enforce(path, progress).map(Reply::Moved).during(what)
             }
             Request::Balance { percent } => {
                 let report = self.balance(*percent, progress);
@@ -250,7 +273,7 @@ pub fn request(
     }
     let mut pool = Pool::open(meta)?;
     if matches!(request, Request::Status) {
-        let (branches, placement) = (pool.status(), pool.config.placement);
+        let (branches, placement) = (pool.status(), pool.config.placement.clone());
         return Ok(Reply::Status { branches, placement, mounted: false });
     }
     let lock = pool.lock()?;
@@ -261,7 +284,11 @@ pub fn request(
             let number = pool.branch(branch)?.number;
             pool.set_mode(number, *mode)?;
         }
-        Request::SetPlacement { placement } => pool.set_placement(*placement)?,
+        Request::SetPlacement { placement } => pool.set_placement(placement.clone())?,
+        Request::SetLabels { branch, labels } => {
+            let number = pool.branch(branch)?.number;
+            pool.set_labels(number, labels.clone())?;
+        }
         Request::Remove { branch, with_files: true } => {
             let number = pool.branch(branch)?.number;
             pool.remove(number)?;

@@ -14,7 +14,7 @@ use crate::{
     credentials::as_user,
     directory_names::Adding,
     lookup::{OnBranches, is_directory},
-    node::{Node, lock},
+    node::Node,
     open_files::OpenFile,
     remove::{RESERVED_PREFIX, TEMPORARY_PREFIX},
     striped::NewFile,
@@ -166,7 +166,12 @@ impl Union {
     ) -> Result<(usize, Arc<OwnedFd>, T)> {
         let mut failed = Errno::ROFS;
         let has = |branch| parent.copy_on(branch).is_some();
-        for branch in self.placer.order(*lock(&self.placement), &self.branches, user.uid, has) {
+        let placement = self.placement_of(parent)?;
+        if placement.label.is_some() {
+            // Its branches are full, or none of them can be written.
+            failed = Errno::NOSPC;
+        }
+        for branch in self.placer.order(&placement, &self.branches, user.uid, has) {
             let made = self.ensure_directory(parent, branch).and_then(|to| {
                 let umask = if umask == 0 || !is_masked(parent, &to) { 0 } else { umask };
                 Ok((as_user(user, || make(&to, umask))?, to))

@@ -55,6 +55,18 @@ pub enum PoolError {
          or: braid union remove {meta} {path} --with-files"
     )]
     DiskFailed { path: PathBuf, meta: PathBuf },
+    #[error(
+        "using the label {label} failed: no branch has it; try: braid union label {meta} DISK \
+         {label}"
+    )]
+    NoLabel { label: String, meta: PathBuf },
+    #[error(
+        "taking the label {label} from its last branch failed: new files are placed by it; try: \
+         braid union placement {meta} most-free"
+    )]
+    LabelInUse { label: String, meta: PathBuf },
+    #[error("a branch has at most {max} labels; try: fewer labels")]
+    TooManyLabels { max: usize },
     #[error("a union needs at least one branch; try: braid union create POOL --meta DIR DISK…")]
     None,
     #[error("reading {path} failed: {why}; try: restore it from a copy")]

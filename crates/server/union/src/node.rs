@@ -13,8 +13,9 @@ use std::{
 use rustix::io::Errno;
 
 use crate::{
-    KernelHandle, Result, attributes::Time, directory_names::DirectoryNames, open_files::OpenFile,
-    saved_names::Inode, striped::NodeStriping,
+    KernelHandle, Result, attributes::Time, directory_names::DirectoryNames,
+    directory_placement::KnownPlacement, open_files::OpenFile, saved_names::Inode,
+    striped::NodeStriping,
 };
 
 /// The number of a node. The root is 1, as in FUSE.
@@ -90,6 +91,8 @@ pub(crate) struct NodeState {
     /// Open files of the node. They serve calls on a file that has no name any more.
     pub(crate) open: Vec<Arc<OpenFile>>,
     pub(crate) striping: NodeStriping,
+    /// Of a directory: where its new files are created.
+    pub(crate) placement: Option<KnownPlacement>,
 }
 
 impl Node {

@@ -15,6 +15,7 @@ use crate::{
     branch::Branch,
     error::During,
     identity::{BRANCH_FILE, BRANCH_FILE_BYTES_MAX},
+    label::{LABELS_MAX, Label},
     private_files,
 };
 
@@ -60,6 +61,16 @@ pub struct BranchConfig {
     pub mode: BranchMode,
     /// New files go elsewhere when less than this is free, bytes.
     pub min_free: u64,
+    /// What it is good for: see [`Placement::label`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<Label>,
+}
+
+impl PoolConfig {
+    /// Whether a branch has the label.
+    pub(crate) fn has_label(&self, label: &Label) -> bool {
+        self.branches.iter().any(|branch| branch.labels.contains(label))
+    }
 }
 
 /// A pool on disk.
@@ -217,7 +228,11 @@ impl Pool {
             return Err(PoolError::None);
         }
         let removed = self.config.branches.iter().find(|branch| branch.number == number).cloned();
-        self.change(|config| config.branches.retain(|branch| branch.number != number))?;
+        let mut changed = self.clone();
+        changed.config.branches.retain(|branch| branch.number != number);
+        changed.check_label_of_placement()?;
+        changed.save()?;
+        *self = changed;
         if let Some(branch) = removed
             && self.check_identity(&branch).is_ok()
         {
@@ -252,9 +267,48 @@ impl Pool {
     /// Changes where new files are created.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// No branch has its label; the file cannot be written.
     pub fn set_placement(&mut self, placement: Placement) -> Result<(), PoolError> {
+        if let Some(label) = &placement.label
+            && !self.config.has_label(label)
+        {
+            let (label, meta) = (label.to_string(), self.meta.clone());
+            return Err(PoolError::NoLabel { label, meta });
+        }
         self.change(|config| config.placement = placement)
+    }
+
+    /// Changes what a branch is good for.
+    ///
+    /// # Errors
+    /// There are too many labels; new files need a label that no branch would have; the file cannot
+    /// be written.
+    pub fn set_labels(&mut self, number: u8, mut labels: Vec<Label>) -> Result<(), PoolError> {
+        labels.sort();
+        labels.dedup();
+        if labels.len() > LABELS_MAX {
+            return Err(PoolError::TooManyLabels { max: LABELS_MAX });
+        }
+        let mut changed = self.clone();
+        let mut branches = changed.config.branches.iter_mut();
+        branches.find(|branch| branch.number == number).into_iter().for_each(|branch| {
+            branch.labels = labels.clone();
+        });
+        changed.check_label_of_placement()?;
+        changed.save()?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// New files of the pool may be placed by a label: a branch must have it.
+    fn check_label_of_placement(&self) -> Result<(), PoolError> {
+        match &self.config.placement.label {
+            Some(label) if !self.config.has_label(label) => {
+                let (label, meta) = (label.to_string(), self.meta.clone());
+                Err(PoolError::LabelInUse { label, meta })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn add_unsaved(
@@ -284,7 +338,8 @@ impl Pool {
             let number = self.config.next_number;
             self.config.next_number = number.checked_add(1).ok_or(full)?;
             let min_free = min_free.unwrap_or_else(|| default_min_free(&path));
-            self.config.branches.push(BranchConfig { number, path, mode: *mode, min_free });
+            let (mode, labels) = (*mode, Vec::new());
+            self.config.branches.push(BranchConfig { number, path, mode, min_free, labels });
         }
         Ok(())
     }

@@ -95,6 +95,10 @@ impl Union {
             self.renamed(&from, &to, mode);
             self.save_renamed(&from, &to, mode);
         }
+        if source.is_directory() || to.found.as_ref().is_some_and(OnBranches::is_directory) {
+            // It may have another one above it.
+            self.placements_changed();
+        }
         // Other calls need not wait for the disks.
         drop(alone);
         removals.iter().for_each(|removal| self.remove_objects(removal));

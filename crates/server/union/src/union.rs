@@ -35,6 +35,8 @@ pub struct Union {
     pub(crate) config: Mutex<Pool>,
     pub(crate) branches: Branches,
     pub(crate) placement: Mutex<Placement>,
+    /// How many times a placement changed, or a directory was renamed.
+    pub(crate) placement_changes: AtomicU64,
     pub(crate) placer: Placer,
     pub(crate) nodes: NodeTable,
     pub(crate) fds: DirectoryFds,
@@ -158,7 +160,8 @@ impl Union {
             pool: pool.config.pool,
             config: Mutex::new(pool.clone()),
             branches,
-            placement: Mutex::new(pool.config.placement),
+            placement: Mutex::new(pool.config.placement.clone()),
+            placement_changes: AtomicU64::new(0),
             placer: Placer::default(),
             nodes: NodeTable::new(root, NodeId::ROOT.0),
             fds: DirectoryFds::new(),

@@ -9,7 +9,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use crate::{
-    NodeId, Result, Union,
+    NodeId, PLACEMENT_XATTR, Result, Union,
     attributes::path_of,
     node::{Name, Node},
     striped::STRIPE_XATTR,
@@ -120,6 +120,9 @@ impl Union {
         if name == STRIPE_XATTR.as_bytes() {
             self.check_choice(&node, value)?;
         }
+        if name == PLACEMENT_XATTR.as_bytes() {
+            self.check_placement(&node, value)?;
+        }
         let _changes = node.changes();
         let _shared = self.shared();
         for (at, reference) in self.writable_references(&node)?.iter().enumerate() {
@@ -134,7 +137,7 @@ impl Union {
             rustix::fs::setxattr(path, name, value, how)?;
             node.names.note_acl();
         }
-        self.forget_choice(&node);
+        self.choices_changed(&node, name);
         Ok(())
     }
 
@@ -156,8 +159,16 @@ impl Union {
                 done => done?,
             }
         }
-        self.forget_choice(&node);
+        self.choices_changed(&node, name);
         Ok(())
+    }
+
+    /// An xattr of a directory may say where its new files are, and how.
+    fn choices_changed(&self, node: &Node, name: &[u8]) {
+        self.forget_choice(node);
+        if name == PLACEMENT_XATTR.as_bytes() {
+            self.placements_changed();
+        }
     }
 
     fn first_reference(&self, node: &Node) -> Result<Arc<OwnedFd>> {

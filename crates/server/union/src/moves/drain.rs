@@ -1,4 +1,4 @@
-//! Moves of many files: `drain`, `balance` and `move`.
+//! Moves of many files: `drain` and `balance`, and the [`Mover`] that all of them use.
 
 use std::{ops::ControlFlow, sync::PoisonError, time::Duration};
 
@@ -15,7 +15,6 @@ use super::{
 use crate::{
     NodeId, Result, Union,
     lookup::is_directory,
-    node::lock,
     place::{stat_path, unlink_path},
 };
 
@@ -45,11 +44,11 @@ pub struct MoveReport {
 pub type Progress<'p> = &'p mut dyn FnMut(&MoveReport) -> ControlFlow<()>;
 
 /// Moves that are in progress.
-struct Mover<'u, 'p> {
+pub(super) struct Mover<'u, 'p> {
     union: &'u Union,
     report: MoveReport,
     progress: Progress<'p>,
-    links: Links,
+    pub(super) links: Links,
     batch: Vec<Prepared>,
     target: usize,
     /// Files that were in use or had just changed, with the reason.
@@ -57,10 +56,10 @@ struct Mover<'u, 'p> {
 }
 
 /// Which branches take the file: best first.
-type Targets<'t> = &'t dyn Fn(&Union, &[u8], &Statx) -> Vec<usize>;
+pub(super) type Targets<'t> = &'t dyn Fn(&Union, &[u8], &Statx) -> Vec<usize>;
 
 impl<'u, 'p> Mover<'u, 'p> {
-    fn new(union: &'u Union, progress: Progress<'p>) -> Self {
+    pub(super) fn new(union: &'u Union, progress: Progress<'p>) -> Self {
         Self {
             union,
             report: MoveReport::default(),
@@ -73,7 +72,7 @@ impl<'u, 'p> Mover<'u, 'p> {
     }
 
     /// Copies a file to the first branch that can take it; the batch is switched when it is full.
-    fn add(
+    pub(super) fn add(
         &mut self,
         branch: usize,
         path: &[u8],
@@ -114,7 +113,7 @@ impl<'u, 'p> Mover<'u, 'p> {
         self.stays(branch, path, &why)
     }
 
-    fn flush(&mut self) -> ControlFlow<()> {
+    pub(super) fn flush(&mut self) -> ControlFlow<()> {
         if self.batch.is_empty() {
             return ControlFlow::Continue(());
         }
@@ -133,7 +132,7 @@ impl<'u, 'p> Mover<'u, 'p> {
         (self.progress)(&self.report)
     }
 
-    fn stays(&mut self, branch: usize, path: &[u8], why: &NotMoved) -> ControlFlow<()> {
+    pub(super) fn stays(&mut self, branch: usize, path: &[u8], why: &NotMoved) -> ControlFlow<()> {
         if matches!(why, NotMoved::Open | NotMoved::Changed) && self.again.len() < 1 << 20 {
             self.again.push((branch, path.to_vec(), why.clone()));
             return ControlFlow::Continue(());
@@ -147,7 +146,11 @@ impl<'u, 'p> Mover<'u, 'p> {
     }
 
     /// What a walk over a branch could not read stays.
-    fn walked(&mut self, branch: usize, walked: Result<ControlFlow<()>>) -> ControlFlow<()> {
+    pub(super) fn walked(
+        &mut self,
+        branch: usize,
+        walked: Result<ControlFlow<()>>,
+    ) -> ControlFlow<()> {
         let Err(error) = walked else { return walked.unwrap_or(ControlFlow::Continue(())) };
         self.report.stayed += 1;
         if self.report.reasons.len() < REASONS_MAX {
@@ -159,7 +162,7 @@ impl<'u, 'p> Mover<'u, 'p> {
     }
 
     /// Tries again what was in use, and returns the report.
-    fn finish(mut self, targets: Targets<'_>) -> MoveReport {
+    pub(super) fn finish(mut self, targets: Targets<'_>) -> MoveReport {
         let _ = self.flush();
         for attempt in 1..=TRIES {
             if self.again.is_empty() {
@@ -203,7 +206,7 @@ impl Union {
         let position = |number| self.branches.with_number(number).ok_or(Errno::NODEV);
         let (branch, to) = (position(number)?, to.map(position).transpose()?);
         let targets = |union: &Union, path: &[u8], stat: &Statx| {
-            let mut targets = union.targets(branch, path, stat, 0);
+            let mut targets = union.targets(Some(branch), path, stat, 0);
             targets.retain(|at| to.is_none_or(|to| *at == to));
             targets
         };
@@ -232,49 +235,6 @@ impl Union {
         Ok(report)
     }
 
-    /// Moves a file, or all files below a directory, to a branch. The path is relative to the root.
-    ///
-    /// # Errors
-    /// `ENOENT`: there is no such path. Files that stay are in the report.
-    pub fn move_to(&self, path: &[u8], number: u8, progress: Progress<'_>) -> Result<MoveReport> {
-        let target = self.branches.with_number(number).ok_or(Errno::NODEV)?;
-        let (directory, name) = split(path);
-        let parent = self.walk(directory)?;
-        let parent = self.nodes.get(parent.last())?;
-        let found = if path.is_empty() { None } else { Some(self.on_branches(&parent, name)?) };
-        let targets = |_: &Union, _: &[u8], _: &Statx| vec![target];
-        let mut mover = Mover::new(self, progress);
-        match &found {
-            Some(found) if !found.is_directory() => {
-                let (branch, stat) = found.stats[0];
-                if branch == target {
-                    let _ = mover.stays(branch, path, &NotMoved::There);
-                } else {
-                    let _ = mover.add(branch, path, &stat, &targets);
-                }
-            }
-            _ => {
-                for branch in (0..self.branches.len()).filter(|at| *at != target) {
-                    let on_it = found.as_ref().is_none_or(|found| found.on(branch).is_some());
-                    if !on_it || !self.branches[branch].is_open() {
-                        continue;
-                    }
-                    mover.links = Links::default();
-                    let walked = self.walk_branch(branch, path, &mut |path, stat| {
-                        if is_directory(stat) {
-                            return ControlFlow::Continue(());
-                        }
-                        mover.add(branch, path, stat, &targets)
-                    });
-                    if mover.walked(branch, walked).is_break() || mover.flush().is_break() {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(mover.finish(&targets))
-    }
-
     /// Moves files from the fullest branch to the emptiest one, until the shares of space in use
     /// differ by at most `percent`.
     ///
@@ -297,10 +257,10 @@ impl Union {
                 }
                 ControlFlow::Continue(())
             };
-            let targets = |union: &Union, _: &[u8], stat: &Statx| {
+            let targets = |union: &Union, path: &[u8], stat: &Statx| {
                 let target = &union.branches[empty];
                 let fits = target.free() > target.min_free.saturating_add(stat.stx_blocks * 512);
-                if fits { vec![empty] } else { Vec::new() }
+                if fits && union.is_placed(empty, path) { vec![empty] } else { Vec::new() }
             };
             let mut mover = Mover::new(self, &mut shown);
             let walked = self.walk_branch(full, b"", &mut |path, stat| {
@@ -350,17 +310,24 @@ impl Union {
         })
     }
 
-    /// The branches for a file that leaves its own, and will have `more` bytes.
-    pub(super) fn targets(&self, from: usize, path: &[u8], stat: &Statx, more: u64) -> Vec<usize> {
-        let parent = self.walk(split(path).0).ok();
-        let parent = parent.and_then(|parent| self.nodes.get(parent.last()).ok());
+    /// The branches for a file that leaves its own (`from`), and will have `more` bytes.
+    pub(super) fn targets(
+        &self,
+        from: Option<usize>,
+        path: &[u8],
+        stat: &Statx,
+        more: u64,
+    ) -> Vec<usize> {
+        let walked = self.walk(split(path).0).ok();
+        let parent = walked.as_ref().and_then(|parent| self.nodes.get(parent.last()).ok());
         let has = |at| parent.as_ref().is_some_and(|parent| parent.copy_on(at).is_some());
-        let placement = *lock(&self.placement);
-        let mut order = self.placer.order(placement, &self.branches, stat.stx_uid, has);
+        let placement = parent.as_ref().and_then(|parent| self.placement_of(parent).ok());
+        let Some(placement) = placement else { return Vec::new() };
+        let mut order = self.placer.order(&placement, &self.branches, stat.stx_uid, has);
         order.retain(|at| {
             let branch = &self.branches[*at];
             let needed = branch.min_free.saturating_add(stat.stx_blocks * 512).saturating_add(more);
-            *at != from && branch.free() > needed
+            Some(*at) != from && branch.free() > needed
         });
         order
     }
@@ -375,7 +342,7 @@ impl Union {
         let elsewhere = |node: &crate::node::Node| node.copies().iter().any(|c| c.branch != branch);
         if !elsewhere(&node) {
             let stat = crate::attributes::stat_fd(self.directory_fd(&node, branch)?)?;
-            let targets = self.targets(branch, path, &stat, 0);
+            let targets = self.targets(Some(branch), path, &stat, 0);
             let target = *targets.first().ok_or(Errno::NOSPC)?;
             let _shared = self.shared();
             self.ensure_directory(&node, target)?;

@@ -74,7 +74,7 @@ impl Union {
         let path = super::links::join(&self.relative_path(&directory)?[1..], &name.name);
         let names = self.all_names(branch, path.clone(), &stat, &Links::default())?;
         let mut why = NotMoved::NoSpace;
-        for target in self.targets(branch, &path, &stat, needed) {
+        for target in self.targets(Some(branch), &path, &stat, needed) {
             let source = Source { branch, stat, names: names.clone(), with_open: true };
             match self.prepare(source, target) {
                 Ok(prepared) => {

@@ -20,9 +20,11 @@ mod copy;
 mod drain;
 mod full;
 mod links;
+mod paths;
 mod switch;
 
 pub use drain::{MoveReport, Progress};
+pub use paths::MoveTarget;
 use rustix::io::Errno;
 use thiserror::Error;
 

@@ -58,7 +58,8 @@ impl Union {
         let adding = parent.names.begin_adding();
         self.check_absent(&adding, &parent, new.name)?;
         let has = |branch| parent.copy_on(branch).is_some();
-        let mut order = self.placer.order(self.placement(), &self.branches, new.user.uid, has);
+        let placement = self.placement_of(&parent)?;
+        let mut order = self.placer.order(&placement, &self.branches, new.user.uid, has);
         while order.len() >= STRIPES_MIN {
             let count = order.len().min(choice.branches_max());
             match self.create_striped_on(&parent, new, choice, &order[..count]) {

@@ -5,6 +5,7 @@ mod costs;
 mod direct;
 mod direct_model;
 mod direct_view;
+mod directory_placement;
 mod failed_disks;
 mod harness;
 mod model;
