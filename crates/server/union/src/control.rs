@@ -21,8 +21,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BranchMode, BranchStatus, ErrorKind, Label, MoveReport, MoveTarget, Placement, Pool, PoolError,
-    Union, error::During,
+    BranchMode, BranchStatus, CheckReport, DuplicateReport, ErrorKind, Label, MoveReport,
+    MoveTarget, Placement, Pool, PoolError, Union, error::During,
 };
 
 const SOCKET: &str = "control";
@@ -49,6 +49,8 @@ pub enum Request {
     Remove { branch: PathBuf, with_files: bool },
     Move { path: Vec<u8>, to: MoveTo, unused_for: Option<Duration> },
     Enforce { path: Vec<u8> },
+    Check { repair: bool },
+    Deduplicate { path: Vec<u8>, remove: bool },
     Balance { percent: u8 },
 }
 
@@ -76,6 +78,8 @@ pub enum Reply {
     /// Another reply follows.
     Progress(MoveReport),
     Moved(MoveReport),
+    Checked(CheckReport),
+    Deduplicated(DuplicateReport),
     Failed {
         kind: ErrorKind,
         text: String,
@@ -137,6 +141,15 @@ impl Union {
             Request::Enforce { path } => {
                 let what = || format!("moving files below {}", String::from_utf8_lossy(path));
                 self.enforce(path, progress).map(Reply::Moved).during(what)
+            }
+            Request::Check { repair } => {
+                let report = self.check(*repair, progress);
+                report.map(Reply::Checked).during(|| "comparing the branches".to_owned())
+            }
+            Request::Deduplicate { path, remove } => {
+                let what = || format!("comparing files below {}", String::from_utf8_lossy(path));
+                let report = self.deduplicate(path, *remove, progress);
+                report.map(Reply::Deduplicated).during(what)
             }
             Request::Balance { percent } => {
                 let report = self.balance(*percent, progress);

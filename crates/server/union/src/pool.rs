@@ -73,6 +73,18 @@ impl PoolConfig {
     }
 }
 
+/// A pool that this process has in use.
+#[derive(Debug)]
+pub(crate) struct PoolLock(File);
+
+impl Drop for PoolLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that another thread has just started has
+        // it open until it executes its program.
+        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+    }
+}
+
 /// A pool on disk.
 #[derive(Clone, Debug)]
 pub struct Pool {
@@ -152,11 +164,11 @@ impl Pool {
         &self.meta
     }
 
-    /// Takes the pool for this process, until the file is closed.
+    /// Takes the pool for this process, until the lock is dropped.
     ///
     /// # Errors
     /// Another process has it.
-    pub(crate) fn lock(&self) -> Result<File, PoolError> {
+    pub(crate) fn lock(&self) -> Result<PoolLock, PoolError> {
         let path = self.meta.join("lock");
         let file = private_files::options()
             .truncate(false)
@@ -165,7 +177,7 @@ impl Pool {
             .during(|| format!("opening {}", path.display()))?;
         let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
         match rustix::fs::flock(&file, lock) {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(PoolLock(file)),
             Err(rustix::io::Errno::AGAIN) => Err(PoolError::InUse { path: self.meta.clone() }),
             Err(error) => Err(error).during(|| format!("locking {}", path.display())),
         }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    fs,
     os::fd::OwnedFd,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, atomic::AtomicU64},
 };
@@ -23,6 +22,7 @@ use crate::{
     node::{Copy, Node, NodeTable},
     numbers::Numbers,
     placement::Placer,
+    pool::PoolLock,
     private_files,
     striped::StripedFiles,
 };
@@ -58,7 +58,7 @@ pub struct Union {
     pub(crate) name_changes: NameChanges,
     pub(crate) move_listener: MoveListener,
     /// Held while this process has the pool in use.
-    lock: Option<fs::File>,
+    lock: Option<PoolLock>,
 }
 
 /// Whether a pool is opened without some of its disks.

@@ -410,6 +410,10 @@ pub struct UpArgs {
     /// see braid nfs --help
     #[arg(long, value_name = "EXPORT", requires = "nfs")]
     pub nfs_export: Vec<String>,
+    /// Not a cluster, but a union of these directories, usually one for each disk: their files, as
+    /// one file system at DIR/mnt (to try; see braid union)
+    #[arg(long, value_name = "DISK", num_args = 1.., conflicts_with_all = ["iods", "port", "no_mount"])]
+    pub union: Vec<String>,
 }
 
 /// `braid mount`. Under the name mount.braid it is the helper of mount(8) for `mount -t braid` and
@@ -865,13 +869,16 @@ pub enum UnionCommand {
         #[arg(long, value_name = "SIZE", value_parser = parse_size)]
         min_free: Option<u64>,
     },
-    /// Choose the branch of new files
-    Placement {
+    /// Choose the branch of new files, or show how it is chosen
+    Placement(UnionPlacementArgs),
+    /// Say what a branch is good for: words that a placement can ask for (on=LABEL)
+    Label {
         /// The pool's metadata directory
         meta: PathBuf,
-        /// most-free, least-free, round-robin, user, random, random-by-free or first; with
-        /// same-path, before it: only branches that have the directory. Words of mergerfs too.
-        placement: String,
+        /// The branch: its directory or its number
+        branch: PathBuf,
+        /// All of its labels, as ssd or raid; none: it has none any more
+        labels: Vec<String>,
     },
     /// Change what a branch is used for
     Mode {
@@ -921,9 +928,37 @@ pub enum UnionCommand {
         /// Files and directories in the mounted union, or relative to its root
         #[arg(required = true)]
         paths: Vec<PathBuf>,
-        /// The branch: its directory or its number
+        /// The branch: its directory or its number; label=LABEL: any branch with this label
         #[arg(long, value_name = "BRANCH")]
         to: PathBuf,
+        /// Only files that were neither read nor changed for so long, as 30d or 12h
+        #[arg(long, value_name = "TIME", value_parser = parse_period)]
+        unused_for: Option<u64>,
+    },
+    /// Move files to branches with the label that the placement of their directory asks for
+    Enforce {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// Only these files and directories in the mounted union, or relative to its root
+        paths: Vec<PathBuf>,
+    },
+    /// Compare what several branches have under one name
+    Fsck {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// Give all copies of a directory the owner, mode and xattrs of the first
+        #[arg(long)]
+        repair: bool,
+    },
+    /// Remove hidden files that have the same bytes as the file of their name that is shown
+    Dedup {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// Only these files and directories in the mounted union, or relative to its root
+        paths: Vec<PathBuf>,
+        /// Only count them
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Move files from full branches to empty ones
     Balance {
@@ -950,6 +985,21 @@ pub enum UnionCommand {
         #[arg(long)]
         repair: bool,
     },
+}
+
+/// `braid union placement`.
+#[derive(Args, Debug, Clone)]
+pub struct UnionPlacementArgs {
+    /// The pool's metadata directory; or a directory in a mounted union, for new files in it and
+    /// below it
+    pub target: PathBuf,
+    /// most-free, least-free, round-robin, user, random, random-by-free or first. Before it, with a
+    /// comma: same-path, only branches that have the directory; on=LABEL, only branches with this
+    /// label. Words of mergerfs too. Without it, what holds now is shown
+    pub placement: Option<String>,
+    /// The directory has no placement of its own any more
+    #[arg(long, conflicts_with = "placement")]
+    pub off: bool,
 }
 
 /// `braid union stripe`.
@@ -1084,7 +1134,7 @@ pub struct QuotaLimitArgs {
     #[arg(long, value_parser = parse_size, value_name = "N")]
     pub soft_inodes: Option<u64>,
     /// How long a soft limit may be exceeded, such as 7d, 12h or 30m [default: 7d]
-    #[arg(long, value_parser = parse_grace, value_name = "TIME")]
+    #[arg(long, value_parser = parse_period, value_name = "TIME")]
     pub grace: Option<u64>,
 }
 
@@ -1125,7 +1175,7 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 }
 
 /// Parses a time in seconds with an optional s, m, h or d.
-fn parse_grace(text: &str) -> Result<u64, String> {
+fn parse_period(text: &str) -> Result<u64, String> {
     let error = || format!("'{text}' is not a time such as 7d, 12h, 30m or 90s");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| error())?;
@@ -1163,9 +1213,9 @@ mod tests {
 
     #[test]
     fn grace_times_are_read_and_wrong_ones_refused() {
-        assert_eq!((parse_grace("7d"), parse_grace("30")), (Ok(604_800), Ok(30)));
+        assert_eq!((parse_period("7d"), parse_period("30")), (Ok(604_800), Ok(30)));
         for wrong in ["", "d", "1w", "-1", "9223372036854775808"] {
-            assert!(parse_grace(wrong).is_err(), "{wrong}");
+            assert!(parse_period(wrong).is_err(), "{wrong}");
         }
     }
 

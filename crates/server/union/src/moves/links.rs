@@ -142,7 +142,7 @@ fn read_in_order(root: &OwnedFd, directory: &[u8]) -> Result<(OwnedFd, Entries)>
     Ok((fd, entries))
 }
 
-pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = directory.to_vec();
     if !path.is_empty() {
         path.push(b'/');

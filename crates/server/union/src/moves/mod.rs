@@ -30,6 +30,7 @@ use thiserror::Error;
 
 use crate::{NodeId, Result, Union, node::Copy};
 
+pub(crate) use links::join;
 pub(crate) use switch::Move;
 
 /// Why a file stays on its branch.

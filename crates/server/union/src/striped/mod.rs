@@ -49,7 +49,7 @@ use crate::{
 pub use choice::{STRIPE_XATTR, StripeChoice};
 pub(crate) use create::NewFile;
 pub(crate) use files::{StripedFile, StripedOpen};
-pub(crate) use stub::NodeStriping;
+pub(crate) use stub::{NodeStriping, Stub};
 pub use sweep::Sweep;
 
 /// What a union keeps of striped files.

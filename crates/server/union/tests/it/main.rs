@@ -1,6 +1,7 @@
 //! Integration tests: a union of directories, without a mount.
 #![cfg(target_os = "linux")]
 
+mod check;
 mod costs;
 mod direct;
 mod direct_model;

@@ -1,9 +1,9 @@
 //! `braid union`: the disks of this machine as one file system, without a cluster.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use crate::{
-    args::UnionCommand,
+    args::{UnionCommand, UnionUpArgs, UpArgs},
     output::{Fault, Printer},
 };
 
@@ -19,6 +19,26 @@ pub fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
     linux::run(command, out)
 }
 
+/// Mounts a pool, for `braid up --union`.
+///
+/// # Errors
+/// As for `braid union up`.
+#[cfg(target_os = "linux")]
+pub fn mount(meta: &Path, point: &Path, args: &UpArgs, out: Printer) -> Result<ExitCode, Fault> {
+    let args = UnionUpArgs {
+        meta: meta.to_owned(),
+        point: Some(point.to_owned()),
+        options: Vec::new(),
+        source: None,
+        nfs: args.nfs.clone(),
+        nfs_export: args.nfs_export.clone(),
+        degraded: false,
+        foreground: !args.detach,
+        no_passthrough: false,
+    };
+    linux::up(&args, out)
+}
+
 #[cfg(target_os = "linux")]
 #[path = "union_admin.rs"]
 mod admin;
@@ -30,6 +50,7 @@ pub(super) mod linux {
         path::{Path, PathBuf},
         process::ExitCode,
         sync::{Arc, mpsc},
+        time::Duration,
     };
 
     use braid_fuse::{
@@ -73,8 +94,12 @@ pub(super) mod linux {
             UnionCommand::Add { meta, disks, min_free } => {
                 admin::add(meta, branches(disks)?, *min_free, out)?;
             }
-            UnionCommand::Placement { meta, placement } => {
-                admin::set_placement(meta, read_placement(placement)?, out)?;
+            UnionCommand::Placement(args) => {
+                let placement = args.placement.as_deref().map(read_placement).transpose()?;
+                admin::placement::run(args, placement, out)?;
+            }
+            UnionCommand::Label { meta, branch, labels } => {
+                admin::placement::set_labels(meta, branch, labels, out)?;
             }
             UnionCommand::Mode { meta, branch, mode } => {
                 admin::set_mode(meta, branch, mode, out)?;
@@ -88,8 +113,14 @@ pub(super) mod linux {
             UnionCommand::Replace { meta, old, new, min_free } => {
                 return admin::replace(meta, old, new, *min_free, out);
             }
-            UnionCommand::Move { meta, paths, to } => {
-                return admin::move_to(meta, paths, to, out);
+            UnionCommand::Move { meta, paths, to, unused_for } => {
+                let unused_for = unused_for.map(Duration::from_secs);
+                return admin::move_to(meta, paths, (to, unused_for), out);
+            }
+            UnionCommand::Enforce { meta, paths } => return admin::enforce(meta, paths, out),
+            UnionCommand::Fsck { meta, repair } => return admin::check::check(meta, *repair, out),
+            UnionCommand::Dedup { meta, paths, dry_run } => {
+                return admin::check::deduplicate(meta, paths, *dry_run, out);
             }
             UnionCommand::Balance { meta, within } => return admin::balance(meta, *within, out),
             UnionCommand::Where { paths } => {
@@ -106,7 +137,7 @@ pub(super) mod linux {
         let disks = branches(&args.disks)?;
         let mut pool =
             Pool::create(&args.meta, &args.name, &disks, args.min_free).map_err(fault)?;
-        pool.set_placement(placement).map_err(fault)?;
+        pool.set_placement(placement.clone()).map_err(fault)?;
         out.hint(format!(
             "pool \"{}\" of {} branches; new files: {placement}",
             args.name,
@@ -116,7 +147,7 @@ pub(super) mod linux {
         Ok(())
     }
 
-    fn up(args: &UnionUpArgs, out: Printer) -> Result<ExitCode, Fault> {
+    pub(super) fn up(args: &UnionUpArgs, out: Printer) -> Result<ExitCode, Fault> {
         if !args.foreground && !background::is_child() {
             return match background::start()? {
                 Ok(how) => {
@@ -289,7 +320,9 @@ pub(super) mod linux {
         Ok(())
     }
 
-    fn branches(disks: &[String]) -> Result<Vec<(PathBuf, BranchMode)>, Fault> {
+    pub(in super::super) fn branches(
+        disks: &[String],
+    ) -> Result<Vec<(PathBuf, BranchMode)>, Fault> {
         let one = |disk: &String| match disk.rsplit_once('=') {
             Some((path, "rw")) => Ok((path.into(), BranchMode::Rw)),
             Some((path, "ro")) => Ok((path.into(), BranchMode::Ro)),

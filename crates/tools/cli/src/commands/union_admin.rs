@@ -6,23 +6,37 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
-use braid_union::{BranchMode, BranchStatus, MoveReport, Placement, Pool, Reply, Request, request};
+use braid_union::{
+    BranchMode, BranchStatus, Label, MoveReport, MoveTo, Pool, Reply, Request, request,
+};
 use serde_json::json;
 
 use super::linux::{fault, shown};
 use crate::output::{Exit, Fault, Printer, human_bytes};
 
+#[path = "union_check.rs"]
+pub(super) mod check;
+#[path = "union_placement.rs"]
+pub(super) mod placement;
+
 type Done<T = ()> = Result<T, Fault>;
 
-/// Has the request carried out; a line on a terminal shows how far moves are.
+/// Has the request carried out; a line on a terminal shows how far it is.
 fn ask(meta: &Path, wanted: &Request, out: Printer) -> Done<Reply> {
     let shows = out.hints() && std::io::stderr().is_terminal();
     let mut progress = |report: &MoveReport| {
         if shows {
             let bytes = human_bytes(report.bytes);
-            eprint!("\r{} files, {bytes} moved\x1b[K", report.files);
+            match wanted {
+                Request::Check { .. } => eprint!("\r{} names compared\x1b[K", report.files),
+                Request::Deduplicate { .. } => {
+                    eprint!("\r{} hidden files, {bytes} the same\x1b[K", report.files);
+                }
+                _ => eprint!("\r{} files, {bytes} moved\x1b[K", report.files),
+            }
             let _ = std::io::stderr().flush();
         }
         ControlFlow::Continue(())
@@ -49,13 +63,6 @@ pub(super) fn add(
     let count = disks.len();
     ask(meta, &Request::Add { disks, min_free }, out)?;
     out.hint(format!("{count} more branches"));
-    next_status(meta, out);
-    Ok(())
-}
-
-pub(super) fn set_placement(meta: &Path, placement: Placement, out: Printer) -> Done {
-    ask(meta, &Request::SetPlacement { placement }, out)?;
-    out.hint(format!("new files: {placement}"));
     next_status(meta, out);
     Ok(())
 }
@@ -118,19 +125,45 @@ pub(super) fn replace(
     Ok(code)
 }
 
-pub(super) fn move_to(meta: &Path, paths: &[PathBuf], to: &Path, out: Printer) -> Done<ExitCode> {
+pub(super) fn move_to(
+    meta: &Path,
+    paths: &[PathBuf],
+    (to, unused_for): (&Path, Option<Duration>),
+    out: Printer,
+) -> Done<ExitCode> {
+    let to = match to.to_str().and_then(|text| text.strip_prefix("label=")) {
+        Some(label) => MoveTo::Label(placement::read_label(label)?),
+        None => MoveTo::Branch(named(to)),
+    };
+    let wanted = |path| Request::Move { path, to: to.clone(), unused_for };
+    let next = format!("braid union where {}", shown(&paths[0]));
+    move_each(meta, paths, &wanted, &next, out)
+}
+
+pub(super) fn enforce(meta: &Path, paths: &[PathBuf], out: Printer) -> Done<ExitCode> {
+    let next = format!("braid union status {}", shown(meta));
+    let root = [PathBuf::new()];
+    let paths = if paths.is_empty() { &root } else { paths };
+    move_each(meta, paths, &|path| Request::Enforce { path }, &next, out)
+}
+
+fn move_each(
+    meta: &Path,
+    paths: &[PathBuf],
+    wanted: &dyn Fn(Vec<u8>) -> Request,
+    next: &str,
+    out: Printer,
+) -> Done<ExitCode> {
     let mut sum = MoveReport::default();
     for path in paths {
-        let wanted = Request::Move { path: path_in_union(path)?, to: named(to) };
-        if let Reply::Moved(moved) = ask(meta, &wanted, out)? {
+        if let Reply::Moved(moved) = ask(meta, &wanted(path_in_union(path)?), out)? {
             sum.files += moved.files;
             sum.bytes += moved.bytes;
             sum.stayed += moved.stayed;
             sum.reasons.extend(moved.reasons);
         }
     }
-    let next = format!("braid union where {}", shown(&paths[0]));
-    Ok(report(&Reply::Moved(sum), &next, out))
+    Ok(report(&Reply::Moved(sum), next, out))
 }
 
 pub(super) fn balance(meta: &Path, percent: u8, out: Printer) -> Done<ExitCode> {
@@ -166,7 +199,7 @@ fn path_in_union(path: &Path) -> Done<Vec<u8>> {
     let relative = match rustix::fs::lgetxattr(path, "user.mergerfs.relpath", &mut value[..]) {
         Ok(bytes) => value[..bytes].to_vec(),
         Err(_) if path.is_absolute() && path.exists() => {
-            let what = format!("moving {}", path.display());
+            let what = format!("finding {}", path.display());
             return Err(Fault::new(Exit::NotFound, what, "it is not in a mounted union")
                 .hint("findmnt -t fuse.braid"));
         }
@@ -198,7 +231,7 @@ pub(super) fn status(meta: &Path, out: Printer) -> Done {
             json!({
                 "number": branch.number, "path": branch.path, "mode": branch.mode,
                 "bytes": branch.bytes, "free": branch.free, "min_free": branch.min_free,
-                "error": branch.error,
+                "labels": branch.labels, "error": branch.error,
             })
         });
         out.value(&json!({
@@ -209,7 +242,7 @@ pub(super) fn status(meta: &Path, out: Printer) -> Done {
         return Ok(());
     }
     let rows: Vec<Vec<String>> = branches.iter().map(row).collect();
-    out.table(&["branch", "directory", "mode", "size", "free", "min-free"], &rows);
+    out.table(&["branch", "directory", "mode", "size", "free", "min-free", "labels"], &rows);
     for branch in branches.iter().filter_map(|branch| branch.error.as_ref()) {
         out.hint(branch);
     }
@@ -233,5 +266,6 @@ fn row(branch: &BranchStatus) -> Vec<String> {
         human_bytes(branch.bytes),
         human_bytes(branch.free),
         human_bytes(branch.min_free),
+        branch.labels.iter().map(Label::to_string).collect::<Vec<_>>().join(" "),
     ]
 }

@@ -19,6 +19,9 @@ use crate::{
     servers,
 };
 
+#[path = "up_union.rs"]
+mod union;
+
 /// How long a background cluster may take to start or to stop.
 const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
@@ -35,6 +38,9 @@ pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
         .hint(format!("braid down {}", args.dir.display())));
     }
     check_owner(&args.dir)?;
+    if !args.union.is_empty() {
+        return union::up(args, out);
+    }
     if args.detach { detach(args, global, out) } else { foreground(args, out) }
 }
 
@@ -314,6 +320,9 @@ fn running(dir: &Path) -> Option<u32> {
 /// Stops a background cluster and waits until it has ended.
 #[cfg(unix)]
 pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
+    if union::is_of(dir) {
+        return union::down(dir, out);
+    }
     let doing = || format!("stopping the cluster of {}", dir.display());
     let Some(pid) = running(dir) else {
         return Err(Fault::new(Exit::NotFound, doing(), "no cluster runs there")

@@ -21,5 +21,6 @@ mod union;
 mod union_failed_disks;
 mod union_moves;
 mod union_nfs;
+mod union_placement;
 mod union_striped;
 mod watchdog;

@@ -179,6 +179,11 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["quota", "remove", "--user", "1000"], "next: braid quota list"),
         (vec!["union", "create", "p", "--meta", &pool, &disk], "next: braid union up"),
         (vec!["union", "placement", &pool, "mfs"], "next: braid union status"),
+        (vec!["union", "placement", &pool], "next: braid union status"),
+        (vec!["union", "label", &pool, "0", "ssd"], "next: braid union placement DIR on=ssd"),
+        (vec!["union", "enforce", &pool], "next: braid union status"),
+        (vec!["union", "fsck", &pool], "next: braid union status"),
+        (vec!["union", "dedup", &pool], "next: braid union fsck"),
         (vec!["union", "status", &pool], "next: braid union up"),
         (vec!["union", "sweep", &pool], "next: braid union up"),
     ];

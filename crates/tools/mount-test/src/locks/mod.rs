@@ -13,24 +13,23 @@ use crate::{
 };
 
 /// Increments of the counter under locks of a process, in total.
-const INCREMENTS: u64 = 100_000;
+const INCREMENTS: u64 = 30_000;
+const INCREMENTS_FULL: u64 = 100_000;
 /// The same for the other two kinds.
-const INCREMENTS_OTHERS: u64 = 20_000;
+const INCREMENTS_OTHERS: u64 = 8_000;
+const INCREMENTS_OTHERS_FULL: u64 = 20_000;
 /// Number of processes that count.
 const COUNTERS: usize = 4;
 
 pub const CASES: &[Case] = &[
     Case {
         name: "locks::fcntl_counter_loses_no_update",
-        run: |ground| counter(ground, Space::Process, INCREMENTS),
+        run: |ground| counter(ground, Space::Process),
     },
-    Case {
-        name: "locks::ofd_counter_loses_no_update",
-        run: |ground| counter(ground, Space::Open, INCREMENTS_OTHERS),
-    },
+    Case { name: "locks::ofd_counter_loses_no_update", run: |ground| counter(ground, Space::Open) },
     Case {
         name: "locks::flock_counter_loses_no_update",
-        run: |ground| counter(ground, Space::Flock, INCREMENTS_OTHERS),
+        run: |ground| counter(ground, Space::Flock),
     },
     Case { name: "locks::a_lock_conflicts_with_one_of_another_mount", run: stands },
     Case { name: "locks::a_waiting_process_gets_the_released_lock", run: waits },
@@ -54,7 +53,13 @@ fn pair(ground: &TestDirs, name: &str) -> Result<(Handle, Handle)> {
     Ok((one, other))
 }
 
-fn counter(ground: &TestDirs, space: Space, increments: u64) -> Result<Outcome> {
+fn counter(ground: &TestDirs, space: Space) -> Result<Outcome> {
+    let increments = match (matches!(space, Space::Process), ground.full) {
+        (true, false) => INCREMENTS,
+        (true, true) => INCREMENTS_FULL,
+        (false, false) => INCREMENTS_OTHERS,
+        (false, true) => INCREMENTS_OTHERS_FULL,
+    };
     let name = format!("counter-{}", space.word());
     std::fs::write(ground.first().join(&name), 0u64.to_le_bytes())?;
     let each = increments / COUNTERS as u64;

@@ -20,7 +20,7 @@ const LARGE: usize = 4;
 const LARGE_BYTES: usize = 700_000;
 const LAYOUT: &str = "stripe-size=65536 iod-count=4";
 /// Number of losses of power, each after all of these.
-const LOSSES: u8 = 3;
+const LOSSES: u8 = 2;
 const LOSSES_FULL: u8 = 30;
 /// The daemon that loses its power alone.
 const IOD: usize = 2;

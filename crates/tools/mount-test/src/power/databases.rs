@@ -30,7 +30,7 @@ use crate::{
 /// manual: `PRAGMA synchronous`, EXTRA).
 const MODES: [(&str, &str); 3] = [("wal", "full"), ("truncate", "full"), ("delete", "extra")];
 /// Number of losses of power, each under a database of every mode.
-const LOSSES: u32 = 3;
+const LOSSES: u32 = 2;
 const LOSSES_FULL: u32 = 40;
 /// Transactions that are acknowledged before; the power then fails a moment later, in the middle of
 /// one.

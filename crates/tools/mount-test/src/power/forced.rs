@@ -17,7 +17,7 @@ const LAYOUT: &str = "stripe-size=65536 iod-count=4";
 /// Files of each kind of change; their first parts are on each daemon in turn.
 const FILES: usize = 6;
 /// Number of losses of power, each after all kinds of changes.
-const LOSSES: u8 = 3;
+const LOSSES: u8 = 2;
 const LOSSES_FULL: u8 = 30;
 
 /// A change of a file that was written and synced, and the expected content.
