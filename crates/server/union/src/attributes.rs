@@ -168,7 +168,7 @@ impl Union {
         merged.ok_or(Errno::IO)
     }
 
-    fn stat_file(&self, node: &Node) -> Result<(Copy, Statx)> {
+    pub(crate) fn stat_file(&self, node: &Node) -> Result<(Copy, Statx)> {
         let (copy, names, open) = {
             let state = node.state();
             (state.copies.first().copied(), state.names.clone(), state.open.first().cloned())
@@ -193,12 +193,14 @@ impl Union {
     /// Changes attributes, on every copy of a directory, and returns the new ones.
     ///
     /// # Errors
-    /// Those of chmod(2), chown(2), utimensat(2) and truncate(2).
+    /// `EDQUOT`: the owner may not have a file of this length; those of chmod(2), chown(2),
+    /// utimensat(2) and truncate(2).
     pub fn set_attributes(&self, id: NodeId, new: &NewAttributes) -> Result<Attributes> {
         let node = self.nodes.get(id)?;
         let _changes = node.changes();
         let shared = self.shared();
         let mut new = *new;
+        self.check_quota_of_truncate(&node, &new)?;
         if let Some(size) = new.size
             && self.truncate_striped(&node, size)?
         {
@@ -207,6 +209,7 @@ impl Union {
         for fd in self.writable_references(&node)? {
             self.set_one(fd.as_fd(), &new)?;
         }
+        self.count_again(&node);
         drop(shared);
         self.attributes(id)
     }

@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BranchMode, BranchStatus, CheckReport, DuplicateReport, ErrorKind, Label, MoveReport,
-    MoveTarget, Placement, Pool, PoolError, Union, error::During,
+    MoveTarget, Placement, Pool, PoolError, QuotaLimits, QuotaOwner, QuotaRow, Union,
+    error::During,
 };
 
 const SOCKET: &str = "control";
@@ -50,6 +51,8 @@ pub enum Request {
     Move { path: Vec<u8>, to: MoveTo, unused_for: Option<Duration> },
     Enforce { path: Vec<u8> },
     Check { repair: bool },
+    SetQuota { owner: QuotaOwner, limits: QuotaLimits },
+    Quotas,
     Deduplicate { path: Vec<u8>, remove: bool },
     Balance { percent: u8 },
 }
@@ -79,6 +82,9 @@ pub enum Reply {
     Progress(MoveReport),
     Moved(MoveReport),
     Checked(CheckReport),
+    Quotas {
+        rows: Vec<QuotaRow>,
+    },
     Deduplicated(DuplicateReport),
     Failed {
         kind: ErrorKind,
@@ -142,6 +148,13 @@ impl Union {
                 let what = || format!("moving files below {}", String::from_utf8_lossy(path));
                 self.enforce(path, progress).map(Reply::Moved).during(what)
             }
+            Request::SetQuota { owner, limits } => {
+                self.set_quota(*owner, *limits).map(|()| Reply::Done)
+            }
+            Request::Quotas => self
+                .quotas()
+                .map(|rows| Reply::Quotas { rows })
+                .during(|| "counting files".to_owned()),
             Request::Check { repair } => {
                 let report = self.check(*repair, progress);
                 report.map(Reply::Checked).during(|| "comparing the branches".to_owned())

@@ -41,7 +41,9 @@ impl Union {
     ) -> Result<(Found, Arc<OpenFile>)> {
         let _shared = self.shared();
         let flags = OpenFile::flags(flags) | OFlags::CREATE | OFlags::EXCL;
-        if let Some(choice) = self.stripe_choice(&*self.nodes.get(directory)?)? {
+        let parent = self.nodes.get(directory)?;
+        self.check_quota_of_new(&parent, user)?;
+        if let Some(choice) = self.stripe_choice(&parent)? {
             let new = NewFile { directory, name, mode: (mode, umask), user, flags };
             if let Some(created) = self.create_striped(&new, choice)? {
                 return Ok(created);
@@ -89,6 +91,7 @@ impl Union {
         user: User,
     ) -> Result<Found> {
         let _shared = self.shared();
+        self.check_quota_of_new(&*self.nodes.get(directory)?, user)?;
         let made = self.add(directory, name, user, 0, |parent, _| {
             rustix::fs::symlinkat(target, parent, name).map(|()| None)
         })?;
@@ -109,6 +112,7 @@ impl Union {
         user: User,
     ) -> Result<Found> {
         let _shared = self.shared();
+        self.check_quota_of_new(&*self.nodes.get(directory)?, user)?;
         let kind = FileType::from_raw_mode(mode);
         let made = self.add(directory, name, user, umask, |parent, umask| {
             let mode = Mode::from_raw_mode(mode & 0o7777 & !umask);
@@ -215,6 +219,7 @@ impl Union {
         let parent = self.nodes.get(directory)?;
         self.index_added(&parent, name, branch);
         let stat = stat_at(to, name)?;
+        self.count_file(branch, &stat);
         self.save_added(&parent, name, branch, (&stat).into());
         let found = OnBranches { stats: vec![(branch, stat)], ..OnBranches::default() };
         Ok(self.enter(directory, name, &found))

@@ -41,8 +41,20 @@ impl Union {
     /// how many bytes were written: fewer only if no branch has space.
     ///
     /// # Errors
-    /// Those of pwrite(2), if no byte was written.
+    /// `EDQUOT`: the file's owner may not have so many bytes; those of pwrite(2), if no byte was
+    /// written.
     pub fn write(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        data: &[u8],
+        kill_suidgid: bool,
+    ) -> Result<usize> {
+        let end = offset.saturating_add(data.len() as u64);
+        self.growing(file, end, || self.write_within_quota(file, offset, data, kill_suidgid))
+    }
+
+    fn write_within_quota(
         &self,
         file: &OpenFile,
         offset: u64,
@@ -103,9 +115,24 @@ impl Union {
     /// fallocate(2); `mode` has its flags.
     ///
     /// # Errors
-    /// Those of fallocate(2).
+    /// `EDQUOT`, as for a write; those of fallocate(2).
     pub fn allocate(&self, file: &OpenFile, mode: u32, offset: u64, length: u64) -> Result<()> {
         let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
+        let other = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
+        let end = match mode.intersects(other) {
+            true => 0,
+            false => offset.saturating_add(length),
+        };
+        self.growing(file, end, || self.allocate_within_quota(file, mode, offset, length))
+    }
+
+    fn allocate_within_quota(
+        &self,
+        file: &OpenFile,
+        mode: FallocateFlags,
+        offset: u64,
+        length: u64,
+    ) -> Result<()> {
         if let Some(striped) = &file.striped {
             return self.allocate_striped(&striped.file, mode, offset, length);
         }
@@ -162,7 +189,20 @@ impl Union {
     ///
     /// # Errors
     /// `EXDEV`: the branch's file system copies only within itself; the caller reads and writes.
+    /// `EDQUOT`, as for a write.
     pub fn copy_range(
+        &self,
+        (from, from_offset): (&OpenFile, u64),
+        (to, to_offset): (&OpenFile, u64),
+        length: u64,
+    ) -> Result<usize> {
+        let end = to_offset.saturating_add(length);
+        self.growing(to, end, || {
+            self.copy_within_quota((from, from_offset), (to, to_offset), length)
+        })
+    }
+
+    fn copy_within_quota(
         &self,
         (from, from_offset): (&OpenFile, u64),
         (to, to_offset): (&OpenFile, u64),

@@ -65,6 +65,8 @@ pub enum PoolError {
          braid union placement {meta} most-free"
     )]
     LabelInUse { label: String, meta: PathBuf },
+    #[error("a union has at most {max} quotas; try: quotas of groups")]
+    TooManyQuotas { max: usize },
     #[error("a branch has at most {max} labels; try: fewer labels")]
     TooManyLabels { max: usize },
     #[error("a union needs at least one branch; try: braid union create POOL --meta DIR DISK…")]

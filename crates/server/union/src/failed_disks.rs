@@ -339,7 +339,8 @@ impl Stop {
 }
 
 impl DiskKeeper {
-    /// Saves the names of the branches now and once a day, and uses disks again that are back.
+    /// Saves the names of the branches now and once a day, counts files for quotas as often, and
+    /// uses disks again that are back.
     ///
     /// # Errors
     /// No thread can be started.
@@ -351,6 +352,10 @@ impl DiskKeeper {
                 loop {
                     if let Err(error) = union.save_due_names(&|| ends.is_set()) {
                         tracing::warn!(%error, "the names of a disk will not be known without it");
+                    }
+                    match union.count_if_due(&|| ends.is_set()) {
+                        Ok(()) | Err(Errno::CANCELED) => {}
+                        Err(error) => tracing::warn!(%error, "files could not be counted"),
                     }
                     if !ends.wait(LOOK) {
                         return;

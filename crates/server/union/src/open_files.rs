@@ -131,5 +131,6 @@ impl Union {
         if let Some(striped) = &file.striped {
             self.close_striped(&striped.file);
         }
+        self.count_closed(file);
     }
 }

@@ -457,7 +457,7 @@ fn read_identity(path: &Path) -> Result<Option<BranchIdentity>, PoolError> {
 }
 
 /// Replaces a file so that after a loss of power it is the old or the new one.
-fn write_durably(path: &Path, text: &str) -> Result<(), PoolError> {
+pub(crate) fn write_durably(path: &Path, text: &str) -> Result<(), PoolError> {
     let what = || format!("writing {}", path.display());
     let new = path.with_extension("new");
     let written = private_files::create_readable(&new).and_then(|mut file| {

@@ -106,6 +106,7 @@ impl Union {
     pub(crate) fn name_removed(&self, parent: &Node, name: &[u8], found: &OnBranches) {
         for (branch, stat) in &found.stats {
             self.save_removed(parent, name, *branch);
+            self.count_removed(*branch, stat);
             if let Some(node) = self.nodes.of_inode(copy_of(*branch, stat)) {
                 let gone = Name { directory: parent.id, name: name.into() };
                 node.state().names.retain(|known| *known != gone);

@@ -94,6 +94,10 @@ impl Union {
         if done.is_ok() {
             self.renamed(&from, &to, mode);
             self.save_renamed(&from, &to, mode);
+            if mode == RenameMode::Replace {
+                let replaced = to.found.iter().flat_map(OnBranches::all);
+                replaced.for_each(|(branch, stat)| self.count_removed(branch, &stat));
+            }
         }
         if source.is_directory() || to.found.as_ref().is_some_and(OnBranches::is_directory) {
             // It may have another one above it.

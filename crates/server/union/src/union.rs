@@ -24,6 +24,7 @@ use crate::{
     placement::Placer,
     pool::PoolLock,
     private_files,
+    quota::Quotas,
     striped::StripedFiles,
 };
 
@@ -44,6 +45,7 @@ pub struct Union {
     /// Intents of earlier processes that need a disk which is missing.
     pub(crate) waiting_intents: Mutex<Vec<(Intent, Vec<Step>)>>,
     pub(crate) numbers: Numbers,
+    pub(crate) quotas: Quotas,
     pub(crate) striped: StripedFiles,
     /// Calls that use a name, open a file or change one hold it shared. Renames and moves hold it
     /// exclusive: they may take several steps, and nobody sees half of one.
@@ -168,6 +170,7 @@ impl Union {
             intents: IntentLog::new(path),
             waiting_intents: Mutex::default(),
             numbers: Numbers::open(pool.meta())?,
+            quotas: Quotas::open(pool.meta())?,
             striped,
             renames: RwLock::default(),
             indexed: Mutex::default(),

@@ -30,6 +30,7 @@ impl Union {
     ) -> Result<(Found, Arc<OpenFile>)> {
         let _shared = self.shared();
         let parent = self.nodes.get(directory)?;
+        self.check_quota_of_new(&parent, user)?;
         let flags = OpenFile::flags(flags);
         let (branch, _, fd) = self.place(&parent, user, umask, |parent, umask| {
             let mode = Mode::from_raw_mode(mode & 0o7777 & !umask);
@@ -40,6 +41,7 @@ impl Union {
             }
         })?;
         let stat = stat_fd(&fd)?;
+        self.count_file(branch, &stat);
         let index = self.index_of(branch, stat.stx_ino);
         let node = self.nodes.enter(false, vec![copy_of(branch, &stat)], &[], None, index);
         let attributes = Attributes::new(node.index, &stat);

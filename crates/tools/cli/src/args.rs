@@ -942,6 +942,9 @@ pub enum UnionCommand {
         /// Only these files and directories in the mounted union, or relative to its root
         paths: Vec<PathBuf>,
     },
+    /// Limits for users and groups
+    #[command(subcommand)]
+    Quota(UnionQuotaCommand),
     /// Compare what several branches have under one name
     Fsck {
         /// The pool's metadata directory
@@ -985,6 +988,51 @@ pub enum UnionCommand {
         #[arg(long)]
         repair: bool,
     },
+}
+
+/// `braid union quota`.
+#[derive(Subcommand, Debug)]
+pub enum UnionQuotaCommand {
+    /// Set limits and count the owner's files; limits that are not named do not change, and 0 means
+    /// no limit
+    Set {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// The owner of the quota.
+        #[command(flatten)]
+        who: UnionOwnerArgs,
+        /// Maximum total length of all files, such as 10G
+        #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+        bytes: Option<u64>,
+        /// Maximum number of files, such as 100K or 1M (powers of 1024)
+        #[arg(long, value_parser = parse_size, value_name = "N")]
+        inodes: Option<u64>,
+    },
+    /// Show the owners with limits and what they have
+    List {
+        /// The pool's metadata directory
+        meta: PathBuf,
+    },
+    /// Take the limits of an owner away
+    Remove {
+        /// The pool's metadata directory
+        meta: PathBuf,
+        /// The owner of the quota.
+        #[command(flatten)]
+        who: UnionOwnerArgs,
+    },
+}
+
+/// The owner of a quota of a union.
+#[derive(Args, Debug, Clone)]
+#[group(required = true, multiple = false)]
+pub struct UnionOwnerArgs {
+    /// A user, by name or number
+    #[arg(long, short = 'u', value_name = "NAME")]
+    pub user: Option<String>,
+    /// A group, by name or number
+    #[arg(long, short = 'g', value_name = "NAME")]
+    pub group: Option<String>,
 }
 
 /// `braid union placement`.

@@ -106,6 +106,15 @@ pub fn run(cases: &[Case], only: &[String], ground: &TestDirs, counts: &mut Coun
     }
 }
 
+/// Runs all cases as `group::NAME`.
+pub fn run_as(group: &str, cases: &[Case], ground: &TestDirs, counts: &mut Counts) {
+    for case in cases {
+        let started = std::time::Instant::now();
+        let outcome = (case.run)(ground);
+        counts.note(&format!("{group}::{}", case.name), outcome, started.elapsed());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

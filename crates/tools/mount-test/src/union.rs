@@ -1,5 +1,5 @@
-//! A union of three directories, with passthrough and without: pjdfstest, each of its cases, and
-//! fsx.
+//! A union of three directories, with passthrough and without: pjdfstest, each of its cases, fsx,
+//! histories, and the cases of a cluster that is mounted twice, here by two paths to one mount.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,9 +10,11 @@ use anyhow::{Context, Result};
 use braid_testbed::braid::Braid;
 
 use crate::{
-    cases::{Counts, Outcome},
+    append,
+    cases::{self, Counts, Outcome, TestDirs},
     fsx::{self, FsxArgs},
-    pjdfstest,
+    history::{self, HistoryArgs},
+    in_use, locks, mapped, pjdfstest, programs,
     stage::mount::Mount,
 };
 
@@ -22,6 +24,9 @@ const BRANCHES: usize = 3;
 /// A sample: the comparison of the bytes takes some milliseconds for each operation.
 const FSX_OPS: u64 = 5_000;
 const FSX_OPS_FULL: u64 = 5_000_000;
+/// Rounds of histories.
+const HISTORIES: u64 = 5;
+const HISTORIES_FULL: u64 = 200;
 
 /// A way to mount the union.
 struct Way {
@@ -47,6 +52,17 @@ pub fn run(
         let mut mount = start(braid, &dir.join(number.to_string()), options).context(*name)?;
         let ops = if full { FSX_OPS_FULL } else { FSX_OPS };
         note(counts, &format!("{name}::fsx"), || run_fsx(mount.point(), seed, ops));
+        let cases = mount.point().join("cases");
+        std::fs::create_dir(&cases)?;
+        let ground = TestDirs { dirs: vec![cases.clone(), cases], full, seed };
+        note(counts, &format!("{name}::history"), || run_history(&ground));
+        for group in [locks::CASES, append::CASES, mapped::CASES, in_use::CASES] {
+            cases::run_as(name, group, &ground, counts);
+        }
+        // They change more names than bytes: once is enough for a sample.
+        if full || options.is_empty() {
+            cases::run_as(name, programs::CASES, &ground, counts);
+        }
         conformance(pjdfstest, name, mount.point(), counts);
         note(counts, &format!("{name}::sigterm_unmounts"), || {
             mount.stop().map(|took| Outcome::Passed(format!("{} ms", took.as_millis())))
@@ -74,6 +90,12 @@ fn run_fsx(point: &Path, seed: u64, ops: u64) -> Result<Outcome> {
     std::fs::create_dir(&dir)?;
     let done = fsx::run(&FsxArgs::of(vec![dir], seed, ops))?;
     Ok(Outcome::Passed(format!("{ops} operations: {}", done.counts())))
+}
+
+fn run_history(ground: &TestDirs) -> Result<Outcome> {
+    let rounds = ground.size(HISTORIES, HISTORIES_FULL);
+    let played = history::run(&HistoryArgs::of(ground.dirs.clone(), ground.seed, rounds))?;
+    Ok(Outcome::Passed(format!("{} calls", played.calls)))
 }
 
 fn conformance(program: Option<&Path>, group: &str, point: &Path, counts: &mut Counts) {

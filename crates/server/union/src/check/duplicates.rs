@@ -160,6 +160,7 @@ impl Union {
         let root = self.branches[hidden.branch].root().map_err(|error| error.to_string())?;
         unlink_path(&root, path, AtFlags::empty()).map_err(|error| error.to_string())?;
         self.save_path(hidden.branch, path, None);
+        self.count_removed(hidden.branch, &hidden.stat);
         Ok(())
     }
 }

@@ -103,7 +103,7 @@ impl Union {
     }
 
     /// Whether a program has the file open through the union.
-    fn is_open(&self, copy: Copy) -> bool {
+    pub(crate) fn is_open(&self, copy: Copy) -> bool {
         self.nodes.of_inode(copy).is_some_and(|node| !node.state().open.is_empty())
     }
 }

@@ -298,6 +298,7 @@ impl Union {
         let new = copy_of(*target, &stat_path(&to, &step.names[0])?);
         debug_assert_eq!(new.inode, copy.stat.stx_ino);
         self.nodes.moved(old, new);
+        self.count_moved(old, new);
         self.tell_move(old, new, &to, &step.names[0]);
         exchange(&open, descriptors);
         Ok(())

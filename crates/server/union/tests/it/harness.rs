@@ -70,8 +70,9 @@ impl Fixture {
     pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Errno> {
         let (directory, name) = self.parent(path)?;
         let (_, file) = self.union.create(directory, name, OFlags::RDWR, (0o644, 0), me())?;
-        assert_eq!(self.union.write(&file, 0, bytes, false), Ok(bytes.len()));
+        let written = self.union.write(&file, 0, bytes, false);
         self.union.close(&file);
+        assert_eq!(written?, bytes.len());
         Ok(())
     }
 

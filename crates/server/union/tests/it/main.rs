@@ -13,6 +13,7 @@ mod model;
 mod moves;
 mod names;
 mod pool;
+mod quota;
 mod renames;
 mod striped;
 mod striped_model;

@@ -118,6 +118,7 @@ pub(super) mod linux {
                 return admin::move_to(meta, paths, (to, unused_for), out);
             }
             UnionCommand::Enforce { meta, paths } => return admin::enforce(meta, paths, out),
+            UnionCommand::Quota(command) => admin::quota::run(command, out)?,
             UnionCommand::Fsck { meta, repair } => return admin::check::check(meta, *repair, out),
             UnionCommand::Dedup { meta, paths, dry_run } => {
                 return admin::check::deduplicate(meta, paths, *dry_run, out);

@@ -21,6 +21,8 @@ use crate::output::{Exit, Fault, Printer, human_bytes};
 pub(super) mod check;
 #[path = "union_placement.rs"]
 pub(super) mod placement;
+#[path = "union_quota.rs"]
+pub(super) mod quota;
 
 type Done<T = ()> = Result<T, Fault>;
 

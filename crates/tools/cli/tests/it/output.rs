@@ -184,6 +184,12 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["union", "enforce", &pool], "next: braid union status"),
         (vec!["union", "fsck", &pool], "next: braid union status"),
         (vec!["union", "dedup", &pool], "next: braid union fsck"),
+        (
+            vec!["union", "quota", "set", &pool, "--user", "1000", "--bytes", "10G"],
+            "next: braid union status",
+        ),
+        (vec!["union", "quota", "list", &pool], "next: braid union status"),
+        (vec!["union", "quota", "remove", &pool, "--user", "1000"], "next: braid union quota list"),
         (vec!["union", "status", &pool], "next: braid union up"),
         (vec!["union", "sweep", &pool], "next: braid union up"),
     ];

@@ -115,3 +115,43 @@ fn a_union_to_try_starts_with_one_command_and_leaves_the_files() {
     }
     assert_eq!(fs::read_to_string(at("one/one")).unwrap(), "one");
 }
+
+#[test]
+fn a_user_with_a_quota_writes_no_more_through_the_mount() {
+    let Some(union) = Mounted::start(&[]) else { return };
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root starts programs of other users");
+        return;
+    }
+    let user = "4321";
+    let (code, printed) = union.braid("quota", &[]);
+    assert_eq!(code, 2, "{printed}");
+    let quota = |arguments: &[&str]| {
+        let mut command = braid();
+        command.current_dir(union.dir.path()).args(["union", "quota"]).args(arguments);
+        succeeds(&command.output().unwrap())
+    };
+    fs::set_permissions(union.at("mnt"), fs::Permissions::from_mode(0o777)).unwrap();
+    quota(&["set", "meta", "--user", user, "--bytes", "1M", "--inodes", "3"]);
+    let write = |name: &str, bytes: &str| {
+        let script = format!("head -c {bytes} /dev/zero > {name}");
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid", user, "--regid", user, "--clear-groups", "sh", "-c", &script]);
+        text(&command.current_dir(union.at("mnt")).env("LC_ALL", "C").output().unwrap())
+    };
+    fs::set_permissions(union.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(write("one", "600000"), "");
+    assert!(write("two", "600000").contains("Disk quota exceeded"));
+    let sizes: u64 = ["one", "two"]
+        .iter()
+        .map(|name| fs::metadata(union.at("mnt").join(name)).unwrap().len())
+        .sum();
+    assert!((600_000..=1 << 20).contains(&sizes), "{sizes}");
+    assert_eq!(write("three", "0"), "");
+    assert!(write("four", "0").contains("Disk quota exceeded"));
+    fs::remove_file(union.at("mnt/two")).unwrap();
+    let listed = quota(&["list", "meta"]);
+    assert!(listed.contains("585.9 KiB") && listed.contains("1.0 MiB"), "{listed}");
+    quota(&["remove", "meta", "--user", user]);
+    assert_eq!(write("two", "600000"), "");
+}
