@@ -221,6 +221,11 @@ fn address(directory: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(SOCKET)
 }
 
+/// Whether a process that has the pool in use takes commands.
+pub(crate) fn is_served(meta: &Path) -> bool {
+    File::open(meta).is_ok_and(|directory| UnixStream::connect(address(&directory)).is_ok())
+}
+
 fn accept(listener: &UnixListener, union: &Weak<Union>) {
     let clients = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {

@@ -41,7 +41,7 @@ impl Union {
     /// how many bytes were written: fewer only if no branch has space.
     ///
     /// # Errors
-    /// `EDQUOT`: the file's owner may not have so many bytes; those of pwrite(2), if no byte was
+    /// `EDQUOT`: the file's owner may not have more bytes; those of pwrite(2), if no byte was
     /// written.
     pub fn write(
         &self,

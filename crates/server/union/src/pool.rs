@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{Read, Write},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use rustix::fs::Access;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     BranchIdentity, BranchMode, BranchStatus, Placement, PoolError, PoolUuid,
     branch::Branch,
+    control,
     error::During,
     identity::{BRANCH_FILE, BRANCH_FILE_BYTES_MAX},
     label::{LABELS_MAX, Label},
@@ -28,6 +30,10 @@ const POOL_FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const BRANCHES_MAX: usize = 64;
 /// Free space at which new files go elsewhere, unless the pool says another: as in mergerfs.
 pub(crate) const MIN_FREE: u64 = 4 << 30;
+
+/// How long a process that was unmounted may take to write its disks and to end.
+const ENDING: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(20);
 
 /// The content of `pool.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -176,10 +182,19 @@ impl Pool {
             .open(&path)
             .during(|| format!("opening {}", path.display()))?;
         let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        match rustix::fs::flock(&file, lock) {
-            Ok(()) => Ok(PoolLock(file)),
-            Err(rustix::io::Errno::AGAIN) => Err(PoolError::InUse { path: self.meta.clone() }),
-            Err(error) => Err(error).during(|| format!("locking {}", path.display())),
+        let end = Instant::now() + ENDING;
+        loop {
+            match rustix::fs::flock(&file, lock) {
+                Ok(()) => return Ok(PoolLock(file)),
+                Err(rustix::io::Errno::AGAIN)
+                    if control::is_served(&self.meta) || Instant::now() > end =>
+                {
+                    return Err(PoolError::InUse { path: self.meta.clone() });
+                }
+                // A process that serves no commands any more ends.
+                Err(rustix::io::Errno::AGAIN) => std::thread::sleep(POLL),
+                Err(error) => return Err(error).during(|| format!("locking {}", path.display())),
+            }
         }
     }
 

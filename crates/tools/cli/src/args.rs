@@ -412,7 +412,12 @@ pub struct UpArgs {
     pub nfs_export: Vec<String>,
     /// Not a cluster, but a union of these directories, usually one for each disk: their files, as
     /// one file system at DIR/mnt (to try; see braid union)
-    #[arg(long, value_name = "DISK", num_args = 1.., conflicts_with_all = ["iods", "port", "no_mount"])]
+    #[arg(
+        long,
+        value_name = "DISK",
+        num_args = 1..,
+        conflicts_with_all = ["iods", "port", "no_mount"]
+    )]
     pub union: Vec<String>,
 }
 
@@ -931,7 +936,7 @@ pub enum UnionCommand {
         /// The branch: its directory or its number; label=LABEL: any branch with this label
         #[arg(long, value_name = "BRANCH")]
         to: PathBuf,
-        /// Only files that were neither read nor changed for so long, as 30d or 12h
+        /// Only files that were neither read nor changed for this time, as 30d or 12h
         #[arg(long, value_name = "TIME", value_parser = parse_period)]
         unused_for: Option<u64>,
     },

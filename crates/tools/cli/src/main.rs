@@ -53,7 +53,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Man { dir } => commands::docs::man(dir.as_deref(), out)?,
         Command::Bench(args) => commands::bench::bench(&args, settings, out)?,
         Command::Config(_) => commands::config::explain(&settings()?, out),
-        Command::Up(args) => commands::up::up(&args, global, out)?,
+        Command::Up(args) => return commands::up::up(&args, global, out),
         Command::Down { dir } => commands::up::down(&dir, out)?,
         Command::Init(args) => commands::init::init(&args, out)?,
         Command::Mds(args) => servers::mds(&args, &settings()?, out)?,
@@ -131,7 +131,11 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
         };
     }
     #[cfg(target_os = "linux")]
-    if matches!(command, Command::Union(_)) && mount::background::is_child() {
+    let of_union = match command {
+        Command::Up(args) => !args.union.is_empty(),
+        command => matches!(command, Command::Union(_)),
+    };
+    if of_union && mount::background::is_child() {
         return log::start(log::LogTarget::System, level);
     }
     log::start(log::LogTarget::StandardError, level)

@@ -10,7 +10,7 @@ use crate::{MoveReport, Progress, Result, Union};
 
 /// Findings that a report names.
 const NAMED_MAX: usize = 1000;
-/// Progress is reported after so many paths.
+/// Progress is reported after this number of paths.
 const STEP: u64 = 1000;
 
 /// Something that a user would not expect. Nothing of it is an error for the union.

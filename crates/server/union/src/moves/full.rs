@@ -22,8 +22,8 @@ use crate::{
 impl Union {
     /// Whether the kernel may read and write an open file by itself. A file that may become too
     /// long for its disk is written through this process, which can move it: one that is opened to
-    /// write on a branch with less free space than its `min_free`, while another branch has more. Nor
-    /// one of an owner with a quota: the kernel would write past it.
+    /// write on a branch with less free space than its `min_free`, while another branch has more.
+    /// Neither is one of an owner with a quota: the kernel would write past it.
     pub fn may_pass_through(&self, file: &OpenFile) -> bool {
         let Ok(node) = self.nodes.get(file.node) else { return false };
         let Some(branch) = node.state().copies.first().map(|copy| copy.branch) else {

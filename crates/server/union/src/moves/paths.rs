@@ -31,7 +31,7 @@ type Select<'s> = &'s dyn Fn(usize, &[u8], &Statx) -> bool;
 
 impl Union {
     /// Moves a file, or all files below a directory. The path is relative to the root.
-    /// `unused_for`: only files that were neither read nor changed for so long.
+    /// `unused_for`: only files that were neither read nor changed for this time.
     ///
     /// # Errors
     /// `ENOENT`: there is no such path. `ENODEV`: no branch has the number or the label. Files that

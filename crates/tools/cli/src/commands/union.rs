@@ -172,8 +172,8 @@ pub(super) mod linux {
             Some(point) => stop_signal(point)?,
             None => crate::servers::stop_signal()?,
         };
-        let _control = ControlServer::start(&union, pool.meta()).map_err(fault)?;
-        let _disks = DiskKeeper::start(Arc::clone(&union))
+        let control = ControlServer::start(&union, pool.meta()).map_err(fault)?;
+        let disks = DiskKeeper::start(Arc::clone(&union))
             .map_err(|error| Fault::failed("starting a thread", error))?;
         let point = args.point.as_deref();
         let mounted = point.map(|point| mount(args, point, &pool, &union)).transpose()?;
@@ -199,6 +199,8 @@ pub(super) mod linux {
             None => _ = stop.recv(),
         }
         drop(gateway);
+        // Another process may wait for the pool: see `Pool::lock`.
+        drop((control, disks));
         if let Err(error) = union.sync_all() {
             tracing::warn!(%error, "writing a branch to its disk failed");
         }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(20);
 const LOG_LINES: usize = 5;
 
 /// Starts the cluster, here or in the background.
-pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
+pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<ExitCode, Fault> {
     if let Some(pid) = running(&args.dir) {
         return Err(Fault::failed(
             format!("starting the cluster of {}", args.dir.display()),
@@ -41,7 +41,12 @@ pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     if !args.union.is_empty() {
         return union::up(args, out);
     }
-    if args.detach { detach(args, global, out) } else { foreground(args, out) }
+    if args.detach {
+        detach(args, global, out)?
+    } else {
+        foreground(args, out)?
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {

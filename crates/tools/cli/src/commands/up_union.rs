@@ -1,6 +1,9 @@
 //! `braid up DIR --union DISK…`: a union to try, with its metadata in `DIR/union`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use crate::{
     args::UpArgs,
@@ -18,7 +21,7 @@ pub fn is_of(dir: &Path) -> bool {
 
 /// Only Linux has FUSE.
 #[cfg(not(target_os = "linux"))]
-pub fn up(_: &UpArgs, _: Printer) -> Result<(), Fault> {
+pub fn up(_: &UpArgs, _: Printer) -> Result<ExitCode, Fault> {
     Err(Fault::usage("using a union", "it needs Linux").hint("braid up DIR"))
 }
 
@@ -34,7 +37,7 @@ pub fn down(_: &Path, _: Printer) -> Result<(), Fault> {
 /// The directory is that of a cluster, or of a union of other disks; a disk cannot be a branch; the
 /// union cannot be mounted.
 #[cfg(target_os = "linux")]
-pub fn up(args: &UpArgs, out: Printer) -> Result<(), Fault> {
+pub fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Fault> {
     use braid_union::Pool;
 
     use crate::commands::union::{
@@ -54,7 +57,7 @@ pub fn up(args: &UpArgs, out: Printer) -> Result<(), Fault> {
         if disks.len() != pool.config.branches.len()
             || disks.iter().any(|(disk, _)| pool.branch(disk).is_err())
         {
-            return Err(Fault::usage(doing(), "it is one of other disks there")
+            return Err(Fault::usage(doing(), "the one that is there has other disks")
                 .hint(format!("braid union add {} DISK, or a new directory", shown(&meta))));
         }
     } else {
@@ -63,8 +66,7 @@ pub fn up(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     let point = args.mount.clone().unwrap_or_else(|| args.dir.join("mnt"));
     std::fs::create_dir_all(&point)
         .map_err(|error| Fault::failed(format!("making {}", point.display()), error))?;
-    union::mount(&meta, &point, args, out)?;
-    Ok(())
+    union::mount(&meta, &point, args, out)
 }
 
 /// Unmounts it.
