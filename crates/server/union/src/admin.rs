@@ -41,6 +41,7 @@ impl Union {
             let root = self.nodes.get(NodeId::ROOT).during(what)?;
             self.nodes.add_copy(&root, copy_of(at, &stat));
         }
+        self.notices.everything_changed();
         Ok(pool.config.branches.len())
     }
 
@@ -139,6 +140,7 @@ impl Union {
         self.nodes.remove_branch(at);
         self.fds.remove_branch(at);
         self.branches[at].close();
+        self.notices.everything_changed();
         Ok(())
     }
 

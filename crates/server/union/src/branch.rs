@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::fs::{Mode, OFlags, StatVfs};
+use rustix::fs::{Mode, OFlags, StatVfs, Statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,9 @@ use crate::{
 /// For how long the free space of a branch is used without reading it again. A file system that
 /// fills faster than this gives ENOSPC to a create, which then takes another branch.
 const SPACE_VALID: Duration = Duration::from_secs(1);
+
+/// No device: the number has 64 bits of two of 32.
+const NOT_NOTICED: u64 = u64::MAX;
 
 /// What a branch is used for. The words are those of mergerfs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -100,11 +103,16 @@ pub(crate) struct Branch {
     /// Why it cannot be used now.
     failure: Mutex<Option<Failure>>,
     failed: AtomicBool,
+    /// Whether the failure was noted by [`Branch::is_newly_failed`].
+    failure_seen: AtomicBool,
     /// When the disk was last looked at after an error.
     pub(crate) probed: Mutex<Option<Instant>>,
     pub(crate) saved: SavedNames,
     /// Objects of striped files; opened with the first of them.
     pub(crate) striped: Mutex<Option<Arc<Store>>>,
+    /// The device whose changes are noticed (`NOT_NOTICED`: none), and why none.
+    noticed: AtomicU64,
+    not_noticed: Mutex<Option<String>>,
     free: AtomicU64,
     /// When `free` was read.
     read: Mutex<Option<Instant>>,
@@ -130,6 +138,10 @@ pub struct BranchStatus {
     pub labels: Vec<Label>,
     /// Why it cannot be used.
     pub error: Option<String>,
+    /// Why direct changes on it are seen after a second only. `None`: they are noticed, or it is not
+    /// in use.
+    #[serde(default)]
+    pub not_noticed: Option<String>,
 }
 
 impl Branch {
@@ -165,9 +177,12 @@ impl Branch {
             removed: AtomicBool::new(false),
             failure: Mutex::default(),
             failed: AtomicBool::new(false),
+            failure_seen: AtomicBool::new(false),
             probed: Mutex::default(),
             saved: SavedNames::new(meta, config.number),
             striped: Mutex::default(),
+            noticed: AtomicU64::new(NOT_NOTICED),
+            not_noticed: Mutex::default(),
             free: AtomicU64::new(0),
             read: Mutex::default(),
         }
@@ -185,6 +200,8 @@ impl Branch {
     /// The disk is there, possibly again.
     pub(crate) fn reopen(&self, root: OwnedFd) {
         *lock(&self.striped) = None;
+        self.noticed.store(NOT_NOTICED, Ordering::Release);
+        *lock(&self.not_noticed) = None;
         *lock(&self.root) = Some(Arc::new(root));
         self.space_changed();
     }
@@ -212,6 +229,12 @@ impl Branch {
         self.failed.load(Ordering::Acquire)
     }
 
+    /// Whether it has failed since the last call.
+    pub(crate) fn is_newly_failed(&self) -> bool {
+        let failed = self.has_failed();
+        failed && !self.failure_seen.swap(failed, Ordering::AcqRel)
+    }
+
     /// # Errors
     /// `EIO`: its disk is missing or gives errors.
     pub(crate) fn check_usable(&self) -> Result<()> {
@@ -222,7 +245,33 @@ impl Branch {
     pub(crate) fn set_failure(&self, failure: Option<Failure>) {
         let mut known = lock(&self.failure);
         self.failed.store(failure.is_some(), Ordering::Release);
+        self.failure_seen.fetch_and(failure.is_some(), Ordering::AcqRel);
         *known = failure;
+    }
+
+    /// Whether direct changes on its device come as events.
+    pub(crate) fn is_noticed(&self) -> bool {
+        self.noticed.load(Ordering::Acquire) != NOT_NOTICED && self.is_open()
+    }
+
+    /// Whether it is not known yet if they can.
+    pub(crate) fn wants_notices(&self) -> bool {
+        self.noticed.load(Ordering::Acquire) == NOT_NOTICED && lock(&self.not_noticed).is_none()
+    }
+
+    pub(crate) fn set_noticed(&self, (major, minor): (u32, u32)) {
+        self.noticed.store(device_number(major, minor), Ordering::Release);
+    }
+
+    pub(crate) fn set_not_noticed(&self, why: String) {
+        self.noticed.store(NOT_NOTICED, Ordering::Release);
+        *lock(&self.not_noticed) = Some(why);
+    }
+
+    /// Whether a file is on the device whose changes are noticed.
+    pub(crate) fn has_noticed(&self, stat: &Statx) -> bool {
+        let device = device_number(stat.stx_dev_major, stat.stx_dev_minor);
+        self.noticed.load(Ordering::Acquire) == device
     }
 
     pub(crate) fn mode(&self) -> BranchMode {
@@ -295,6 +344,11 @@ impl Branch {
             min_free: self.min_free,
             labels: lock(&self.labels).clone(),
             error: lock(&self.failure).clone().or(space.err().map(|error| error.to_string())),
+            not_noticed: lock(&self.not_noticed).clone(),
         }
     }
+}
+
+fn device_number(major: u32, minor: u32) -> u64 {
+    u64::from(major) << 32 | u64::from(minor)
 }

@@ -261,6 +261,7 @@ impl Union {
             return Ok(fd);
         }
         self.nodes.remove_copy(node, branch);
+        self.notices.copies_changed(node.id);
         self.fds.remove(node.id, branch);
         Err(Errno::NOENT)
     }

@@ -18,7 +18,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{kept_listings::KeptListing, name_index::IndexState, node::lock};
+use crate::{
+    kept_listings::{CountedListing, KeptListing},
+    name_index::IndexState,
+    node::lock,
+    notices::ToldAbsent,
+};
 
 /// How long an answer of the branches may be used. Changes that somebody makes directly on a branch
 /// are seen after this time.
@@ -29,10 +34,16 @@ pub const NAMES_VALID: Duration = Duration::from_secs(1);
 pub(crate) struct DirectoryNames {
     adding: Mutex<()>,
     added: AtomicU64,
+    /// Changes of names by this process or directly.
+    changed: AtomicU64,
+    /// Changes that were made directly.
+    noticed: AtomicU64,
     absent: Mutex<Option<AbsentName>>,
+    pub(crate) told_absent: Mutex<ToldAbsent>,
     pub(crate) index: Mutex<IndexState>,
     /// What the directory had when it was last listed.
     pub(crate) kept_listing: Mutex<Option<Arc<KeptListing>>>,
+    pub(crate) counted_listing: Mutex<Option<CountedListing>>,
     /// When it had no default ACL.
     without_acl: Mutex<Option<Instant>>,
 }
@@ -61,6 +72,31 @@ impl DirectoryNames {
     /// A name was added, or a subdirectory has another copy.
     pub(crate) fn note_added(&self) {
         self.added.fetch_add(1, Ordering::Release);
+        self.note_changed();
+    }
+
+    /// Changes whenever somebody changes a name, or may have: this process, or, where that is
+    /// noticed, anybody directly on a branch.
+    pub(crate) fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    /// This process has changed a name.
+    pub(crate) fn note_changed(&self) {
+        self.changed.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many direct changes were noticed.
+    pub(crate) fn noticed(&self) -> u64 {
+        self.noticed.load(Ordering::Acquire)
+    }
+
+    /// A name was changed directly on a branch.
+    pub(crate) fn note_noticed(&self) {
+        self.noticed.fetch_add(1, Ordering::Release);
+        self.note_changed();
+        *lock(&self.absent) = None;
+        lock(&self.index).forget();
     }
 
     /// A lookup found that no branch has the name. `added`: before it asked the first branch.

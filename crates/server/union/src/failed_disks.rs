@@ -134,6 +134,7 @@ impl Union {
 
     /// The branch has a name from now on. `directory` is on it.
     pub(crate) fn save_added(&self, directory: &Node, name: &[u8], branch: usize, file: SavedFile) {
+        directory.names.note_changed();
         if let Some(copy) = directory.copy_on(branch) {
             self.branches[branch].saved.note(Change::Added(copy.into(), name, file));
         }
@@ -141,6 +142,7 @@ impl Union {
 
     /// The branch has a name no more.
     pub(crate) fn save_removed(&self, directory: &Node, name: &[u8], branch: usize) {
+        directory.names.note_changed();
         if let Some(copy) = directory.copy_on(branch) {
             self.branches[branch].saved.note(Change::Removed(copy.into(), name));
         }
@@ -154,6 +156,9 @@ impl Union {
         let saved = &self.branches[branch].saved;
         let found = self.branches[branch].root().and_then(|root| stat_at(&*root, directory));
         if let Ok(stat) = found {
+            if let Some(node) = self.nodes.at_inode(branch, stat.stx_ino) {
+                node.names.note_changed();
+            }
             let directory = Inode::from(&stat);
             saved.note(match file {
                 Some(file) => Change::Added(directory, name, file),
@@ -191,6 +196,10 @@ impl Union {
 
     /// Uses the disks again that are back.
     pub fn look_at_failed_disks(&self) {
+        if self.branches.iter().any(Branch::is_newly_failed) {
+            // The kernel must not answer for a disk that gives errors.
+            self.notices.everything_changed();
+        }
         for at in (0..self.branches.len()).filter(|at| self.branches[*at].has_failed()) {
             let disk = self.branches[at].path.display();
             match self.use_again(at) {
@@ -228,6 +237,7 @@ impl Union {
             branch.saved.set_due(Duration::ZERO);
             node.names.note_added();
         }
+        self.notices.everything_changed();
         self.finish_waiting_intents();
         branch.saved.unload();
         Ok(())

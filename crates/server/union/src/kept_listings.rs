@@ -9,6 +9,8 @@
 //! 2. Times have a resolution: two changes in one unit of it look like one. A listing is kept only
 //!    if the last change was [`SETTLED`] before.
 //! 3. A listing that lacks the names of a branch is not kept.
+//! 4. Where direct changes are noticed ([`crate::notices`]), they and those of this process are
+//!    counted: while the count stays, the listing is used without asking the branches.
 
 use std::{
     collections::VecDeque,
@@ -50,7 +52,16 @@ pub struct ListingId(u64);
 pub(crate) struct KeptListing {
     pub(crate) id: ListingId,
     pub(crate) entries: Arc<Vec<DirectoryEntry>>,
-    stamps: Vec<Stamp>,
+    /// `None`: a later change might not change them.
+    stamps: Option<Vec<Stamp>>,
+}
+
+/// The listing that a noticed directory has, though its names may not be kept any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedListing {
+    id: ListingId,
+    /// `DirectoryNames::changed` before it was read.
+    changed: u64,
 }
 
 /// A directory on a branch at one moment.
@@ -83,12 +94,13 @@ impl Union {
         copies.iter().map(stamp).collect()
     }
 
-    /// Keeps a listing whose names were read after `stamps`. `None`: a later change might not be
-    /// noticed, or it has too many names.
+    /// Keeps a listing whose names were read after `stamps`, and after `changed` was read if the
+    /// directory is noticed. `None`: a later change might not be seen, or it has too many names.
     pub(crate) fn keep_listing(
         &self,
         node: &Node,
-        stamps: Vec<Stamp>,
+        stamps: Option<Vec<Stamp>>,
+        changed: Option<u64>,
         entries: &Arc<Vec<DirectoryEntry>>,
         begun: SystemTime,
     ) -> Option<ListingId> {
@@ -97,10 +109,13 @@ impl Union {
         let settled = i64::try_from(begun).ok()? - SETTLED;
         // By whole seconds: the difference is more than `SETTLED`.
         let is_settled = |stamp: &Stamp| stamp.changed.seconds < settled;
-        let keeps = names <= LISTING_NAMES_MAX
-            && stamps.iter().all(is_settled)
-            && stamps.iter().all(|stamp| self.times_show_changes(node, stamp.copy.branch));
-        if !keeps {
+        let show_changes = |stamps: &Vec<Stamp>| {
+            stamps.iter().all(is_settled)
+                && stamps.iter().all(|stamp| self.times_show_changes(node, stamp.copy.branch))
+        };
+        let stamps = stamps.filter(show_changes);
+        let changed = changed.filter(|changed| *changed == node.names.changed());
+        if names > LISTING_NAMES_MAX || stamps.is_none() && changed.is_none() {
             return None;
         }
         let mut kept = lock(&self.kept_listings);
@@ -108,10 +123,19 @@ impl Union {
         let id = ListingId(kept.last_id);
         let listing = KeptListing { id, entries: Arc::clone(entries), stamps };
         *lock(&node.names.kept_listing) = Some(Arc::new(listing));
+        // A change since the check above has changed the count.
+        *lock(&node.names.counted_listing) = changed.map(|changed| CountedListing { id, changed });
         for (node, id) in kept.add(node.id, id, names) {
             self.drop_listing(node, id);
         }
         Some(id)
+    }
+
+    /// The listing that a directory still has, without asking its branches. `None`: it has changed
+    /// since it was listed, or changes are not noticed.
+    pub fn unchanged_listing(&self, directory: NodeId) -> Option<ListingId> {
+        let node = self.nodes.get(directory).ok()?;
+        self.is_noticed(&node).then(|| node.counted_listing())?
     }
 
     fn times_show_changes(&self, node: &Node, branch: usize) -> bool {
@@ -133,7 +157,18 @@ impl Node {
     /// The kept listing, if the directory has not changed since.
     pub(crate) fn kept_listing(&self, stamps: &[Stamp]) -> Option<Arc<KeptListing>> {
         let kept = lock(&self.names.kept_listing).clone()?;
-        (kept.stamps == stamps).then_some(kept)
+        (kept.stamps.as_deref() == Some(stamps)).then_some(kept)
+    }
+
+    /// The kept listing of a noticed directory, if the directory has not changed since.
+    pub(crate) fn kept_counted_listing(&self) -> Option<Arc<KeptListing>> {
+        let id = self.counted_listing()?;
+        lock(&self.names.kept_listing).clone().filter(|kept| kept.id == id)
+    }
+
+    fn counted_listing(&self) -> Option<ListingId> {
+        let counted = *lock(&self.names.counted_listing);
+        counted.filter(|listing| listing.changed == self.names.changed()).map(|listing| listing.id)
     }
 }
 

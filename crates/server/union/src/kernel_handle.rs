@@ -84,6 +84,6 @@ impl KernelHandle {
     }
 }
 
-fn last_error() -> Errno {
+pub(crate) fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

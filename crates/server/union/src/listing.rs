@@ -128,17 +128,22 @@ impl Union {
     pub fn list(&self, id: NodeId) -> Result<DirectoryListing> {
         let node = self.nodes.get(id)?;
         let (added, read, begun) = (node.names.added(), Instant::now(), SystemTime::now());
+        let changed = self.is_noticed(&node).then(|| node.names.changed());
+        let kept = changed.and_then(|_| node.kept_counted_listing());
         let copies = node.copies();
-        let stamps = self.stamps(&node, &copies);
-        if let Some(kept) = stamps.as_deref().and_then(|stamps| node.kept_listing(stamps)) {
+        let stamps = if kept.is_some() { None } else { self.stamps(&node, &copies) };
+        let kept = kept.or_else(|| node.kept_listing(stamps.as_deref()?));
+        if let Some(kept) = kept {
             let (entries, id) = (Arc::clone(&kept.entries), Some(kept.id));
             return Ok(DirectoryListing { entries, id, read, added, failed: None });
         }
         self.listings_read.fetch_add(1, Ordering::Relaxed);
         let Names { entries, from_saved, failed } = self.read_names(&node, &copies)?;
         let entries = Arc::new(entries);
-        let stamps = stamps.filter(|_| !from_saved);
-        let id = stamps.and_then(|stamps| self.keep_listing(&node, stamps, &entries, begun));
+        let id = match from_saved {
+            true => None,
+            false => self.keep_listing(&node, stamps, changed, &entries, begun),
+        };
         Ok(DirectoryListing { entries, id, read, added, failed })
     }
 

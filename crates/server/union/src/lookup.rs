@@ -297,11 +297,17 @@ impl Union {
             Some(known) => known.index,
             None => self.index(branch, &stat, directory, name),
         };
+        let before = known.as_ref().filter(|_| is_directory).map(|known| known.copies());
         let missed =
             known.filter(|_| is_directory).map(|known| self.missed(&known, &entered, &copies));
         let missed = missed.unwrap_or_default();
         let node = self.nodes.enter(is_directory, copies, &missed.gone, Some(entered), index);
+        let stats = found.stats.iter().take(if is_directory { usize::MAX } else { 1 });
+        node.set_elsewhere(!stats.clone().all(|(at, stat)| self.branches[*at].has_noticed(stat)));
         if is_directory {
+            if before.is_some_and(|before| before != node.copies()) {
+                self.notices.copies_changed(node.id);
+            }
             self.drop_stale_fds(&node);
         } else if stat.stx_nlink == 1 {
             // Names of a file that was renamed directly on the branch.

@@ -104,7 +104,7 @@ impl IndexState {
         self.absent >= ABSENT_MIN.max(self.names / NAMES_EACH) && self.building.is_none()
     }
 
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Self { names: self.names, ..Self::default() };
     }
 }
@@ -143,6 +143,7 @@ impl Union {
         }
         let covered = copies.iter().fold(0, |bits, copy| bits | 1 << copy.branch);
         let index = Arc::new(NameIndex::new(covered));
+        let noticed = directory.names.noticed();
         {
             let mut state = lock(&directory.names.index);
             if !state.note_absent() || state.ready().is_some() {
@@ -156,7 +157,8 @@ impl Union {
         let names = lock(&index.names).len();
         state.forget();
         state.names = names as u64;
-        if read.is_ok() && names < NAMES_MAX {
+        let is_current = directory.names.noticed() == noticed;
+        if read.is_ok() && names < NAMES_MAX && is_current {
             state.ready = Some(index);
             drop(state);
             self.bound_indexes(directory.id);

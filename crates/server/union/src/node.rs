@@ -7,7 +7,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::io::Errno;
@@ -78,6 +81,8 @@ pub(crate) struct Node {
     pub(crate) io: Arc<RwLock<()>>,
     /// Of a directory.
     pub(crate) names: DirectoryNames,
+    /// Another file system is mounted on it, or above it on its branch: no events of it come.
+    elsewhere: AtomicBool,
     state: Mutex<NodeState>,
 }
 
@@ -103,6 +108,14 @@ impl Node {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, NodeState> {
         lock(&self.state)
+    }
+
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.elsewhere.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_elsewhere(&self, elsewhere: bool) {
+        self.elsewhere.store(elsewhere, Ordering::Relaxed);
     }
 
     pub(crate) fn copies(&self) -> Vec<Copy> {
@@ -169,8 +182,9 @@ impl NodeTable {
         let known = state.copies.iter().filter(|copy| copy.is_known());
         let by_inode = known.map(|copy| ((copy.branch, copy.inode), NodeId::ROOT)).collect();
         let (id, io, state) = (NodeId::ROOT, Arc::default(), Mutex::new(state));
+        let elsewhere = AtomicBool::new(false);
         let names = DirectoryNames::default();
-        let root = Node { id, index, is_directory: true, io, names, state };
+        let root = Node { id, index, is_directory: true, io, names, elsewhere, state };
         let nodes = HashMap::from([(root.id, Known { node: Arc::new(root), lookups: 1 })]);
         Self { tables: Mutex::new(Tables { nodes, by_inode, next: 2 }) }
     }
@@ -191,6 +205,18 @@ impl NodeTable {
         let id = tables.by_inode.get(&(copy.branch, copy.inode))?;
         let node = &tables.nodes.get(id)?.node;
         node.copy_on(copy.branch).is_some_and(|known| known == copy).then(|| Arc::clone(node))
+    }
+
+    /// The node of an inode's number, whichever file that is by now.
+    pub(crate) fn at_inode(&self, branch: usize, inode: u64) -> Option<Arc<Node>> {
+        let tables = lock(&self.tables);
+        let id = tables.by_inode.get(&(branch, inode))?;
+        tables.nodes.get(id).map(|known| Arc::clone(&known.node))
+    }
+
+    /// All nodes.
+    pub(crate) fn all(&self) -> Vec<Arc<Node>> {
+        lock(&self.tables).nodes.values().map(|known| Arc::clone(&known.node)).collect()
     }
 
     /// Counts a lookup of the node with these copies, which is new or known. `gone`: copies of a
@@ -217,7 +243,8 @@ impl NodeTable {
             let id = NodeId(tables.next);
             tables.next += 1;
             let (io, names, state) = (Arc::default(), DirectoryNames::default(), Mutex::default());
-            let node = Arc::new(Node { id, index, is_directory, io, names, state });
+            let elsewhere = AtomicBool::new(false);
+            let node = Arc::new(Node { id, index, is_directory, io, names, elsewhere, state });
             tables.nodes.insert(id, Known { node, lookups: 0 });
             id
         });

@@ -20,6 +20,7 @@ use crate::{
     kept_listings::KeptListings,
     name_changes::{NameChangeCount, NameChanges},
     node::{Copy, Node, NodeTable},
+    notices::Notices,
     numbers::Numbers,
     placement::Placer,
     pool::PoolLock,
@@ -58,6 +59,7 @@ pub struct Union {
     /// How many times a directory's names were read.
     pub(crate) listings_read: AtomicU64,
     pub(crate) name_changes: NameChanges,
+    pub(crate) notices: Notices,
     pub(crate) move_listener: MoveListener,
     /// Held while this process has the pool in use.
     lock: Option<PoolLock>,
@@ -178,6 +180,7 @@ impl Union {
             names_asked: AtomicU64::new(0),
             listings_read: AtomicU64::new(0),
             name_changes: NameChanges::default(),
+            notices: Notices::default(),
             move_listener: MoveListener::default(),
             lock: None,
         })

@@ -1099,7 +1099,7 @@ pub struct UnionUpArgs {
     #[arg(required_unless_present = "nfs")]
     pub point: Option<PathBuf>,
     /// Options of mount(8): ro, noatime, noexec, suid, dev, noallow_other; and degraded,
-    /// no_passthrough, as below
+    /// no_passthrough, no_notices, as below
     #[arg(long, short = 'o', value_delimiter = ',', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// What the mount table shows as the source
@@ -1121,6 +1121,10 @@ pub struct UnionUpArgs {
     /// Read and write all files through this process, not by the kernel itself
     #[arg(long)]
     pub no_passthrough: bool,
+    /// Ask the disks for names and attributes every second, instead of noticing what is changed
+    /// directly on them
+    #[arg(long)]
+    pub no_notices: bool,
 }
 
 /// `braid quota`.

@@ -42,6 +42,8 @@ pub(super) enum Demand {
     #[default]
     Attributes,
     Names,
+    /// The kernel has them already.
+    Nothing,
 }
 
 /// What was seen of each thread.
@@ -183,7 +185,7 @@ mod tests {
         let probe = wanted == Demand::Attributes && demand.leaves_out(ME, directory, b"0");
         let without = match wanted {
             Demand::Names => &names[..],
-            Demand::Attributes => &names[..usize::from(probe)],
+            Demand::Attributes | Demand::Nothing => &names[..usize::from(probe)],
         };
         if looks_up {
             without.iter().for_each(|name| demand.looked_up(directory, name.as_bytes()));

@@ -2,14 +2,15 @@
 
 use braid_union::{Attributes, Found, NewAttributes, NewTime, Time, User};
 
-use crate::kernel::{self, Entry, Header, SetAttributes, SetTime, Validity};
+use super::validity::EntryValidity;
+use crate::kernel::{self, Entry, Header, SetAttributes, SetTime};
 
-pub(super) fn entry(found: &Found, valid: Validity) -> Entry {
+pub(super) fn entry(found: &Found, valid: EntryValidity) -> Entry {
     Entry {
         node: found.node.0,
         generation: 0,
-        name_valid: valid,
-        attributes_valid: valid,
+        name_valid: valid.name,
+        attributes_valid: valid.attributes,
         attributes: attributes(&found.attributes),
     }
 }

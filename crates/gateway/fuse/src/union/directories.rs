@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use braid_union::{DirectoryEntry, DirectoryListing, NAMES_VALID, NodeId};
+use braid_union::{DirectoryEntry, DirectoryListing, Found, NodeId, Union};
 use rustix::io::Errno;
 
 use super::{
@@ -14,8 +14,9 @@ use super::{
     convert::entry,
     handles::Open,
     kernel_listings::{NAMES_MAX, Use},
+    validity::{Asked, EntryValidity, SHORT},
 };
-use crate::kernel::{DirectoryBuffer, Header, Kind, Opened, Validity, abi};
+use crate::kernel::{DirectoryBuffer, Header, Kind, Opened, abi};
 
 /// Offsets of `.` and `..` in a listing.
 const DOTS: u64 = 2;
@@ -39,6 +40,10 @@ struct Listed {
     order: Order,
     /// Position of the file that is left out: see [`super::attribute_demand`].
     probe: Option<usize>,
+    /// Before the directory was listed.
+    asked: Asked,
+    /// Whether the kernel was given all that is wanted, valid for long.
+    all_given: bool,
 }
 
 /// The order of the entries, and the offset from which the listing continues after each.
@@ -90,10 +95,7 @@ impl UnionFileSystem {
     pub(super) fn open_directory(&self, header: &Header) -> (Opened, OpenDirectory) {
         let node = NodeId(header.node);
         let demand = self.attribute_demand.opens(header.pid, node);
-        let kernel = match demand {
-            Demand::Attributes => Use::Read,
-            Demand::Names => self.kernel_use(node),
-        };
+        let (demand, kernel) = self.kernel_use(node, demand);
         // Without KEEP_CACHE the kernel would drop what it keeps for others.
         let flags = match kernel {
             Use::Read => abi::fopen::KEEP_CACHE,
@@ -104,17 +106,40 @@ impl UnionFileSystem {
         (Opened { flags, ..Opened::default() }, directory)
     }
 
-    /// Whether the kernel may keep the listing of a directory, for a program that wants names. Of
-    /// subdirectories it needs attributes too, which are not kept.
-    fn kernel_use(&self, node: NodeId) -> Use {
-        // An error is given to the reader.
-        let Ok(listing) = self.union.list(node) else { return Use::Read };
-        match listing.id {
-            Some(id) if listing.entries.len() <= NAMES_MAX && is_leaf(&listing) => {
-                self.kernel_listings.open(node, id)
-            }
-            _ => Use::Read,
+    /// Whether the kernel may keep the listing of a directory, and what else the program needs. The
+    /// kernel keeps no attributes with a listing. It has them for long where direct changes are
+    /// noticed; otherwise only listings of names are kept, and of no directory with subdirectories,
+    /// whose attributes are needed too.
+    fn kernel_use(&self, node: NodeId, demand: Demand) -> (Demand, Use) {
+        let unchanged = self.union.unchanged_listing(node).filter(|_| self.can_notice());
+        let demand = match unchanged {
+            Some(id) if self.known_attributes.suffice(node, id, demand) => Demand::Nothing,
+            _ => demand,
+        };
+        if let (Demand::Nothing, Some(id)) = (demand, unchanged)
+            && self.kernel_listings.has(node, id)
+        {
+            return (demand, self.kernel_listings.open(node, id));
         }
+        if demand == Demand::Attributes && !(self.can_notice() && self.union.notices_names(node)) {
+            return (demand, Use::Read);
+        }
+        // An error is given to the reader.
+        let Ok(listing) = self.union.list(node) else { return (demand, Use::Read) };
+        let Some(id) = listing.id.filter(|_| listing.entries.len() <= NAMES_MAX) else {
+            return (demand, Use::Read);
+        };
+        let names_suffice = match demand {
+            Demand::Nothing => true,
+            Demand::Names => is_leaf(&listing),
+            Demand::Attributes => false,
+        };
+        let noticed = self.union.unchanged_listing(node) == Some(id);
+        let has = || self.kernel_listings.has(node, id);
+        if names_suffice || noticed && self.can_notice() && !has() {
+            return (demand, self.kernel_listings.open(node, id));
+        }
+        (demand, Use::Read)
     }
 
     pub(super) fn close_directory(&self, handle: u64, node: NodeId) {
@@ -146,7 +171,13 @@ impl UnionFileSystem {
         {
             return Err(error);
         }
-        Ok(self.fill(node, &directory, listed, offset, (size, plus)))
+        let filled = self.fill(node, &directory, listed, offset, (size, plus));
+        if let (true, true, Some(id)) = (filled.2, listed.all_given, listed.listing.id)
+            && directory.demand != Demand::Nothing
+        {
+            self.known_attributes.given(node, id, directory.demand);
+        }
+        Ok((filled.0, filled.1))
     }
 
     fn begin_listing(
@@ -156,6 +187,7 @@ impl UnionFileSystem {
         plus: bool,
     ) -> Result<Listed, Errno> {
         let node = NodeId(header.node);
+        let asked = self.answers.begin();
         let listing = self.union.list(node)?;
         let order = match directory.kernel {
             Use::Read => Order::Branches,
@@ -170,17 +202,17 @@ impl UnionFileSystem {
             let name = &listing.entries[*at].name;
             self.attribute_demand.leaves_out(header.pid, node, name)
         });
-        Ok(Listed { listing, order, probe })
+        Ok(Listed { listing, order, probe, asked, all_given: true })
     }
 
     fn fill(
         &self,
         node: NodeId,
         directory: &OpenDirectory,
-        listed: &Listed,
+        listed: &mut Listed,
         offset: u64,
         (size, plus): (u32, bool),
-    ) -> (DirectoryBuffer, Vec<NodeId>) {
+    ) -> (DirectoryBuffer, Vec<NodeId>, bool) {
         let mut buffer = DirectoryBuffer::new(size);
         let mut entered = Vec::new();
         let dots: [&[u8]; 2] = [b".", b".."];
@@ -190,59 +222,78 @@ impl UnionFileSystem {
                 false => buffer.push(node.0, at, Kind::Directory, name),
             };
             if !fits {
-                return (buffer, entered);
+                return (buffer, entered, false);
             }
         }
         let entries = &listed.listing.entries;
+        let mut is_whole = true;
         for (at, position) in listed.order.after(offset, entries.len()) {
             let entry = &entries[position];
             let wanted = match directory.demand {
                 Demand::Attributes => listed.probe != Some(position),
                 Demand::Names => may_be_directory(entry),
+                Demand::Nothing => false,
             };
             let fits = if plus {
-                let listing = wanted.then_some(&listed.listing);
-                self.push_plus(node, listing, entry, at, &mut buffer, &mut entered)
+                let looked_up =
+                    if wanted { self.look_up_listed(node, listed, entry) } else { None };
+                listed.all_given &= !wanted || looked_up.is_some_and(|(_, valid)| valid.is_long());
+                push_plus(looked_up, entry, at, &mut buffer, &mut entered, &self.union)
             } else {
+                listed.all_given &= !wanted;
                 buffer.push(entry.index, at, kind(entry), &entry.name)
             };
             if !fits {
+                is_whole = false;
                 break;
             }
         }
-        (buffer, entered)
+        (buffer, entered, is_whole)
     }
 
-    /// `listing`: where to look up the entry. `None`: only its name is wanted.
-    fn push_plus(
+    /// `None`: a name that is gone by now has no attributes; the kernel looks it up.
+    fn look_up_listed(
         &self,
         directory: NodeId,
-        listing: Option<&DirectoryListing>,
-        listed: &DirectoryEntry,
-        offset: u64,
-        buffer: &mut DirectoryBuffer,
-        entered: &mut Vec<NodeId>,
-    ) -> bool {
-        // A name that is gone by now has no attributes; the kernel looks it up.
-        let look_up = |listing| self.union.look_up_listed(directory, listing, listed).ok();
-        let found = listing.and_then(look_up);
+        listed: &Listed,
+        entry: &DirectoryEntry,
+    ) -> Option<(Found, EntryValidity)> {
+        // Whether the branches that had the name are still those that have it.
+        let asked = self.answers.begin();
+        let is_current = asked.has_same_names(listed.asked);
+        let found = match is_current || !self.union.notices_names(directory) {
+            true => self.union.look_up_listed(directory, &listed.listing, entry),
+            false => self.union.look_up(directory, &entry.name),
+        };
+        let found = found.ok()?;
         // What the listing did not see is older by its age.
-        let age = listing.map(DirectoryListing::age).unwrap_or_default();
-        let valid = Validity::For(NAMES_VALID.saturating_sub(age));
-        let fits = buffer.push_plus(
-            found.as_ref().map(|found| entry(found, valid)).as_ref(),
-            found.as_ref().map_or(listed.index, |found| found.attributes.index),
-            offset,
-            kind(listed),
-            &listed.name,
-        );
-        match found {
-            Some(found) if fits => entered.push(found.node),
-            Some(found) => self.union.forget(found.node, 1),
-            None => {}
-        }
-        fits
+        let short = SHORT.saturating_sub(listed.listing.age());
+        Some((found, self.entry_validity(asked, directory, &found, short)))
     }
+}
+
+/// Adds a name, and the file that was looked up if its attributes are wanted.
+fn push_plus(
+    looked_up: Option<(Found, EntryValidity)>,
+    listed: &DirectoryEntry,
+    offset: u64,
+    buffer: &mut DirectoryBuffer,
+    entered: &mut Vec<NodeId>,
+    union: &Union,
+) -> bool {
+    let fits = buffer.push_plus(
+        looked_up.map(|(found, valid)| entry(&found, valid)).as_ref(),
+        looked_up.map_or(listed.index, |(found, _)| found.attributes.index),
+        offset,
+        kind(listed),
+        &listed.name,
+    );
+    match looked_up {
+        Some((found, _)) if fits => entered.push(found.node),
+        Some((found, _)) => union.forget(found.node, 1),
+        None => {}
+    }
+    fits
 }
 
 fn kind(entry: &DirectoryEntry) -> Kind {

@@ -7,13 +7,12 @@ use rustix::fs::{OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{
-    UnionFileSystem, VALID,
+    UnionFileSystem,
     convert::{attributes, changes, entry, time, user},
     handles::Open,
+    validity::{Asked, EntryValidity, SHORT},
 };
-use crate::kernel::{
-    Call, ExtendedStat, Opened, Operation, Reply, Request, SpaceStat, Validity, abi,
-};
+use crate::kernel::{Call, ExtendedStat, Opened, Operation, Reply, Request, SpaceStat, abi};
 
 /// `STATX_BASIC_STATS | STATX_BTIME`.
 const STATX_MASK: u32 = 0xfff;
@@ -37,27 +36,32 @@ impl UnionFileSystem {
         use Operation as Op;
         let (header, node) = (&request.header, NodeId(request.header.node));
         let union = &self.union;
+        let asked = self.answers.begin();
         let mut send = |give: &mut dyn FnMut(Reply)| -> Done {
             reply.take().into_iter().for_each(give);
             Ok(())
         };
         match request.operation {
             Op::Lookup { name } => {
-                let valid = Validity::For(union.names_valid(node));
+                let short = union.names_valid(node);
                 match union.look_up(node, name) {
                     Ok(found) => {
                         if !found.attributes.is_directory() {
                             self.attribute_demand.looked_up(node, name);
                         }
+                        let valid = self.entry_validity(asked, node, &found, short);
                         send(&mut |reply| self.reply_entry(reply, &found, valid))
                     }
-                    Err(Errno::NOENT) => send(&mut |reply| reply.absent(valid)),
+                    Err(Errno::NOENT) => {
+                        let valid = self.absent_validity(asked, node, name, short);
+                        send(&mut |reply| reply.absent(valid))
+                    }
                     Err(error) => Err(error),
                 }
             }
             Op::MakeDirectory { name, mode, umask } => {
                 let found = union.create_directory(node, name, (mode, umask), user(header))?;
-                send(&mut |reply| self.reply_entry(reply, &found, VALID))
+                send(&mut |reply| self.reply_made(reply, node, &found, asked))
             }
             Op::MakeNode { name, mode, umask, device } => {
                 let device = rustix::fs::makedev(
@@ -65,15 +69,15 @@ impl UnionFileSystem {
                     device & 0xff | device >> 12 & 0xfff00,
                 );
                 let found = union.create_node(node, name, (mode, umask), device, user(header))?;
-                send(&mut |reply| self.reply_entry(reply, &found, VALID))
+                send(&mut |reply| self.reply_made(reply, node, &found, asked))
             }
             Op::Symlink { name, target } => {
                 let found = union.create_symlink(node, name, target, user(header))?;
-                send(&mut |reply| self.reply_entry(reply, &found, VALID))
+                send(&mut |reply| self.reply_made(reply, node, &found, asked))
             }
             Op::Link { node: file, new_name } => {
                 let found = union.link(NodeId(file), node, new_name)?;
-                send(&mut |reply| self.reply_entry(reply, &found, VALID))
+                send(&mut |reply| self.reply_made(reply, node, &found, asked))
             }
             Op::Unlink { name } => {
                 union.unlink(node, name)?;
@@ -100,7 +104,8 @@ impl UnionFileSystem {
 
             Op::GetAttributes { .. } => {
                 let found = attributes(&union.attributes(node)?);
-                send(&mut |reply| reply.attributes(&found, VALID))
+                let valid = self.attributes_validity(asked, node);
+                send(&mut |reply| reply.attributes(&found, valid))
             }
             Op::ExtendedStat { .. } => {
                 let found = union.attributes(node)?;
@@ -111,11 +116,13 @@ impl UnionFileSystem {
                     created: time(found.created),
                     attributes: attributes(&found),
                 };
-                send(&mut |reply| reply.extended_stat(&stat, VALID))
+                let valid = self.attributes_validity(asked, node);
+                send(&mut |reply| reply.extended_stat(&stat, valid))
             }
             Op::SetAttributes(wanted) => {
                 let found = attributes(&union.set_attributes(node, &changes(&wanted))?);
-                send(&mut |reply| reply.attributes(&found, VALID))
+                let valid = self.attributes_validity(asked, node);
+                send(&mut |reply| reply.attributes(&found, valid))
             }
             Op::Access { .. } => send(&mut Reply::ok),
             Op::StatFs => {
@@ -135,12 +142,12 @@ impl UnionFileSystem {
             Op::Create { name, flags, mode, umask, .. } => {
                 let flags = OFlags::from_bits_retain(flags);
                 let created = union.create(node, name, flags, (mode, umask), user(header))?;
-                self.reply_created(created, &mut send)
+                self.reply_created(node, created, asked, &mut send)
             }
             Op::TemporaryFile { flags, mode, umask } => {
                 let flags = OFlags::from_bits_retain(flags);
                 let created = union.create_unnamed(node, flags, (mode, umask), user(header))?;
-                self.reply_created(created, &mut send)
+                self.reply_created(node, created, asked, &mut send)
             }
             Op::Release { handle, .. } => {
                 self.close(handle);
@@ -247,7 +254,12 @@ impl UnionFileSystem {
         }
     }
 
-    fn reply_entry(&self, reply: Reply, found: &Found, valid: Validity) {
+    fn reply_made(&self, reply: Reply, directory: NodeId, found: &Found, asked: Asked) {
+        let valid = self.entry_validity(asked, directory, found, SHORT);
+        self.reply_entry(reply, found, valid);
+    }
+
+    fn reply_entry(&self, reply: Reply, found: &Found, valid: EntryValidity) {
         if reply.entry(&entry(found, valid)).is_err() {
             self.union.forget(found.node, 1);
         }
@@ -255,12 +267,15 @@ impl UnionFileSystem {
 
     fn reply_created(
         &self,
+        directory: NodeId,
         (found, file): (Found, Arc<OpenFile>),
+        asked: Asked,
         send: &mut SendReply<'_>,
     ) -> Done {
         let opened = self.opened(file, || Some(found.attributes));
+        let valid = self.entry_validity(asked, directory, &found, SHORT);
         send(&mut |reply| {
-            if reply.created(&entry(&found, VALID), opened).is_err() {
+            if reply.created(&entry(&found, valid), opened).is_err() {
                 self.close(opened.handle);
                 self.union.forget(found.node, 1);
             }
@@ -276,6 +291,9 @@ impl UnionFileSystem {
         // Not every file may be read and written by the kernel itself.
         let passes = || self.union.may_pass_through(&file).then(attributes).flatten();
         let backing = self.backings.get().and_then(|backings| backings.open(&file, passes));
+        if file.writes() {
+            self.opened_to_write(file.node);
+        }
         let id = backing.as_ref().map(|backing| backing.id());
         let flags = match id {
             Some(_) => abi::fopen::PASSTHROUGH,
@@ -283,6 +301,14 @@ impl UnionFileSystem {
         };
         let handle = self.handles.insert(Open::File(file, backing));
         Opened { handle, flags: flags | abi::fopen::NOFLUSH, backing: id }
+    }
+
+    /// A program may change the file through a mapping from now on, which nobody notices. What the
+    /// kernel has of it was valid for long.
+    fn opened_to_write(&self, node: NodeId) {
+        if let (true, Some(notifier)) = (self.can_notice(), self.notifier.get()) {
+            let _ = notifier.inval_attributes(node.0);
+        }
     }
 
     fn close(&self, handle: u64) {

@@ -80,6 +80,12 @@ impl KernelListings {
         Use::ReadAndKeep
     }
 
+    /// Whether the kernel has this listing.
+    pub(super) fn has(&self, directory: NodeId, listing: ListingId) -> bool {
+        let directories = self.directories();
+        directories.get(&directory).is_some_and(|kernel| kernel.parts == Parts::Of(listing))
+    }
+
     /// A program begins to read a directory that the kernel keeps.
     pub(super) fn read(&self, directory: NodeId, listing: Option<ListingId>) {
         if let Some(kernel) = self.directories().get_mut(&directory) {

@@ -16,4 +16,5 @@ mod signals;
 mod support;
 mod union;
 mod union_listings;
+mod union_notices;
 mod write_back;

@@ -6,7 +6,7 @@ use braid_fuse::kernel::{
     Call, Forget, Handler, KernelFeatures, Notifier, Operation, PoolOptions, Reply, Request, Wanted,
 };
 use braid_fuse::union::UnionFileSystem;
-use braid_union::{BranchMode, Pool, Union};
+use braid_union::{BranchMode, NoticeKeeper, Pool, Union};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -28,12 +28,15 @@ pub struct UnionMount {
     pub point: tempfile::TempDir,
     pub union: Arc<Union>,
     counted: Arc<CountedRequests>,
+    /// Ends before the branches are removed.
+    pub notices: Option<NoticeKeeper>,
     disks: tempfile::TempDir,
 }
 
 /// Counts what the kernel asks for.
 struct CountedRequests {
-    union: UnionFileSystem,
+    union: Arc<UnionFileSystem>,
+    requests: AtomicU64,
     lookups: AtomicU64,
     directory_reads: AtomicU64,
 }
@@ -48,6 +51,12 @@ impl Handler for CountedRequests {
     }
 
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
+        if !matches!(
+            request.operation,
+            Operation::OpenDirectory { .. } | Operation::ReleaseDirectory { .. }
+        ) {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+        }
         match request.operation {
             Operation::Lookup { .. } => _ = self.lookups.fetch_add(1, Ordering::Relaxed),
             Operation::ReadDirectory { .. } => {
@@ -86,14 +95,45 @@ impl UnionMount {
         let pool = Pool::create(&meta, "test", &branches, Some(0)).unwrap();
         let union = Arc::new(Union::open(&pool).unwrap());
         let counted = Arc::new(CountedRequests {
-            union: UnionFileSystem::new(Arc::clone(&union), true),
+            union: Arc::new(UnionFileSystem::new(Arc::clone(&union), true)),
+            requests: AtomicU64::new(0),
             lookups: AtomicU64::new(0),
             directory_reads: AtomicU64::new(0),
         });
         let handler = Arc::clone(&counted) as _;
         let (mounted, point) =
             mount_on_temporary_dir(transport(), PoolOptions::default(), handler)?;
-        Some(Self { _mounted: mounted, point, union, counted, disks })
+        Some(Self { _mounted: mounted, point, union, counted, notices: None, disks })
+    }
+
+    /// As `over`, and direct changes on the branches are noticed. `None`: this machine cannot.
+    pub fn noticing(prepare: impl FnOnce(&[PathBuf])) -> Option<Self> {
+        let mut mount = Self::over(prepare)?;
+        mount.notice()?;
+        Some(mount)
+    }
+
+    /// Notices direct changes from now on. `None`: this machine cannot.
+    pub fn notice(&mut self) -> Option<()> {
+        self.notices = Some(NoticeKeeper::start(Arc::clone(&self.union)).unwrap());
+        if let Some(why) = self.union.branches().remove(0).not_noticed {
+            println!("skipped: direct changes are not noticed on this machine: {why}");
+            return None;
+        }
+        self.counted.union.take_notices();
+        Some(())
+    }
+
+    /// The file system behind the mount.
+    pub fn served(&self) -> &Arc<UnionFileSystem> {
+        &self.counted.union
+    }
+
+    /// The requests of `call`, but for opens of directories, which ask no branch.
+    pub fn all_requests(&self, call: impl FnOnce()) -> u64 {
+        let before = self.counted.requests.load(Ordering::Relaxed);
+        call();
+        self.counted.requests.load(Ordering::Relaxed) - before
     }
 
     /// The directory of a branch.

@@ -299,6 +299,9 @@ impl Union {
         debug_assert_eq!(new.inode, copy.stat.stx_ino);
         self.nodes.moved(old, new);
         self.count_moved(old, new);
+        if let Some(node) = self.nodes.of_inode(new) {
+            self.notices.attributes_changed(node.id);
+        }
         self.tell_move(old, new, &to, &step.names[0]);
         exchange(&open, descriptors);
         Ok(())

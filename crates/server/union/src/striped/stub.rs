@@ -88,6 +88,11 @@ impl Union {
         node.state().striping.stub.clone()
     }
 
+    /// Whether the file of a node was found to be no striped one.
+    pub(crate) fn is_known_plain(&self, node: &Node) -> bool {
+        self.known_stub(node) == Some(Stub::Plain)
+    }
+
     pub(crate) fn stub_is(&self, node: &Node, stub: &Stub) {
         node.state().striping.stub = Some(stub.clone());
     }

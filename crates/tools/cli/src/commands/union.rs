@@ -61,7 +61,8 @@ pub(super) mod linux {
         union::UnionFileSystem,
     };
     use braid_union::{
-        BranchMode, ControlServer, DiskKeeper, ErrorKind, Placement, Pool, PoolError, Union,
+        BranchMode, ControlServer, DiskKeeper, ErrorKind, NoticeKeeper, Placement, Pool, PoolError,
+        Union,
     };
     use braid_union_share::{Change, UnionShare};
     use serde_json::json;
@@ -78,6 +79,7 @@ pub(super) mod linux {
     /// Words of `-o`, for /etc/fstab.
     const DEGRADED: &str = "degraded";
     const NO_PASSTHROUGH: &str = "no_passthrough";
+    const NO_NOTICES: &str = "no_notices";
 
     impl UnionUpArgs {
         /// Whether an option was given, by itself or as a word of `-o`.
@@ -175,6 +177,7 @@ pub(super) mod linux {
         let control = ControlServer::start(&union, pool.meta()).map_err(fault)?;
         let disks = DiskKeeper::start(Arc::clone(&union))
             .map_err(|error| Fault::failed("starting a thread", error))?;
+        let _notices = start_notices(args, &union)?;
         let point = args.point.as_deref();
         let mounted = point.map(|point| mount(args, point, &pool, &union)).transpose()?;
         let served = mounted.as_ref().map(|(_, served)| Arc::clone(served));
@@ -208,6 +211,19 @@ pub(super) mod linux {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// `None`: direct changes are not to be noticed.
+    fn start_notices(
+        args: &UnionUpArgs,
+        union: &Arc<Union>,
+    ) -> Result<Option<NoticeKeeper>, Fault> {
+        if args.is_set(args.no_notices, NO_NOTICES) {
+            NoticeKeeper::switched_off(union);
+            return Ok(None);
+        }
+        let keeper = NoticeKeeper::start(Arc::clone(union));
+        keeper.map(Some).map_err(|error| Fault::failed("starting a thread", error))
+    }
+
     /// Without one of the disks the others can be used.
     fn missing_disk(error: PoolError, args: &UnionUpArgs) -> Fault {
         let missing = matches!(error, PoolError::Missing { .. } | PoolError::Io { .. });
@@ -237,6 +253,7 @@ pub(super) mod linux {
         let options = mount_options(args, point, pool)?;
         let passthrough = !args.is_set(args.no_passthrough, NO_PASSTHROUGH);
         let served = Arc::new(UnionFileSystem::new(Arc::clone(union), passthrough));
+        served.take_notices();
         let mounted = Mounted::new(&options, PoolOptions::default(), Arc::clone(&served) as _)
             .map_err(|error| mount_fault(point, &error))?;
         Ok((mounted, served))
@@ -269,7 +286,7 @@ pub(super) mod linux {
         let source = source.unwrap_or_else(|| format!("union:{}", pool.config.name));
         let mut options = MountOptions::new(source, point);
         for word in &args.options {
-            if ![DEGRADED, NO_PASSTHROUGH].contains(&&**word) && !options.set(word) {
+            if ![DEGRADED, NO_PASSTHROUGH, NO_NOTICES].contains(&&**word) && !options.set(word) {
                 let what = format!("mounting on {}", point.display());
                 return Err(Fault::usage(what, format!("there is no option {word}"))
                     .hint("braid union up --help"));

@@ -234,6 +234,7 @@ pub(super) fn status(meta: &Path, out: Printer) -> Done {
                 "number": branch.number, "path": branch.path, "mode": branch.mode,
                 "bytes": branch.bytes, "free": branch.free, "min_free": branch.min_free,
                 "labels": branch.labels, "error": branch.error,
+                "not_noticed": branch.not_noticed,
             })
         });
         out.value(&json!({
@@ -247,6 +248,12 @@ pub(super) fn status(meta: &Path, out: Printer) -> Done {
     out.table(&["branch", "directory", "mode", "size", "free", "min-free", "labels"], &rows);
     for branch in branches.iter().filter_map(|branch| branch.error.as_ref()) {
         out.hint(branch);
+    }
+    for branch in &branches {
+        if let Some(why) = &branch.not_noticed {
+            let disk = branch.path.display();
+            out.hint(format!("{disk}: direct changes are seen after a second: {why}"));
+        }
     }
     out.hint(format!("pool \"{}\"; new files: {placement}", pool.config.name));
     match mounted {
