@@ -157,11 +157,14 @@ impl Union {
                 .during(|| "counting files".to_owned()),
             Request::Check { repair } => {
                 let report = self.check(*repair, progress);
+                // The kernel does not know what was repaired.
+                self.notices.everything_changed();
                 report.map(Reply::Checked).during(|| "comparing the branches".to_owned())
             }
             Request::Deduplicate { path, remove } => {
                 let what = || format!("comparing files below {}", String::from_utf8_lossy(path));
                 let report = self.deduplicate(path, *remove, progress);
+                self.notices.everything_changed();
                 report.map(Reply::Deduplicated).during(what)
             }
             Request::Balance { percent } => {

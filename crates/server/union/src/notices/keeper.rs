@@ -134,7 +134,7 @@ impl Watcher {
     fn wait(&self) -> bool {
         let notices = &self.union.notices;
         let Some(wake) = notices.wake.get() else { return false };
-        let due = lock(&notices.pending).again.iter().map(|(due, _)| *due).min();
+        let due = lock(&notices.pending).again.front().map(|(due, _)| *due);
         let time = due.map(|due| due.saturating_duration_since(Instant::now()));
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let mut fds = [
@@ -233,7 +233,8 @@ impl Watcher {
         let now = Instant::now();
         let due: Vec<_> = {
             let mut pending = lock(&self.union.notices.pending);
-            pending.again.extract_if(.., |(due, _)| *due <= now).collect()
+            let due = pending.again.iter().take_while(|(due, _)| *due <= now).count();
+            pending.again.drain(..due).collect()
         };
         for (_, changes) in due {
             self.union.notices.listener.get().into_iter().for_each(|tell| _ = tell(&changes));

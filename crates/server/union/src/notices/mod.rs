@@ -26,7 +26,7 @@ mod mounts;
 mod systems;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     os::fd::OwnedFd,
     sync::{
@@ -47,6 +47,8 @@ use crate::{
 /// After this time changes are told once more: a program may have received an answer from before
 /// the change when it was told first, and have kept it afterwards.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Changes that are told together then: each call wakes the mount's threads.
+const TOGETHER: Duration = Duration::from_millis(100);
 /// Absent names of one directory that are remembered at most.
 const ABSENT_MAX: usize = 128;
 /// Their names may be dropped by the kernel without a word; it keeps none for longer.
@@ -102,7 +104,7 @@ struct Pending {
     /// Directories that got or lost a copy.
     copies: HashSet<NodeId>,
     changes: NoticedChanges,
-    again: Vec<(Instant, NoticedChanges)>,
+    again: VecDeque<(Instant, NoticedChanges)>,
 }
 
 impl fmt::Debug for Notices {
@@ -201,7 +203,13 @@ impl Union {
 
     /// Has changes told once more a second later.
     pub fn tell_again(&self, changes: NoticedChanges) {
-        self.notices.add(|pending| pending.again.push((Instant::now() + AGAIN, changes)));
+        self.notices.add(|pending| {
+            let due = Instant::now() + AGAIN;
+            match pending.again.back_mut() {
+                Some((then, others)) if *then >= due => others.merge(changes),
+                _ => pending.again.push_back((due + TOGETHER, changes)),
+            }
+        });
     }
 
     /// All names in these directories that the kernel may know.

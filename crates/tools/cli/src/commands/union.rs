@@ -35,6 +35,7 @@ pub fn mount(meta: &Path, point: &Path, args: &UpArgs, out: Printer) -> Result<E
         degraded: false,
         foreground: !args.detach,
         no_passthrough: false,
+        no_notices: false,
     };
     linux::up(&args, out)
 }

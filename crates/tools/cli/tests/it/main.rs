@@ -21,6 +21,7 @@ mod union;
 mod union_failed_disks;
 mod union_moves;
 mod union_nfs;
+mod union_notices;
 mod union_placement;
 mod union_striped;
 mod watchdog;
