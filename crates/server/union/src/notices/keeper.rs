@@ -95,6 +95,15 @@ impl Drop for NoticeKeeper {
     }
 }
 
+/// Without its thread nothing is noticed, however it ended.
+struct Ends<'u>(&'u Union);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.notices.is_running.store(false, Ordering::SeqCst);
+    }
+}
+
 struct Watcher {
     union: Arc<Union>,
     group: Group,
@@ -106,6 +115,8 @@ struct Watcher {
 
 impl Watcher {
     fn run(mut self, stopped: &AtomicBool) {
+        let union = Arc::clone(&self.union);
+        let _ends = Ends(&union);
         let mut events = Vec::new();
         loop {
             let mounts_changed = self.wait();
