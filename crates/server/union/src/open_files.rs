@@ -119,14 +119,24 @@ impl Union {
             passed_through: AtomicBool::new(false),
             striped,
         });
-        node.state().open.push(Arc::clone(&file));
+        let mut state = node.state();
+        if file.writes() && !state.open.iter().any(|open| open.writes()) {
+            self.notices.opened_to_write(&*file.fd());
+        }
+        state.open.push(Arc::clone(&file));
+        drop(state);
         file
     }
 
     /// The last descriptor of the open file is closed.
     pub fn close(&self, file: &Arc<OpenFile>) {
         if let Ok(node) = self.nodes.get(file.node) {
-            node.state().open.retain(|open| !Arc::ptr_eq(open, file));
+            let mut state = node.state();
+            let stays = |open: &Arc<OpenFile>| open.writes() && !Arc::ptr_eq(open, file);
+            if file.writes() && !state.open.iter().any(stays) {
+                self.notices.closed_to_write(&*file.fd());
+            }
+            state.open.retain(|open| !Arc::ptr_eq(open, file));
         }
         if let Some(striped) = &file.striped {
             self.close_striped(&striped.file);

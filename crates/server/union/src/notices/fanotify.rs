@@ -13,8 +13,10 @@ use crate::{KernelHandle, Result, kernel_handle::last_error};
 pub(super) const NAMES: u64 =
     libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO;
 /// Of stores through a mapping only `FAN_CLOSE_WRITE` comes, when the mapping ends.
-const FILES: u64 = libc::FAN_ATTRIB | libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE;
-const WANTED: u64 = NAMES | FILES | libc::FAN_ONDIR;
+const WRITES: u64 = libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE;
+const WANTED: u64 = NAMES | WRITES | libc::FAN_ATTRIB | libc::FAN_ONDIR;
+/// A mark of events that are not wanted, until it is removed.
+const IGNORED: u32 = libc::FAN_MARK_IGNORED_MASK | libc::FAN_MARK_IGNORED_SURV_MODIFY;
 /// Bytes of one read: some hundred events.
 const READ_BYTES: usize = 64 << 10;
 /// `fanotify_event_metadata`, and the header of each information after it.
@@ -94,13 +96,32 @@ impl Group {
     ///
     /// # Errors
     /// `EOPNOTSUPP`: it has no handles (overlayfs, exFAT). `EXDEV`: a subvolume of btrfs.
-    #[allow(unsafe_code)] // rustix has no fanotify
     pub(super) fn watch(&self, root: impl AsFd) -> Result<()> {
-        let flags = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
-        let (group, root) = (self.0.as_raw_fd(), root.as_fd());
+        self.mark(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, WANTED, root)
+    }
+
+    /// Wants no events of writes to an open file.
+    ///
+    /// # Errors
+    /// `ENOSPC`: too many files are marked.
+    pub(super) fn ignore_writes(&self, file: impl AsFd) -> Result<()> {
+        self.mark(libc::FAN_MARK_ADD | IGNORED, WRITES, file)
+    }
+
+    /// Ends [`Group::ignore_writes`].
+    ///
+    /// # Errors
+    /// `ENOENT`: the file is not marked.
+    pub(super) fn notice_writes(&self, file: impl AsFd) -> Result<()> {
+        self.mark(libc::FAN_MARK_REMOVE | IGNORED, WRITES, file)
+    }
+
+    #[allow(unsafe_code)] // rustix has no fanotify
+    fn mark(&self, flags: u32, events: u64, file: impl AsFd) -> Result<()> {
+        let (group, file) = (self.0.as_raw_fd(), file.as_fd());
         // SAFETY: both descriptors are open. Without a path the second one is marked.
         let done: c_int = unsafe {
-            libc::fanotify_mark(group, flags, WANTED, root.as_raw_fd(), std::ptr::null())
+            libc::fanotify_mark(group, flags, events, file.as_raw_fd(), std::ptr::null())
         };
         if done == 0 { Ok(()) } else { Err(last_error()) }
     }

@@ -30,7 +30,7 @@ use crate::{
 
 /// Between two reads of events: the kernel merges equal ones meanwhile, so that a program that
 /// writes all the time does not wake this thread all the time.
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(10);
 /// Events that are handled together at most.
 const EVENTS_MAX: usize = 16 << 10;
 
@@ -53,7 +53,7 @@ impl NoticeKeeper {
         let mut keeper =
             Self { union: Arc::clone(&union), stopped: Arc::clone(&stopped), thread: None };
         let group = match Group::new() {
-            Ok(group) => group,
+            Ok(group) => Arc::new(group),
             Err(error) => {
                 let why = match error {
                     Errno::PERM => "it needs root".to_owned(),
@@ -66,7 +66,7 @@ impl NoticeKeeper {
         };
         let mut mounts = Mounts::open()?;
         mounts.changed(union.branches.iter().map(|branch| &*branch.path));
-        union.notices.begin()?;
+        union.notices.begin(&group)?;
         let own = std::process::id();
         let mut watcher = Watcher { union, group, mounts, systems: Vec::new(), own };
         // Before the union is mounted.
@@ -106,7 +106,7 @@ impl Drop for Ends<'_> {
 
 struct Watcher {
     union: Arc<Union>,
-    group: Group,
+    group: Arc<Group>,
     mounts: Mounts,
     systems: Vec<System>,
     /// The number of this process.

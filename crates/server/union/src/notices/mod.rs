@@ -28,9 +28,9 @@ mod systems;
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     fmt,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     sync::{
-        Mutex, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -38,6 +38,7 @@ use std::{
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use self::fanotify::Group;
 pub use self::keeper::NoticeKeeper;
 use crate::{
     NodeId, Union,
@@ -95,6 +96,7 @@ pub(crate) struct Notices {
     listener: OnceLock<Listener>,
     is_running: AtomicBool,
     wake: OnceLock<OwnedFd>,
+    group: OnceLock<Arc<Group>>,
     pending: Mutex<Pending>,
 }
 
@@ -114,12 +116,26 @@ impl fmt::Debug for Notices {
 }
 
 impl Notices {
-    fn begin(&self) -> rustix::io::Result<()> {
+    fn begin(&self, group: &Arc<Group>) -> rustix::io::Result<()> {
         if self.wake.get().is_none() {
             let _ = self.wake.set(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         }
+        let _ = self.group.set(Arc::clone(group));
         self.is_running.store(true, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// The first program opens a file to write through the union. Until the last one has closed it,
+    /// what is known of it is valid for a short time, so events of its writes are of no use: one
+    /// costs as much as the write.
+    pub(crate) fn opened_to_write(&self, file: impl AsFd) {
+        // Without the mark there are events.
+        self.group.get().into_iter().for_each(|group| _ = group.ignore_writes(&file));
+    }
+
+    /// The last one closes it.
+    pub(crate) fn closed_to_write(&self, file: impl AsFd) {
+        self.group.get().into_iter().for_each(|group| _ = group.notice_writes(&file));
     }
 
     fn wake(&self) {
