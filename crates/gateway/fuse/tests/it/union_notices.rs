@@ -380,3 +380,27 @@ fn overlay_is_asked(branch: &Path) {
     let error = fs::metadata(mount.path("absent")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
+
+#[test]
+fn a_file_system_that_is_mounted_below_a_branch_is_seen() {
+    let Some(mount) = UnionMount::noticing(tree) else { return };
+    let below = mount.branch(1).join("e");
+    let list = || names(&mount.path("e"));
+    warm(&mount, || _ = (walk(mount.root()), mount.path("e/there").exists()));
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&below).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return println!("skipped: no tmpfs can be mounted on this machine");
+    }
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        sees("an empty file system", || list().is_empty());
+        assert!(!mount.path("e/there").exists());
+        // Its changes come without events.
+        directly(&below, "touch there");
+        sees("a file in it", || mount.path("e/there").exists() && list() == ["there"]);
+    }));
+    // The union has the directory open.
+    let status = Command::new("umount").arg("-l").arg(&below).status().unwrap();
+    assert!(status.success());
+    done.unwrap();
+    sees("what it hid", || list() == ["link"] && !mount.path("e/there").exists());
+}
