@@ -165,6 +165,11 @@ macro_rules! namespace_calls {
             /// The reason why the file system must be checked, or `None`. `clear` clears the
             /// needs-fsck flag.
             fn fsck_mark[](clear: bool) -> Option<String>;
+            /// Reserves indexes of files for `import`: `count` of them, from the returned one on.
+            fn reserve_files[](count: u32) -> FileIndex;
+            /// Makes existing files of disks files of the cluster. Returns the outcome of each, in
+            /// order, once all survive a loss of power. Repeating it changes nothing.
+            fn import[](entries: Vec<ImportEntry>) -> Vec<ImportedEntry>;
             /// Counts a shard's usage again. `mend` records the result.
             fn fsck_usage[](shard: ShardId, mend: bool) -> Vec<QuotaDifference>;
             /// Sets limits. If the report says that a directory is not counted completely, count it

@@ -86,6 +86,10 @@ pub const GRACE_MS: u64 = 15_000;
 pub const RECLAIM_OPENS_MAX: usize = 1024;
 /// Locks in one reclaim message.
 pub const RECLAIM_LOCKS_MAX: usize = 1024;
+/// File indexes reserved by one call, for an import.
+pub const RESERVED_FILES_MAX: u32 = 8192;
+/// Entries in one import: some milliseconds of the metadata server (I9).
+pub const IMPORTED_ENTRIES_MAX: usize = 512;
 /// Bytes of the name of a gateway: a host name and an address fit four times.
 pub const GATEWAY_NAME_BYTES_MAX: usize = 1024;
 /// Bytes of the record that a gateway keeps with the session of a client: an NFS client's owner and

@@ -75,8 +75,8 @@ fn golden_vectors_of_every_message_are_unchanged() {
 /// The content of `docs/format-messages.md`.
 fn messages_page() -> String {
     use crate::message::{
-        collective::*, entry::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*,
-        types::*, *,
+        collective::*, entry::*, fields_text, import::*, iod::*, lease::*, lock::*, mds::*,
+        quota::*, types::*, *,
     };
     let mut page = String::from(
         "# Messages\n\n`BLESS=1 cargo test -p braid-wire` generates this page from the code; \
@@ -182,6 +182,10 @@ fn messages_page() -> String {
         OpenEntryReply,
         MakeEntryReply,
         RenameEntryReply,
+        Xattr,
+        ImportEntry,
+        ImportFailure,
+        ImportedEntry,
     );
     page += "\n## Enumerations (one byte)\n\n| name | values |\n|---|---|\n";
     macro_rules! enumerations {

@@ -56,9 +56,9 @@ pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    AttributeChanges, CAPABILITY_XATTR, CreateArgs, Created, DirectoryPage, ListedEntry, Made,
-    NameSlot, NodeArgs, ObjectSummary, OpenArgs, QuotaState, QuotaWalkPage, RenameMode, SetTime,
-    UsageDifference, XattrMode,
+    AttributeChanges, CAPABILITY_XATTR, CreateArgs, Created, DirectoryPage, ImportArgs, Imported,
+    ListedEntry, Made, NameSlot, NodeArgs, ObjectSummary, OpenArgs, QuotaState, QuotaWalkPage,
+    RenameMode, SetTime, UsageDifference, XattrMode,
 };
 pub use quota::{GROWTH_GRANT_FIRST, GROWTH_GRANT_MAX};
 pub use record::{

@@ -4,6 +4,7 @@ mod acl;
 mod basics;
 mod crash;
 mod engine;
+mod import;
 mod modes;
 mod names;
 mod nfs4_acl;

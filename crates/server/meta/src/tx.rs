@@ -241,6 +241,36 @@ impl<'a> Tx<'a> {
         Ok(file)
     }
 
+    /// The first of `count` file indexes that follow each other and were never given out. Files get
+    /// them later (`ops/import.rs`).
+    pub(crate) fn reserve_files(
+        &mut self,
+        shard: ShardId,
+        count: u32,
+    ) -> Result<FileIndex, Failure> {
+        let mut counter = self.counter(shard)?;
+        let (first, next) = (counter.next, counter.next + u64::from(count));
+        let none_left =
+            || Failure::new(Status::NoSpace, format!("shard {shard} has no file index left"));
+        let index = FileIndex::new(shard, first).ok_or_else(none_left)?;
+        FileIndex::new(shard, next).ok_or_else(none_left)?;
+        if next > counter.reserved {
+            counter.reserved = next + COUNTERS_RESERVED;
+            self.reserve(shard, counter.reserved)?;
+        }
+        counter.next = next;
+        self.counters.retain(|(other, _)| *other != shard);
+        self.counters.push((shard, counter));
+        Ok(index)
+    }
+
+    /// Whether [`Tx::reserve_files`] or [`Tx::new_file`] gave out a file index, before this
+    /// transaction.
+    pub(crate) fn was_given_out(&self, file: FileIndex) -> Result<bool, Failure> {
+        let is_shard = file.shard().0 < self.ns.shards;
+        Ok(is_shard && file.counter() > 1 && file.counter() < self.counter(file.shard())?.next)
+    }
+
     /// Commits the reservation in a batch of its own and forces it. A loss of power may take the
     /// create; if it took the reservation too, the index would be given out again while objects of
     /// the first file are still on the daemons.

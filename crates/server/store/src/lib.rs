@@ -42,6 +42,8 @@ pub use disk::{DiskLoad, DiskRates, DiskWork};
 pub use error::{Result, StoreError};
 pub use fault::{DiskOp, Fault, FaultPlan};
 pub use identity::{FORMAT_VERSION, IDENTITY_FILE, Identity};
+#[cfg(target_os = "linux")]
+pub use local::AdoptingDirectory;
 pub use local::{Host, LocalOptions, LocalStore, OPEN_FILES_DEFAULT};
 pub use mapping::Mapping;
 pub use memory::MemStore;

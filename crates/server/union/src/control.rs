@@ -310,6 +310,7 @@ pub fn request(
         let (branches, placement) = (pool.status(), pool.config.placement.clone());
         return Ok(Reply::Status { branches, placement, mounted: false });
     }
+    pool.expect_no_join()?;
     let lock = pool.lock()?;
     // These need no disk: one of them may be missing.
     match request {

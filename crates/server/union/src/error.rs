@@ -82,6 +82,16 @@ pub enum PoolError {
          fuse.braid"
     )]
     InUse { path: PathBuf },
+    #[error(
+        "using the pool in {meta} failed: it is joining the cluster {cluster}; try: braid union \
+         join {meta}"
+    )]
+    Joining { meta: PathBuf, cluster: String },
+    #[error(
+        "using the pool in {meta} failed: its files have joined the cluster {cluster}, below {to}; \
+         try: braid mount, or: braid ls {to}"
+    )]
+    Joined { meta: PathBuf, cluster: String, to: String },
     #[error("{text}")]
     Remote { exit: ErrorKind, text: String },
     #[error(

@@ -90,6 +90,14 @@ impl Union {
     /// # Errors
     /// A branch is missing or another one. Nothing was changed.
     pub fn open(pool: &Pool) -> std::result::Result<Self, PoolError> {
+        pool.expect_no_join()?;
+        let union = Self::open_whole(pool)?;
+        // A join may have begun and ended before this process had the lock.
+        pool.expect_no_join()?;
+        Ok(union)
+    }
+
+    pub(crate) fn open_whole(pool: &Pool) -> std::result::Result<Self, PoolError> {
         Self::open_with(pool, MissingDisks::Refused)
     }
 
@@ -98,6 +106,7 @@ impl Union {
     /// # Errors
     /// All branches are missing, or the metadata directory cannot be read.
     pub fn open_degraded(pool: &Pool) -> std::result::Result<Self, PoolError> {
+        pool.expect_no_join()?;
         Self::open_with(pool, MissingDisks::Allowed)
     }
 

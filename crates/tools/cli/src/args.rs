@@ -985,6 +985,8 @@ pub enum UnionCommand {
     /// Cut new files of a directory into units over several disks: fast, but not readable without
     /// BraidFS
     Stripe(UnionStripeArgs),
+    /// Make the files of a union files of a cluster, without copying them; the pool is not mounted
+    Join(UnionJoinArgs),
     /// Find parts of striped files that no file has, and restored files; the pool is not mounted
     Sweep {
         /// The pool's metadata directory
@@ -1038,6 +1040,22 @@ pub struct UnionOwnerArgs {
     /// A group, by name or number
     #[arg(long, short = 'g', value_name = "NAME")]
     pub group: Option<String>,
+}
+
+/// `braid union join`.
+#[derive(Args, Debug, Clone)]
+pub struct UnionJoinArgs {
+    /// The pool's metadata directory
+    pub meta: PathBuf,
+    /// The directory of the cluster that gets the files; it must be empty or new
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub to: String,
+    /// Change nothing: count what would join, and show what would stay
+    #[arg(long)]
+    pub dry_run: bool,
+    /// End the union although files stay on its disks
+    #[arg(long)]
+    pub leave: bool,
 }
 
 /// `braid union placement`.

@@ -89,7 +89,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         }
         Command::Du(args) => commands::space::du(&args.paths, &settings()?, out)?,
         Command::Quota(command) => commands::quota::run(&command, &settings()?, out)?,
-        Command::Union(command) => return commands::union::run(&command, out),
+        Command::Union(command) => return commands::union::run(&command, settings, out),
         Command::Df(_) => commands::space::df(&settings()?, out)?,
         Command::Layout(command) => commands::layout::run(&command, &settings()?, out)?,
         Command::Mount(args) => return commands::mount::mount(&args, global, out),

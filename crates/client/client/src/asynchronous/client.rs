@@ -9,6 +9,7 @@ use braid_net::{Driver, Tokio};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, SessionId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
+    import::{ImportEntry, ImportedEntry},
     iod::{DiskRates, MeasureDisk},
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{

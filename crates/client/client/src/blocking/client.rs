@@ -6,6 +6,7 @@ use braid_net::{Blocking, CallDeadline};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
+    import::{ImportEntry, ImportedEntry},
     iod::{DiskRates, MeasureDisk},
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{

@@ -4,11 +4,13 @@ use braid_net::Driver;
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatus, DaemonStatusReply,
+    import::{ImportEntry, ImportedEntry},
     mds::{
         AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles,
         FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans, FsckShards,
-        GatewaySecretReply, GetClusterMap, GetGatewaySecret, IodRemove, KeyAdd, KeyAddReply,
-        KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus, MdsStatusReply, NeedsFsck, SetIodState,
+        GatewaySecretReply, GetClusterMap, GetGatewaySecret, ImportEntries, IodRemove, KeyAdd,
+        KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus, MdsStatusReply, NeedsFsck,
+        ReserveFiles, SetIodState,
     },
     types::{ClusterMap, Identity, IodState, PathRef},
 };
@@ -136,6 +138,18 @@ impl<D: Driver> Caller<D> {
     /// Those of the given objects that belong to no file and to no pending deletion.
     pub async fn fsck_orphans(&self, objects: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
         self.repeatable("check", &cluster(), FsckOrphans { objects }).send().await
+    }
+
+    /// Reserves indexes of files for [`Caller::import`]: `count` of them, from the returned one on.
+    pub async fn reserve_files(&self, count: u32) -> Result<FileIndex> {
+        // A repetition reserves others: these are lost, and there are 2^48.
+        self.repeatable("reserve files in", &cluster(), ReserveFiles { count }).send().await
+    }
+
+    /// Makes existing files of disks files of the cluster. Returns the outcome of each, in order,
+    /// once all survive a loss of power. Repeating it changes nothing.
+    pub async fn import(&self, entries: Vec<ImportEntry>) -> Result<Vec<ImportedEntry>> {
+        self.repeatable("import into", &cluster(), ImportEntries { entries }).send().await
     }
 
     /// The reason why the file system must be checked, or `None`. `clear` clears the needs-fsck

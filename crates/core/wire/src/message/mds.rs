@@ -15,6 +15,7 @@ use super::{
     entry::{
         CreateMode, DirectoryChange, EntryKind, MakeEntryReply, OpenEntryReply, RenameEntryReply,
     },
+    import::{ImportEntry, ImportedEntry},
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
@@ -737,6 +738,21 @@ calls! {
         /// The list, as the extended attribute `system.nfs4_acl` has it.
         nfs4_acl: Vec<u8>,
     } -> Attributes;
+
+    /// Reserve indexes of regular files, for [`ImportEntries`]: this many, from the returned one
+    /// on. Nothing else ever gets one of them. At most `RESERVED_FILES_MAX`.
+    ReserveFiles = 0x01f6 {
+        /// How many.
+        count: u32,
+    } -> FileIndex;
+    /// Make existing files of disks files of the cluster, with all their attributes. Each entry is
+    /// a change of its own; the reply has the outcome of each, in order, once all survive a loss of
+    /// power. Repeatable: an entry that is there already is a success. At most
+    /// `IMPORTED_ENTRIES_MAX`.
+    ImportEntries = 0x01f7 {
+        /// The entries.
+        entries: Vec<ImportEntry>,
+    } -> Vec<ImportedEntry>;
 }
 
 wire_struct! {

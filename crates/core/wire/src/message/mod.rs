@@ -7,6 +7,7 @@ use crate::codec::{Wire, wire_enum, wire_struct};
 
 pub mod collective;
 pub mod entry;
+pub mod import;
 pub mod iod;
 pub mod lease;
 pub mod lock;

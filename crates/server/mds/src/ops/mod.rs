@@ -9,6 +9,7 @@ mod fsck;
 mod fsck_names;
 mod fsync;
 mod gateway;
+mod import;
 mod iods;
 mod keys;
 mod layout;
@@ -231,6 +232,8 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::RemoveEntry(r) => core.remove_entry(call, r),
         R::RenameEntry(r) => core.rename_entry(call, r),
         R::SetAttributesAndAcl(r) => core.set_attributes_and_acl(call, r),
+        R::ReserveFiles(r) => core.reserve_files(call, r),
+        R::ImportEntries(r) => core.import_entries(call, r),
         _ => common::not_understood(call),
     }
 }

@@ -11,6 +11,7 @@ mod delegations;
 mod entry;
 mod fsck;
 mod grace;
+mod import;
 mod iods;
 mod leases;
 mod locks;

@@ -7,6 +7,7 @@ mod create;
 mod default;
 mod deletion;
 mod fsck;
+mod import;
 mod intent;
 mod link;
 mod lookup;
@@ -29,6 +30,7 @@ mod xattr;
 
 pub use attributes::{AttributeChanges, CAPABILITY_XATTR, SetTime};
 pub use create::{CreateArgs, Created};
+pub use import::{ImportArgs, Imported};
 pub use make::Made;
 pub use mknod::NodeArgs;
 pub use open::{ObjectSummary, OpenArgs};

@@ -196,7 +196,7 @@ impl Namespace {
 /// Unknown `system.` names are refused: their meaning would not be enforced. Otherwise the rules of
 /// Linux's xattr(7) apply. `user.`: by the permission bits, on files and directories only.
 /// `trusted.`: only root. `security.`: everyone reads, root writes.
-fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), Failure> {
+pub(super) fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), Failure> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(&0) {
         return Err(Status::Range.into());
     }

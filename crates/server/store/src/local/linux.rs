@@ -80,6 +80,25 @@ pub(super) fn write_record(file: &File, _path: &Path, record: &[u8]) -> io::Resu
     Ok(rustix::fs::fsetxattr(file, RECORD_XATTR, record, XattrFlags::empty())?)
 }
 
+/// Removes a file's record, if it has one.
+pub(super) fn remove_record(file: &File) -> io::Result<()> {
+    match rustix::fs::fremovexattr(file, RECORD_XATTR) {
+        Ok(()) | Err(Errno::NODATA) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes all extended attributes except the record. One that cannot be removed stays.
+pub(super) fn remove_other_xattrs(file: &File) -> io::Result<()> {
+    let mut names = vec![0; limits::XATTR_LIST_BYTES_MAX];
+    let bytes = rustix::fs::flistxattr(file, &mut names[..])?;
+    let names = names[..bytes].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    for name in names.filter(|name| *name != RECORD_XATTR.as_bytes()) {
+        let _ = rustix::fs::fremovexattr(file, name);
+    }
+    Ok(())
+}
+
 /// A file without a name in a directory; `None` where the file system cannot create one.
 pub(super) fn create_unnamed(directory: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

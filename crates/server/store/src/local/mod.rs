@@ -21,6 +21,8 @@
 //! No assertion checks these: 1, 2 and 4 are about what is on disk, and are the order of the system
 //! calls; the kernel keeps 3; and locks do not record who holds them (5).
 
+#[cfg(target_os = "linux")]
+mod adopt;
 mod cache;
 mod directory;
 mod dirty_state;
@@ -34,6 +36,8 @@ mod platform;
 mod private;
 mod store;
 
+#[cfg(target_os = "linux")]
+pub use adopt::AdoptingDirectory;
 pub use directory::Host;
 pub(crate) use directory::parse_name;
 pub use store::{LocalOptions, LocalStore, OPEN_FILES_DEFAULT};

@@ -21,6 +21,8 @@ pub mod status;
 pub mod sync;
 pub mod union;
 #[cfg(target_os = "linux")]
+pub mod union_join;
+#[cfg(target_os = "linux")]
 pub mod union_striped;
 pub mod up;
 pub mod user_names;

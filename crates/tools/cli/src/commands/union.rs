@@ -4,19 +4,28 @@ use std::{path::Path, process::ExitCode};
 
 use crate::{
     args::{UnionCommand, UnionUpArgs, UpArgs},
+    config::Settings,
     output::{Fault, Printer},
 };
 
 /// Only Linux has FUSE.
 #[cfg(not(target_os = "linux"))]
-pub fn run(_: &UnionCommand, _: Printer) -> Result<ExitCode, Fault> {
+pub fn run(
+    _: &UnionCommand,
+    _: impl Fn() -> Result<Settings, Fault>,
+    _: Printer,
+) -> Result<ExitCode, Fault> {
     Err(Fault::usage("using a union", "it needs Linux").hint("braid put, braid get"))
 }
 
 /// Runs one of the commands.
 #[cfg(target_os = "linux")]
-pub fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
-    linux::run(command, out)
+pub fn run(
+    command: &UnionCommand,
+    settings: impl Fn() -> Result<Settings, Fault>,
+    out: Printer,
+) -> Result<ExitCode, Fault> {
+    linux::run(command, settings, out)
 }
 
 /// Mounts a pool, for `braid up --union`.
@@ -71,7 +80,8 @@ pub(super) mod linux {
     use super::admin;
     use crate::{
         args::{UnionCommand, UnionCreateArgs, UnionUpArgs},
-        commands::union_striped,
+        commands::{union_join, union_striped},
+        config::Settings,
         mount::{background, mount_fault, stop_signal},
         nfs::{self, Gateway},
         output::{Exit, Fault, Printer, quoted},
@@ -89,7 +99,11 @@ pub(super) mod linux {
         }
     }
 
-    pub(super) fn run(command: &UnionCommand, out: Printer) -> Result<ExitCode, Fault> {
+    pub(super) fn run(
+        command: &UnionCommand,
+        settings: impl Fn() -> Result<Settings, Fault>,
+        out: Printer,
+    ) -> Result<ExitCode, Fault> {
         match command {
             UnionCommand::Create(args) => create(args, out)?,
             UnionCommand::Up(args) => return up(args, out),
@@ -131,6 +145,7 @@ pub(super) mod linux {
                 paths.iter().try_for_each(|path| show_place(path, out))?;
             }
             UnionCommand::Stripe(args) => union_striped::stripe(args, out)?,
+            UnionCommand::Join(args) => return union_join::run(args, &settings()?, out),
             UnionCommand::Sweep { meta, repair } => union_striped::sweep(meta, *repair, out)?,
         }
         Ok(ExitCode::SUCCESS)
@@ -236,7 +251,7 @@ pub(super) mod linux {
     }
 
     /// Each file that a program has open is open here too, and the usual limit is 1,024.
-    fn raise_the_limit_of_open_files() {
+    pub(in super::super) fn raise_the_limit_of_open_files() {
         use rustix::process::{Resource, getrlimit, setrlimit};
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;

@@ -15,6 +15,7 @@ use braid_union::{
 use serde_json::json;
 
 use super::linux::{fault, shown};
+use crate::commands::union_join;
 use crate::output::{Exit, Fault, Printer, human_bytes};
 
 #[path = "union_check.rs"]
@@ -225,6 +226,10 @@ fn absolute(path: &Path) -> PathBuf {
 
 pub(super) fn status(meta: &Path, out: Printer) -> Done {
     let pool = Pool::open(meta).map_err(fault)?;
+    let joining = pool.join_state().map_err(fault)?;
+    if let Some(state) = joining.as_ref().filter(|state| state.finished) {
+        return union_join::show_finished(&pool, state, out);
+    }
     let Reply::Status { branches, placement, mounted } = ask(meta, &Request::Status, out)? else {
         return Err(Fault::failed("reading the status", "the process gave another answer"));
     };
@@ -240,7 +245,7 @@ pub(super) fn status(meta: &Path, out: Printer) -> Done {
         out.value(&json!({
             "name": pool.config.name, "pool": pool.config.pool.to_string(),
             "placement": placement.to_string(), "mounted": mounted,
-            "branches": rows.collect::<Vec<_>>(),
+            "branches": rows.collect::<Vec<_>>(), "joining": joining.map(|state| state.cluster),
         }));
         return Ok(());
     }
@@ -256,6 +261,11 @@ pub(super) fn status(meta: &Path, out: Printer) -> Done {
         }
     }
     out.hint(format!("pool \"{}\"; new files: {placement}", pool.config.name));
+    if let Some(state) = joining {
+        out.line(format!("the pool is joining the cluster {}, below {}", state.cluster, state.to));
+        out.next(format!("braid union join {} --to {}", shown(meta), state.to));
+        return Ok(());
+    }
     match mounted {
         true => out.next("braid union balance --help; braid union drain --help"),
         false => out.next(format!("braid union up {} MOUNTPOINT", shown(meta))),

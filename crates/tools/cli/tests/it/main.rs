@@ -19,6 +19,7 @@ mod sync;
 mod systemd;
 mod union;
 mod union_failed_disks;
+mod union_join;
 mod union_moves;
 mod union_nfs;
 mod union_notices;

@@ -41,6 +41,7 @@ const TABLE: &[Row] = &[
     row("braid-meta", &["braid-types", "braid-layout"]),
     row("braid-mds", &["braid-net", "braid-meta"]),
     row("braid-union", &["braid-types"]),
+    row("braid-union-join", &["braid-union", "braid-store", "braid-layout", "braid-wire"]),
     row("braid-union-share", &["braid-union", "braid-share"]),
     row("braid-client", &["braid-net", "braid-layout"]),
     row("braid-vfs", &["braid-client"]),
