@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use braid_layout::Layout;
 use braid_types::limits::{
-    LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
+    FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
 };
-use braid_types::{Failure, FileIndex, FileOffset, Status, Timestamp};
+use braid_types::{Failure, FileIndex, Status, Timestamp};
 
 use super::{make, name, xattr};
 use crate::acl::{self, AclKind};
@@ -222,7 +222,7 @@ fn check_index(tx: &Tx<'_>, file: FileIndex) -> Result<FileIndex, Failure> {
 
 fn set_object(tx: &Tx<'_>, inode: &mut Inode, args: &ImportArgs) -> Result<(), Failure> {
     let Some((_, layout)) = &args.object else { return Err(Status::Invalid.into()) };
-    if !layout_fits(layout) || args.size > FileOffset::MAX.0 {
+    if !layout_fits(layout) || args.size > FILE_BYTES_MAX {
         return Err(Failure::new(Status::Invalid, "the layout or size does not fit its record"));
     }
     inode.size = args.size;
