@@ -138,8 +138,8 @@ pub struct BranchStatus {
     pub labels: Vec<Label>,
     /// Why it cannot be used.
     pub error: Option<String>,
-    /// Why direct changes on it are seen after a second only. `None`: they are noticed, or it is not
-    /// in use.
+    /// Why direct changes on it are seen after a second only. `None`: they are noticed, or it is
+    /// not in use.
     #[serde(default)]
     pub not_noticed: Option<String>,
 }

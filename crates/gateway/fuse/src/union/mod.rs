@@ -172,7 +172,7 @@ impl UnionFileSystem {
     ) -> Validity {
         let noticed = self.can_notice()
             && self.union.notices_names(directory)
-            && self.union.note_told_absent(directory, name);
+            && self.union.note_absent_in_kernel(directory, name);
         self.answers.valid(asked, noticed, short)
     }
 

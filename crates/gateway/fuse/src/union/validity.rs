@@ -8,13 +8,13 @@
 //! Where direct changes are noticed, an answer is valid for [`LONG`], and a change ends it. The
 //! event of a change comes after the change, so there are three cases:
 //!
-//! 1. The kernel has the answer when it is told of the change: it drops it.
+//! 1. The kernel has the answer when it is notified of the change: it drops it.
 //! 2. The change comes between `begin` and `valid?`: the counters differ, and the answer is valid
 //!    for a second, as without notices.
-//! 3. The change comes after `valid?`, and the kernel has not got the answer yet. It is told of the
-//!    change once more a second later. The kernel itself orders what a first lookup and a listing
-//!    bring: an expiry waits for the directory's lock, which they hold. It also ignores attributes
-//!    of a known node that were asked for before it was told of a change.
+//! 3. The change comes after `valid?`, and the kernel has not got the answer yet. It is notified of
+//!    the change once more a second later. The kernel itself orders what a first lookup and a
+//!    listing bring: an expiry waits for the directory's lock, which they hold. It also ignores
+//!    attributes of a known node that were asked for before it was notified of a change.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -27,7 +27,7 @@ use crate::kernel::Validity;
 
 /// If an event is lost by a mistake in any file system, the answer is stale for no longer.
 pub(super) const LONG: Duration = Duration::from_secs(3600);
-/// Changes are told again if a long answer was given this time before.
+/// Changes are notified again if a long answer was given this time before.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
 /// Counts changes that the kernel does not know.

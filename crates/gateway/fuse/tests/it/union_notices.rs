@@ -1,4 +1,4 @@
-//! Direct changes on the branches of a mounted union, while the kernel keeps what it knows for long.
+//! Direct changes on the branches of a mounted union, while the kernel keeps what it knows.
 
 use crate::union::UnionMount;
 use braid_union::NoticedChanges;
@@ -299,7 +299,7 @@ fn too_many_changes_for_the_queue_are_seen_nevertheless() {
     directly(&branch, &format!("mkdir many; cd many; seq 1 {limit} | xargs touch"));
     // Their events are lost.
     directly(&branch, "echo 1 > d/late; rm d/a; truncate -s 99 d/b");
-    assert!(fs::metadata(mount.path("d/a")).is_ok(), "nothing was told yet");
+    assert!(fs::metadata(mount.path("d/a")).is_ok(), "nothing was notified yet");
     drop(closed);
     sees("what came after the overflow", || {
         mount.path("d/late").exists()

@@ -129,7 +129,7 @@ impl Watcher {
             }
             while events.len() < EVENTS_MAX && self.group.read(&mut events).unwrap_or(false) {}
             if events.iter().any(Event::is_overflow) {
-                tracing::warn!("too many direct changes at once: everything is read again");
+                tracing::warn!("too many direct changes in a short time: everything is read again");
                 self.union.notices.everything_changed();
             }
             let mut changes = self.changes(&events);
@@ -182,7 +182,7 @@ impl Watcher {
 
     fn nodes(&self, system: &System, handle: &KernelHandle) -> Vec<Arc<Node>> {
         let root = system.branches.iter().find_map(|at| self.union.branches[*at].root().ok());
-        // Of a file that is gone, the name in its directory says so.
+        // Of a file that is gone, the name in its directory is notified.
         let inode = root.and_then(|root| system.inode(handle, &*root).ok());
         let at = |branch: &usize| self.union.nodes.at_inode(*branch, inode?);
         system.branches.iter().filter_map(at).collect()
@@ -239,7 +239,7 @@ impl Watcher {
         }
     }
 
-    /// Tells what is due to be told once more.
+    /// Notifies the listener of what is due once more.
     fn tell_again(&self) {
         let now = Instant::now();
         let due: Vec<_> = {

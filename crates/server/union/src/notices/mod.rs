@@ -14,9 +14,9 @@
 //! 2. Changes through the union come as events of this process. Its callers know them. They count
 //!    for kept listings and for the attributes of the directory alone.
 //! 3. A directory that got or lost a copy, as a lookup finds, may have other names than before
-//!    without an event of them. All names in it are told as changed.
+//!    without an event of them. All names in it are notified as changed.
 //! 4. Where events were lost, where a branch comes or goes and where a file system is mounted below
-//!    a branch, all names and attributes are told as changed.
+//!    a branch, all names and attributes are notified as changed.
 //! 5. A directory whose copies are not all on file systems that tell, or on other file systems
 //!    that are mounted below a branch, is not noticed: see [`Union::notices_names`].
 
@@ -45,14 +45,14 @@ use crate::{
     node::{Node, lock},
 };
 
-/// After this time changes are told once more: a program may have received an answer from before
-/// the change when it was told first, and have kept it afterwards.
+/// After this time changes are notified once more: a program may have received an answer from
+/// before the change when it was notified first, and have kept it afterwards.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Changes that are told together then: each call wakes the mount's threads.
+/// Changes that are notified together then: each call wakes the mount's threads.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// Absent names of one directory that are remembered at most.
 const ABSENT_MAX: usize = 128;
-/// Their names may be dropped by the kernel without a word; it keeps none for longer.
+/// Their names may be dropped by the kernel silently; it keeps none for longer.
 const ABSENT_VALID: Duration = Duration::from_secs(3600);
 
 /// Names and attributes that were changed by something else than a call of the kernel.
@@ -202,9 +202,9 @@ impl Union {
             && node.state().copies.iter().all(|copy| self.branches[copy.branch].is_noticed())
     }
 
-    /// The kernel is told that a name is absent. Whether that is remembered: only then it is told
-    /// when the directory gets a copy with the name.
-    pub fn note_told_absent(&self, directory: NodeId, name: &[u8]) -> bool {
+    /// The kernel gets the answer that a name is absent. Whether that is remembered: only then the
+    /// kernel is notified when the directory gets a copy with the name.
+    pub fn note_absent_in_kernel(&self, directory: NodeId, name: &[u8]) -> bool {
         self.nodes.get(directory).is_ok_and(|node| lock(&node.names.told_absent).add(name))
     }
 
@@ -217,7 +217,7 @@ impl Union {
         )
     }
 
-    /// Has changes told once more a second later.
+    /// Has changes notified once more a second later.
     pub fn tell_again(&self, changes: NoticedChanges) {
         self.notices.add(|pending| {
             let due = Instant::now() + AGAIN;

@@ -31,7 +31,7 @@ enum Number {
     Unknown,
 }
 
-/// A file system that tells of changes.
+/// A file system that reports changes.
 #[derive(Debug)]
 pub(super) struct System {
     pub(super) id: FileSystemId,

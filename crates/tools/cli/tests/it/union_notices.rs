@@ -8,7 +8,7 @@ use std::{
 
 use crate::union::Mounted;
 
-/// The process keeps names for an hour if nobody tells it of a change.
+/// The process keeps names for an hour if no event of a change comes.
 const LONG: Duration = Duration::from_secs(60);
 
 fn sees(mut seen: impl FnMut() -> bool) {
