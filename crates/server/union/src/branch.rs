@@ -44,13 +44,15 @@ pub enum BranchMode {
 /// while the union runs: one that is removed stays as a branch without a directory.
 #[derive(Debug)]
 pub(crate) struct Branches {
-    list: [OnceLock<Branch>; BRANCHES_MAX],
+    /// On the heap: a union is moved when it is opened, also by threads with small stacks.
+    list: Box<[OnceLock<Branch>]>,
     len: AtomicUsize,
 }
 
 impl Default for Branches {
     fn default() -> Self {
-        Self { list: [const { OnceLock::new() }; BRANCHES_MAX], len: AtomicUsize::new(0) }
+        let list = std::iter::repeat_with(OnceLock::new).take(BRANCHES_MAX).collect();
+        Self { list, len: AtomicUsize::new(0) }
     }
 }
 

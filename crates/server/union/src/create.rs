@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use rustix::fs::{AtFlags, CWD, Dev, FileType, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, RenameFlags, Statx, Timespec, Timestamps,
+    UTIME_OMIT, XattrFlags,
+};
 use rustix::io::Errno;
 
 use crate::{
@@ -275,11 +278,15 @@ impl Union {
         name: &[u8],
     ) -> Result<Arc<OwnedFd>> {
         let (_, model) = self.present_copies(node)?.swap_remove(0);
+        let root = self.branches[branch].root()?;
+        // In the union no name is new, so no directory's time changes.
+        let times = [stat_fd(parent_fd)?, stat_fd(&*root)?];
         // Complete before it has its name: nobody sees one without its owner and mode.
         let new = self.create_like(node, &model, branch)?;
-        let root = self.branches[branch].root()?;
         let named =
             rustix::fs::renameat_with(&*root, &*new, parent_fd, name, RenameFlags::NOREPLACE);
+        set_modified(parent_fd, &times[0]);
+        set_modified(&root, &times[1]);
         if let Err(error) = named {
             let _ = rustix::fs::unlinkat(&*root, &*new, AtFlags::REMOVEDIR);
             // Another thread was faster, or somebody made a file of this name.
@@ -348,6 +355,7 @@ impl Union {
         let stored = format!("{} {} {inode} {number}", self.pool, node.index);
         // Without it the directory has another number after the first copy was removed.
         let _ = rustix::fs::fsetxattr(new, INDEX_XATTR, stored.as_bytes(), XattrFlags::empty());
+        set_modified(new, &stat);
         set_mode(new.as_fd(), stat.stx_mode.into())
     }
 
@@ -394,6 +402,16 @@ impl Union {
 /// place of the directory, and may know kinds of files that this one does not.
 fn may_work_elsewhere(error: Errno) -> bool {
     [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::NOTDIR, Errno::OPNOTSUPP].contains(&error)
+}
+
+/// Gives a directory the time of its last change that it had. Where that fails, it is a later one:
+/// of the last change of the copy.
+fn set_modified(directory: &OwnedFd, stat: &Statx) {
+    let time = stat.stx_mtime;
+    let last_modification = Timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec.into() };
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let times = Timestamps { last_access, last_modification };
+    let _ = rustix::fs::utimensat(directory, c"", &times, AtFlags::EMPTY_PATH);
 }
 
 /// Whether new files in a directory get the umask.

@@ -155,3 +155,17 @@ fn wrong_names_are_refused() {
     assert_eq!(look_up(&[b'x'; 256]), Err(Errno::NAMETOOLONG));
     assert_eq!(union.union.look_up(NodeId(77), b"x").map(drop), Err(Errno::STALE));
 }
+
+#[test]
+fn a_directory_that_gets_a_copy_keeps_the_time_of_its_last_change() {
+    let union = union_of(3, "round-robin");
+    union.make_dir("above").unwrap();
+    union.make_dir("above/below").unwrap();
+    let modified = |path: &str| union.union.attributes(union.node(path).unwrap()).unwrap().modified;
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let before = (modified("above"), modified(""));
+    // Each on another disk, which has none of the directories yet.
+    (0..3).for_each(|n| union.write(&format!("above/below/{n}"), b"").unwrap());
+    assert_eq!(union.on("above/below"), [0, 1, 2]);
+    assert_eq!((modified("above"), modified("")), before);
+}
