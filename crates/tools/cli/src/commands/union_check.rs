@@ -29,9 +29,10 @@ pub fn check(meta: &Path, repair: bool, out: Printer) -> Done<ExitCode> {
         if all > report.findings.len() as u64 {
             out.hint(format!("{all} findings in all"));
         }
+        let findings = if all == 1 { "finding" } else { "findings" };
         out.hint(format!(
-            "{} names of several disks compared, {} findings, {} repaired",
-            report.compared, all, report.repaired
+            "{} names of several disks compared, {all} {findings}, {} repaired",
+            report.compared, report.repaired
         ));
         let has = |kind: fn(&Finding) -> bool| report.findings.iter().any(kind);
         let differs = has(|finding| matches!(finding, Finding::Directory { repaired: false, .. }));
@@ -71,8 +72,9 @@ pub fn deduplicate(meta: &Path, paths: &[PathBuf], dry_run: bool, out: Printer) 
             out.table(&["stays", "because"], &rows);
         }
         let done = if dry_run { "would be removed" } else { "removed" };
-        let (files, bytes) = (sum.same, human_bytes(sum.bytes));
-        out.hint(format!("{files} hidden files {done}, {bytes}; {} stay", sum.stay));
+        let (same, bytes) = (sum.same, human_bytes(sum.bytes));
+        let files = if same == 1 { "file" } else { "files" };
+        out.hint(format!("{same} hidden {files} {done}, {bytes}; {} stay", sum.stay));
         out.next(match dry_run && sum.same > 0 {
             true => format!("braid union dedup {}", shown(meta)),
             false => format!("braid union fsck {}", shown(meta)),

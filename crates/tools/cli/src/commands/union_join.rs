@@ -70,7 +70,7 @@ pub(super) fn run(
     if out.hints() && std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
     }
-    Ok(print(&report.map_err(join_fault)?, args, out))
+    Ok(print(&report.map_err(join_fault)?, args, &config_option(settings), out))
 }
 
 /// The disks with their object directories. Commands that start missing I/O daemons are printed.
@@ -96,14 +96,20 @@ fn open_disks(
         }
     }
     let Some(first) = missing.first() else { return Ok(disks) };
-    let config = settings.path.as_deref().map(|path| format!(" --config {}", shown(path)));
+    let config = config_option(settings);
     let command = |(at, path): (usize, &std::path::PathBuf)| {
-        let (config, port) = (config.clone().unwrap_or_default(), 7701 + at);
+        let port = 7701 + at;
         format!("braid iod{config} --dir {} --init --listen 127.0.0.1:{port}", shown(path))
     };
     missing.iter().enumerate().skip(1).map(command).for_each(|line| out.hint(line));
     let why = format!("{} disks have no I/O daemon yet ({OBJECTS_DIRECTORY})", missing.len());
     Err(Fault::usage("joining", why).hint(command((0, first))))
+}
+
+/// The option that names the cluster in a printed command.
+fn config_option(settings: &Settings) -> String {
+    let path = settings.path.as_deref();
+    path.map_or_else(String::new, |path| format!(" --config {}", shown(path)))
 }
 
 /// All I/O daemons of the disks must serve: what joins would not be readable otherwise.
@@ -150,7 +156,7 @@ fn progress(out: Printer) -> impl FnMut(&JoinReport) -> ControlFlow<()> {
     }
 }
 
-fn print(report: &JoinReport, args: &UnionJoinArgs, out: Printer) -> ExitCode {
+fn print(report: &JoinReport, args: &UnionJoinArgs, config: &str, out: Printer) -> ExitCode {
     let left = &report.left;
     if out.json {
         let rows = left.iter().map(|left| json!({ "path": left.path, "why": left.why }));
@@ -179,11 +185,11 @@ fn print(report: &JoinReport, args: &UnionJoinArgs, out: Printer) -> ExitCode {
     }
     let meta = shown(&args.meta);
     match (args.dry_run, report.finished) {
-        (true, _) => out.next(format!("braid union join {meta}")),
-        (false, true) => out.next("braid mount MOUNTPOINT"),
+        (true, _) => out.next(format!("braid union join {meta}{config}")),
+        (false, true) => out.next(format!("braid mount MOUNTPOINT{config}")),
         (false, false) => out.next(format!(
-            "move away what stays, and braid union join {meta} again; or, to leave it on the \
-             disks: braid union join {meta} --leave"
+            "move away what stays, and braid union join {meta}{config} again; or, to leave it on \
+             the disks: braid union join {meta}{config} --leave"
         )),
     }
     match left.is_empty() || report.finished {

@@ -78,7 +78,7 @@ fn what_several_disks_have_is_compared_and_removed_where_it_is_the_same() {
     assert!(code == 7 && printed.contains("3 findings, 1 repaired"), "{printed}");
     assert_eq!(fs::metadata(union.at("disk2/dir")).unwrap().permissions().mode() & 0o777, 0o700);
     let (code, printed) = union.braid("dedup", &["--dry-run"]);
-    assert!(code == 0 && printed.contains("1 hidden files would be removed"), "{printed}");
+    assert!(code == 0 && printed.contains("1 hidden file would be removed"), "{printed}");
     assert_eq!(union.on("dir/older"), ["disk1", "disk2"]);
     let (code, printed) = union.braid("dedup", &[]);
     assert!(code == 0 && printed.contains("it has other bytes"), "{printed}");
