@@ -7,6 +7,7 @@ use braid_store::ObjectRecord;
 use braid_types::{
     FileIndex, ObjectGeneration, ObjectId, PartIndex, SizeGeneration, limits::IMPORTED_ENTRIES_MAX,
 };
+use braid_union::on_branch::{stat_at, stat_fd};
 use braid_wire::{
     Wire,
     message::{
@@ -20,7 +21,6 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{
     Join, JoinError,
-    disk::{stat_at, stat_fd},
     error::errno,
     links::LinkedFiles,
     metadata::{self, Refusal},

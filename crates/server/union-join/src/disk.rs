@@ -1,22 +1,20 @@
 //! A disk of the pool, with the object directory of its I/O daemon.
 
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
-};
+use std::{os::fd::OwnedFd, path::PathBuf};
 
 use braid_store::{AdoptingDirectory, StoreError};
 use braid_types::{ClusterUuid, IodId};
-use braid_union::{BranchConfig, BranchMode};
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use braid_union::{
+    BranchConfig, BranchMode,
+    on_branch::{open_directory, stat_fd, unlink_path},
+};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::JoinError;
 
 /// The object directory in the root of a disk. The union does not show it.
 pub const OBJECTS_DIRECTORY: &str = ".braid-objects";
-
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 /// An open disk.
 #[derive(Debug)]
@@ -67,19 +65,12 @@ impl Disk {
 
     /// Opens a directory by its path, which follows no symbolic link.
     pub(crate) fn directory(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { b"." } else { path };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat2(&self.root, path, flags, Mode::empty(), BENEATH)
+        open_directory(&self.root, path)
     }
 
     /// Removes a directory if it is empty.
     pub(crate) fn remove_directory(&self, path: &[u8]) -> Result<(), Errno> {
-        let at = path.iter().rposition(|byte| *byte == b'/');
-        let (above, name) = match at {
-            Some(at) => (&path[..at], &path[at + 1..]),
-            None => (&path[..0], path),
-        };
-        rustix::fs::unlinkat(self.directory(above)?, name, AtFlags::REMOVEDIR)
+        unlink_path(&self.root, path, AtFlags::REMOVEDIR)
     }
 
     /// Makes everything on the disk durable.
@@ -87,13 +78,4 @@ impl Disk {
         let what = || format!("syncing {}", self.path.display());
         rustix::fs::syncfs(&self.root).map_err(JoinError::io(what()))
     }
-}
-
-pub(crate) fn stat_fd(fd: impl AsFd) -> Result<Statx, Errno> {
-    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
-}
-
-pub(crate) fn stat_at(directory: impl AsFd, name: &[u8]) -> Result<Statx, Errno> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }

@@ -37,7 +37,7 @@ mod tree;
 use std::{collections::HashSet, ops::ControlFlow};
 
 use braid_types::FileIndex;
-use braid_union::{JoinState, Pool, Union};
+use braid_union::{JoinState, Pool, Union, on_branch};
 use braid_wire::message::import::{ImportEntry, ImportedEntry};
 
 pub use disk::{Disk, OBJECTS_DIRECTORY};
@@ -201,10 +201,10 @@ impl Join<'_> {
         let Listing { shown, mut left } = tree::list(self.disks, directory);
         self.report.left.append(&mut left);
         for Shown { name, disk, stat, on } in shown {
-            let path = tree::join_path(&directory.path, &name);
+            let path = on_branch::join(&directory.path, &name);
             if !self.disks[disk].is_here(&stat) {
                 self.report.leave(&self.disks[disk], path, "another file system is mounted there");
-            } else if tree::is_directory(&stat) {
+            } else if on_branch::is_directory(&stat) {
                 let below = Directory { path, file: FileIndex(0), on };
                 match metadata::of_directory(&self.disks[disk], &below.path) {
                     Ok(mut entry) => {

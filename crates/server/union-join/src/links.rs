@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, fs::File};
 
+use braid_union::on_branch::split;
 use rustix::fs::{Mode, OFlags, Statx};
 
 use crate::{Disk, seal, tree};
@@ -48,7 +49,7 @@ impl LinkedFiles {
 /// Whether the file has a name among the objects already.
 fn is_begun(disk: &Disk, path: &[u8]) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let (above, name) = seal::split(path);
+    let (above, name) = split(path);
     let Ok(directory) = disk.directory(above) else { return false };
     let Ok(file) = rustix::fs::openat(directory, name, flags, Mode::empty()) else { return false };
     seal::object_of(disk, &File::from(file)).is_some()

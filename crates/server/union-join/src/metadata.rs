@@ -1,8 +1,9 @@
 //! The attributes of a file on its disk, as the metadata server gets them.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-use braid_types::{ByteCount, FileIndex, IodId, Timestamp, limits::XATTR_LIST_BYTES_MAX};
+use braid_types::{ByteCount, FileIndex, IodId, Timestamp};
+use braid_union::on_branch::{path_of, stat_fd, xattr_names, xattr_value};
 use braid_wire::message::{
     FileKind,
     import::{ImportEntry, Xattr},
@@ -10,7 +11,7 @@ use braid_wire::message::{
 use rustix::fs::{FileType, Statx, StatxTimestamp};
 use rustix::io::Errno;
 
-use crate::{Disk, disk::stat_fd};
+use crate::Disk;
 
 /// Extended attributes of the union and of objects: they mean nothing in a cluster.
 const OWN: [&[u8]; 2] = [b"trusted.braid.", b"user.braid."];
@@ -111,48 +112,20 @@ fn time(time: &StatxTimestamp) -> Timestamp {
 
 /// The extended attributes that join, by a descriptor; also of one opened with `O_PATH`.
 pub(crate) fn xattrs(fd: impl AsFd) -> Result<Vec<Xattr>, Refusal> {
-    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    let mut names = vec![0; 512];
-    let bytes = loop {
-        match rustix::fs::listxattr(&path, &mut names[..]) {
-            Ok(bytes) => break bytes,
-            Err(Errno::RANGE) if names.len() < XATTR_LIST_BYTES_MAX => {
-                names.resize(XATTR_LIST_BYTES_MAX, 0);
-            }
-            Err(Errno::OPNOTSUPP) => break 0,
-            Err(error) => return Err(error.into()),
-        }
-    };
-    let names = names[..bytes].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let path = path_of(fd);
     let mut found = Vec::new();
-    for name in names {
+    for name in xattr_names(&path)? {
         if name == STRIPED {
             return Err(Refusal::Striped);
         }
         if OWN.iter().any(|own| name.starts_with(own)) || name == SELINUX {
             continue;
         }
-        match value(&path, name) {
-            Ok(value) => found.push(Xattr { name: name.to_vec(), value }),
+        match xattr_value(&path, &name) {
+            Ok(value) => found.push(Xattr { name, value }),
             Err(Errno::NODATA) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Ok(found)
-}
-
-fn value(path: &str, name: &[u8]) -> Result<Vec<u8>, Errno> {
-    let mut value = vec![0; 256];
-    loop {
-        match rustix::fs::getxattr(path, name, &mut value[..]) {
-            Ok(bytes) => {
-                value.truncate(bytes);
-                return Ok(value);
-            }
-            Err(Errno::RANGE) if value.len() < XATTR_LIST_BYTES_MAX => {
-                value.resize(XATTR_LIST_BYTES_MAX, 0);
-            }
-            Err(error) => return Err(error),
-        }
-    }
 }

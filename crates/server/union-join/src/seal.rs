@@ -41,11 +41,3 @@ pub(crate) fn seal_all(disk: &Disk) -> Result<(), JoinError> {
     }
     Ok(())
 }
-
-/// Directory and name of a path.
-pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (&path[..0], path),
-    }
-}

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 
 use braid_types::FileIndex;
-use braid_union::RESERVED_PREFIX;
-use rustix::fs::{Dir, FileType, Statx};
+use braid_union::{
+    RESERVED_PREFIX,
+    on_branch::{is_directory, join, stat_at},
+};
+use rustix::fs::{Dir, Statx};
 use rustix::io::Errno;
 
-use crate::{Disk, Left, disk::stat_at};
+use crate::{Disk, Left};
 
 /// What `mkfs` makes.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
@@ -64,7 +67,7 @@ fn read(
     for entry in Dir::read_from(&fd)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        let path = join_path(&directory.path, name);
+        let path = join(&directory.path, name);
         if is_skipped(&disks[disk], directory, name) {
             continue;
         }
@@ -116,7 +119,7 @@ pub(crate) fn walk(disks: &[Disk], each: &mut dyn FnMut(usize, &[u8], &Statx)) {
     let mut found = HashSet::new();
     while let Some(directory) = left.pop() {
         for Shown { name, disk, stat, on } in list(disks, &directory).shown {
-            let path = join_path(&directory.path, &name);
+            let path = join(&directory.path, &name);
             match is_directory(&stat) {
                 true if disks[disk].is_here(&stat) && found.insert((disk, stat.stx_ino)) => {
                     left.push(Directory { path, file: FileIndex(0), on });
@@ -126,17 +129,4 @@ pub(crate) fn walk(disks: &[Disk], each: &mut dyn FnMut(usize, &[u8], &Statx)) {
             }
         }
     }
-}
-
-pub(crate) fn is_directory(stat: &Statx) -> bool {
-    FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory
-}
-
-pub(crate) fn join_path(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = directory.to_vec();
-    if !path.is_empty() {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-    path
 }

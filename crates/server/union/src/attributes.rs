@@ -120,12 +120,19 @@ impl Attributes {
 }
 
 /// statx of a name in a directory, never of the target of a symbolic link.
-pub(crate) fn stat_at(directory: impl AsFd, name: &[u8]) -> Result<Statx> {
+///
+/// # Errors
+/// Those of statx(2).
+pub fn stat_at(directory: impl AsFd, name: &[u8]) -> Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
-pub(crate) fn stat_fd(fd: impl AsFd) -> Result<Statx> {
+/// statx of an open file, also of one opened with `O_PATH`.
+///
+/// # Errors
+/// Those of statx(2).
+pub fn stat_fd(fd: impl AsFd) -> Result<Statx> {
     stat_at_empty(fd.as_fd())
 }
 
@@ -138,7 +145,7 @@ pub(crate) fn copy_of(branch: usize, stat: &Statx) -> Copy {
 }
 
 /// A path that leads to the file of a descriptor, also of one opened with `O_PATH`.
-pub(crate) fn path_of(fd: impl AsFd) -> String {
+pub fn path_of(fd: impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
@@ -199,19 +206,23 @@ impl Union {
         let node = self.nodes.get(id)?;
         let _changes = node.changes();
         let shared = self.shared();
-        let mut new = *new;
-        self.check_quota_of_truncate(&node, &new)?;
+        self.check_quota_of_truncate(&node, new)?;
+        let set = self.set_all(&node, *new);
+        // Also after a failure: a length was reserved.
+        self.count_again(&node);
+        set?;
+        drop(shared);
+        self.attributes(id)
+    }
+
+    fn set_all(&self, node: &Node, mut new: NewAttributes) -> Result<()> {
         if let Some(size) = new.size
-            && self.truncate_striped(&node, size)?
+            && self.truncate_striped(node, size)?
         {
             new.size = None;
         }
-        for fd in self.writable_references(&node)? {
-            self.set_one(fd.as_fd(), &new)?;
-        }
-        self.count_again(&node);
-        drop(shared);
-        self.attributes(id)
+        let references = self.writable_references(node)?;
+        references.iter().try_for_each(|fd| self.set_one(fd.as_fd(), &new))
     }
 
     /// An ACL that somebody without `CAP_FSETID` and outside the group has set ends the

@@ -285,8 +285,10 @@ impl Union {
         let new = self.create_like(node, &model, branch)?;
         let named =
             rustix::fs::renameat_with(&*root, &*new, parent_fd, name, RenameFlags::NOREPLACE);
-        set_modified(parent_fd, &times[0]);
         set_modified(&root, &times[1]);
+        if named.is_ok() {
+            set_modified(parent_fd, &times[0]);
+        }
         if let Err(error) = named {
             let _ = rustix::fs::unlinkat(&*root, &*new, AtFlags::REMOVEDIR);
             // Another thread was faster, or somebody made a file of this name.

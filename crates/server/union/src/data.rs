@@ -196,7 +196,14 @@ impl Union {
         (to, to_offset): (&OpenFile, u64),
         length: u64,
     ) -> Result<usize> {
-        let end = to_offset.saturating_add(length);
+        // Programs ask for more than there is, to copy up to the end.
+        let end = match self.quotas.are_active() {
+            true => {
+                let left = stat_fd(&*from.fd())?.stx_size.saturating_sub(from_offset);
+                to_offset.saturating_add(length.min(left))
+            }
+            false => 0,
+        };
         self.growing(to, end, || {
             self.copy_within_quota((from, from_offset), (to, to_offset), length)
         })

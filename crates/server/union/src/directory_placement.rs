@@ -1,26 +1,24 @@
 //! Where new files of a directory are created: its xattr `user.braid.placement`, or that of the
 //! nearest directory above it that has one, or the placement of the pool.
 //!
-//! What was found is kept with the node of the directory for as long as names and attributes are in
-//! the kernel, so a create reads no xattr.
+//! What was found is kept with the node of the directory for a second, as names without notices are
+//! in the kernel, so a create reads no xattr.
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use rustix::io::Errno;
 
 use crate::{
-    NodeId, Placement, Result, Union,
+    NAMES_VALID, NodeId, Placement, Result, Union,
     attributes::path_of,
     node::{Node, lock},
 };
 
 /// The xattr. Programs may read, set and remove it.
 pub const PLACEMENT_XATTR: &str = "user.braid.placement";
-/// A change on a branch itself is seen after this time, as one of names and attributes.
-const VALID: Duration = Duration::from_secs(1);
 
 /// The placement of a directory, when it was found, and after how many changes through the union.
 #[derive(Clone, Debug)]
@@ -39,7 +37,7 @@ impl Union {
         let changes = self.placement_changes.load(Ordering::Acquire);
         if let Some(known) = &directory.state().placement
             && known.changes == changes
-            && known.read.elapsed() < VALID
+            && known.read.elapsed() < NAMES_VALID
         {
             return Ok(Arc::clone(&known.placement));
         }

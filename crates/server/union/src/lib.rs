@@ -64,6 +64,17 @@ mod union;
 mod unnamed;
 mod xattrs;
 
+/// Names and attributes on a branch itself, for what works on one without a union.
+pub mod on_branch {
+    pub use crate::{
+        attributes::{path_of, stat_at, stat_fd},
+        lookup::is_directory,
+        moves::{join, split},
+        place::{open_directory, unlink_path},
+        xattrs::{all_names as xattr_names, value as xattr_value},
+    };
+}
+
 pub use attributes::{Attributes, NewAttributes, NewTime, Time};
 pub use branch::{BranchMode, BranchStatus};
 pub use by_inode::{BranchInode, FoundByInode};

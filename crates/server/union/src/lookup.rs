@@ -94,7 +94,8 @@ struct MissedCopies {
     gone: Vec<Copy>,
 }
 
-pub(crate) fn is_directory(stat: &Statx) -> bool {
+/// Whether the file is a directory.
+pub fn is_directory(stat: &Statx) -> bool {
     u32::from(stat.stx_mode) & S_IFMT == S_IFDIR
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn rename(old: &Place<'_>, new: &Place<'_>, flags: RenameFlags) -> Re
 ///
 /// # Errors
 /// Those of openat2(2). `ELOOP`: there is a symbolic link in the path.
-pub(crate) fn open_directory(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd> {
+pub fn open_directory(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd> {
     let path = if path.is_empty() { b"." } else { path };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat2(root, path, flags, Mode::empty(), BENEATH)
@@ -82,7 +82,11 @@ pub(crate) fn link_path(root: &OwnedFd, from: &[u8], to: &[u8]) -> Result<()> {
     rustix::fs::linkat(&old.directory, old.name, &new.directory, new.name, AtFlags::empty())
 }
 
-pub(crate) fn unlink_path(root: &OwnedFd, path: &[u8], flags: AtFlags) -> Result<()> {
+/// Removes a name.
+///
+/// # Errors
+/// Those of openat2(2) and unlinkat(2).
+pub fn unlink_path(root: &OwnedFd, path: &[u8], flags: AtFlags) -> Result<()> {
     let place = Place::open(root, path)?;
     rustix::fs::unlinkat(&place.directory, place.name, flags)
 }

@@ -35,7 +35,10 @@ pub enum SetXattr {
 }
 
 /// The value of an xattr of the file at a path, which is followed.
-pub(crate) fn value(path: &str, name: &[u8]) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// Those of getxattr(2).
+pub fn value(path: &str, name: &[u8]) -> Result<Vec<u8>> {
     let mut value = vec![0; 256];
     loop {
         match rustix::fs::getxattr(path, name, &mut value[..]) {
@@ -56,7 +59,10 @@ pub(crate) fn names(path: &str) -> Result<Vec<Vec<u8>>> {
 }
 
 /// The names of all xattrs of the file at a path, which is followed.
-pub(crate) fn all_names(path: &str) -> Result<Vec<Vec<u8>>> {
+///
+/// # Errors
+/// Those of listxattr(2).
+pub fn all_names(path: &str) -> Result<Vec<Vec<u8>>> {
     let mut list = vec![0_u8; 1024];
     let bytes = loop {
         match rustix::fs::listxattr(path, &mut list[..]) {

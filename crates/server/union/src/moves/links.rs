@@ -142,7 +142,8 @@ fn read_in_order(root: &OwnedFd, directory: &[u8]) -> Result<(OwnedFd, Entries)>
     Ok((fd, entries))
 }
 
-pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+/// A path and a name in it.
+pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = directory.to_vec();
     if !path.is_empty() {
         path.push(b'/');

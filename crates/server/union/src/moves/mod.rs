@@ -20,17 +20,18 @@ mod copy;
 mod drain;
 mod full;
 mod links;
+mod mover;
 mod paths;
 mod switch;
 
-pub use drain::{MoveReport, Progress};
+pub use mover::{MoveReport, Progress};
 pub use paths::MoveTarget;
 use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::{NodeId, Result, Union, node::Copy};
 
-pub(crate) use links::join;
+pub use links::join;
 pub(crate) use switch::Move;
 
 /// Why a file stays on its branch.
@@ -109,7 +110,7 @@ impl Union {
 }
 
 /// A path as the directory and the last name.
-pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
         None => (b"", path),

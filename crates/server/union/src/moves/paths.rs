@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::{
     MoveReport, NotMoved, Progress,
-    drain::{Mover, Targets},
     links::Links,
+    mover::{Mover, Targets},
     split,
 };
 use crate::{Label, Result, Union, lookup::is_directory};

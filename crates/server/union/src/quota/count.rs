@@ -9,10 +9,12 @@ use std::{
 use rustix::io::Errno;
 
 use super::{
-    QuotaLimits, QuotaOwner, QuotaRow, counted, is_directory,
+    QuotaLimits, QuotaOwner, QuotaRow, counted,
     limits::{LimitFile, OWNERS_MAX},
 };
-use crate::{PoolError, Result, Union, attributes::copy_of, error::During, node::lock};
+use crate::{
+    PoolError, Result, Union, attributes::copy_of, error::During, lookup::is_directory, node::lock,
+};
 
 /// How often all files are counted again: changes that were made directly on a disk count then.
 const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);

@@ -30,7 +30,8 @@ use rustix::io::Errno;
 
 use crate::{
     NewAttributes, PoolError, Result, Union, User,
-    attributes::{S_IFDIR, S_IFMT, copy_of, stat_fd},
+    attributes::{copy_of, stat_fd},
+    lookup::is_directory,
     node::{Copy, Node, lock},
     open_files::OpenFile,
 };
@@ -74,10 +75,6 @@ impl Quotas {
 
 fn counted(stat: &Statx) -> Counted {
     Counted { uid: stat.stx_uid, gid: stat.stx_gid, size: stat.stx_size }
-}
-
-fn is_directory(stat: &Statx) -> bool {
-    u32::from(stat.stx_mode) & S_IFMT == S_IFDIR
 }
 
 impl Union {

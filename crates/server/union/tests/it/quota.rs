@@ -75,8 +75,10 @@ fn no_call_makes_more_bytes_or_files_than_a_user_may_have() {
     assert_eq!(union.set_size("before", 41), Err(Errno::DQUOT));
     let before = union.open("before");
     assert_eq!(union.union.copy_range((&file, 0), (&before, 1), 40), Err(Errno::DQUOT));
-    union.union.close(&before);
     assert_eq!(union.set_size("before", 10), Ok(()));
+    let copied = union.union.copy_range((&before, 0), (&file, 60), 1 << 40);
+    assert_eq!(copied, Ok(10), "what there is, not what is asked for");
+    union.union.close(&before);
     assert_eq!(union.union.write(&file, 60, &[5; 30], false), Ok(30));
     assert_eq!((union.usage(), union.on_disks()), ((100, 3), (100, 3)));
 

@@ -160,10 +160,7 @@ fn move_each(
     let mut sum = MoveReport::default();
     for path in paths {
         if let Reply::Moved(moved) = ask(meta, &wanted(path_in_union(path)?), out)? {
-            sum.files += moved.files;
-            sum.bytes += moved.bytes;
-            sum.stayed += moved.stayed;
-            sum.reasons.extend(moved.reasons);
+            sum.add(&moved);
         }
     }
     Ok(report(&Reply::Moved(sum), next, out))
