@@ -63,20 +63,27 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         fill(&client, "f", filled..size)?;
         filled = size;
         let changes = growth.amount(CHANGES);
-        let (added, removed) = (Cell::new(0), Cell::new(0));
-        add.push(stage.point(size, Amount::Count(changes), 0, || {
-            let first = added.replace(added.get() + changes);
-            fill(&client, "more", first..first + changes)
-        })?);
+        // Of the names that a sample creates, and another removes.
+        let there = Cell::new(false);
+        let create = || {
+            there.set(true);
+            fill(&client, "more", 0..changes)
+        };
+        let unlink = || -> Result<()> {
+            there.set(false);
+            let mut names = (0..changes).map(|at| name("more", at));
+            Ok(names.try_for_each(|name| client.unlink(name.as_str()))?)
+        };
+        let amount = Amount::Count(changes);
+        let none = || if there.get() { unlink() } else { Ok(()) };
+        add.push(stage.prepared_point(size, amount, 0, none, create)?);
         let questions = growth.amount(QUESTIONS);
         stat.push(
             stage.calls(size, Amount::Count(questions), 0, || ask(&client, size, questions))?,
         );
-        remove.push(stage.calls(size, Amount::Count(changes), 0, || {
-            let first = removed.replace(removed.get() + changes);
-            (first..first + changes)
-                .try_for_each(|at| client.unlink(name("more", at).as_str()))
-                .map_err(Into::into)
+        let all = || if there.get() { Ok(()) } else { create() };
+        remove.push(pinned(Pinning::OneCpu, &stage.cluster.pids(), || {
+            stage.prepared_point(size, amount, 0, all, unlink)
         })?);
         let times = growth.amount(ENTRIES).div_ceil(size);
         let all = || (0..times).try_for_each(|_| entries(&client, size));

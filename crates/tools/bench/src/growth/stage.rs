@@ -88,11 +88,27 @@ impl<'g> Stage<'g> {
         size: u64,
         amount: Amount,
         buffers: u64,
+        work: impl FnMut() -> Result<()>,
+    ) -> Result<Point> {
+        self.prepared_point(size, amount, buffers, || Ok(()), work)
+    }
+
+    /// The same for work that needs something done before each sample, which is not measured. A
+    /// sample that the machine disturbed is taken once more, so their number is not known before.
+    pub fn prepared_point(
+        &self,
+        size: u64,
+        amount: Amount,
+        buffers: u64,
+        mut prepare: impl FnMut() -> Result<()>,
         mut work: impl FnMut() -> Result<()>,
     ) -> Result<Point> {
         let bench = &self.growth.bench;
-        let samples =
-            bench.steal.in_turn(bench.repetitions, &mut [&mut || self.sample(&mut work)])?;
+        let mut sample = || {
+            prepare()?;
+            self.sample(&mut work)
+        };
+        let samples = bench.steal.in_turn(bench.repetitions, &mut [&mut sample])?;
         Ok(summed(size, amount, &samples[0], memory::now(&self.cluster, buffers)?))
     }
 
