@@ -14,7 +14,7 @@ use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
 use crate::connection::Connection;
-use crate::context::{Context, Reply};
+use crate::context::{Context, OpResult, Reply};
 use crate::dispatch;
 use crate::ops::negotiate;
 use crate::protection::Sealed;
@@ -40,9 +40,9 @@ pub enum Disconnect {
     /// 3.3.5.2.1.1.
     #[error("it sent a message that cannot be decrypted")]
     Decryption,
-    /// 3.3.5.15.12, FSCTL_VALIDATE_NEGOTIATE_INFO.
-    #[error("its negotiation was changed on the way")]
-    Downgrade,
+    /// 3.3.5.3.
+    #[error("it speaks only SMB 1")]
+    Smb1,
 }
 
 /// The slices of a frame to send; none if nothing is answered.
@@ -222,7 +222,7 @@ impl<S: Share> Request<'_, S> {
         } else {
             *chain = Chain::default();
         }
-        let (result, session) = self.result(command, &header, message, body, chain).await?;
+        let (result, session) = self.result(command, &header, message, body, chain).await;
         let reply = match result {
             Ok(reply) => reply,
             Err(status) => {
@@ -252,31 +252,31 @@ impl<S: Share> Request<'_, S> {
         message: Bytes,
         body: Reader,
         chain: &Chain,
-    ) -> Result<(Result<Reply, NtStatus>, Option<Arc<Session<S>>>), Disconnect> {
+    ) -> (OpResult, Option<Arc<Session<S>>>) {
         let is_related = header.flags.has(Flags::RELATED);
         // 3.3.5.2.7.2: the first one has nothing before it.
         if is_related && self.is_first {
-            return Ok((Err(NtStatus::INVALID_PARAMETER), None));
+            return (Err(NtStatus::INVALID_PARAMETER), None);
         }
         let Some(command) = command else {
-            return Ok((Err(NtStatus::INVALID_PARAMETER), None));
+            return (Err(NtStatus::INVALID_PARAMETER), None);
         };
         let (session, signed) = match self.session(command, header, &message) {
             Ok(found) => found,
-            Err(status) => return Ok((Err(status), None)),
+            Err(status) => return (Err(status), None),
         };
         let signs = session.clone().filter(|session| {
             self.sealed_by.is_none() && (signed || session.protection.requires_signing())
         });
         let tree = match self.tree(command, header, session.as_deref()) {
             Ok(tree) => tree,
-            Err(status) => return Ok((Err(status), signs)),
+            Err(status) => return (Err(status), signs),
         };
         if is_related
             && let Some(status) = chain.failed
             && dispatch::uses_open(command)
         {
-            return Ok((Err(status), signs));
+            return (Err(status), signs);
         }
         let context = Context {
             server: Arc::clone(self.server),
@@ -288,7 +288,7 @@ impl<S: Share> Request<'_, S> {
             related: chain.file.filter(|_| is_related),
             encrypted: self.sealed_by.is_some(),
         };
-        Ok((dispatch::run(&context, command, body).await?, signs))
+        (dispatch::run(&context, command, body).await, signs)
     }
 
     /// The session of a request, and whether its signature was right.
