@@ -57,7 +57,7 @@ pub async fn execute<S: Share>(
     connection: &Arc<Connection>,
     bytes: Bytes,
 ) -> Result<Frame, Disconnect> {
-    match frame::kind(&bytes)? {
+    match FrameKind::of(&bytes)? {
         FrameKind::Smb1 => {
             let response = negotiate::multi_protocol(server, connection, &bytes)?;
             Ok(respond_alone(connection, response))
@@ -103,7 +103,7 @@ fn unseal<S: Share>(
     }
     let plain = session.protection.unseal(&sealed, bytes).ok_or(Disconnect::Decryption)?;
     // 3.3.5.2.1.1: what was encrypted is messages, not encrypted once more.
-    if frame::kind(&plain)? != FrameKind::Smb2 {
+    if FrameKind::of(&plain)? != FrameKind::Smb2 {
         return Err(Disconnect::Decryption);
     }
     Ok((session, sealed, plain))

@@ -1,12 +1,12 @@
 //! NEGOTIATE. MS-SMB2 3.3.5.3, 3.3.5.4.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use braid_share::Share;
 use braid_smb_wire::auth::spnego;
 use braid_smb_wire::filetime::FileTime;
-use braid_smb_wire::frame;
+use braid_smb_wire::smb1;
 use braid_smb_wire::smb2::Dialect;
 use braid_smb_wire::smb2::negotiate::{
     Capabilities, Cipher, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
@@ -39,17 +39,17 @@ pub fn multi_protocol<S: Share>(
     connection: &Connection,
     bytes: &Bytes,
 ) -> Result<Reply, Disconnect> {
-    let offered = frame::smb1_dialects(bytes)?;
+    let offered = smb1::smb1_dialects(bytes)?;
     if connection.negotiated().is_some() {
         return Err(Disconnect::Negotiate);
     }
-    let has = |wanted: &str| offered.iter().any(|dialect| dialect == wanted);
-    let dialect = if has("SMB 2.???") {
+    let has = |wanted: &[u8]| offered.iter().any(|dialect| dialect == wanted);
+    let dialect = if has(smb1::SMB_2_WILDCARD) {
         if !connection.set_wildcard() {
             return Err(Disconnect::Negotiate);
         }
         Dialect::WILDCARD
-    } else if has("SMB 2.002") {
+    } else if has(smb1::SMB_2_002) {
         let request = NegotiateRequest {
             dialects: vec![Dialect::Smb202.number()],
             ..NegotiateRequest::default()
@@ -112,10 +112,16 @@ fn response<S: Share>(
         max_transact_size: most,
         max_read_size: most,
         max_write_size: most,
-        system_time: FileTime::from(SystemTime::now()).0,
+        system_time: now().0,
         security_buffer: spnego::server_hint().into(),
         contexts: Vec::new(),
     }
+}
+
+/// The time of this host.
+pub fn now() -> FileTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    FileTime::from_unix(since.as_secs() as i64, since.subsec_nanos())
 }
 
 fn security_mode<S: Share>(server: &SmbServer<S>) -> SecurityMode {
