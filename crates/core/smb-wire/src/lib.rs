@@ -23,6 +23,8 @@ mod bits;
 pub mod cursor;
 pub mod filetime;
 pub mod fscc;
+pub mod fsctl;
+pub mod sd;
 pub mod smb2;
 pub mod status;
 pub mod wildcard;
