@@ -26,6 +26,8 @@ pub mod frame;
 pub mod fscc;
 pub mod protect;
 pub mod smb1;
+pub mod fsctl;
+pub mod sd;
 pub mod smb2;
 pub mod status;
 pub mod wildcard;
