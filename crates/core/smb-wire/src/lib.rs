@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cursor;
+pub mod frame;
+pub mod smb1;
 pub mod smb2;
 pub mod status;
 
