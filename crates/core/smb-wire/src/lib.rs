@@ -21,10 +21,10 @@
 pub mod access;
 mod bits;
 pub mod cursor;
-pub mod filetime;
 pub mod frame;
-pub mod fscc;
 pub mod smb1;
+pub mod filetime;
+pub mod fscc;
 pub mod smb2;
 pub mod status;
 pub mod wildcard;

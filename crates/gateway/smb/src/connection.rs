@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use braid_smb_wire::protect::PreauthHash;
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
@@ -69,6 +70,8 @@ pub struct Connection {
     negotiated: OnceLock<Negotiated>,
     /// Whether an SMB 1 client has asked for "SMB 2.???": it negotiates once more (3.3.5.3.2).
     wildcard: AtomicBool,
+    /// Over the messages of the negotiation, for 3.1.1. 3.3.1.7, PreauthIntegrityHashValue.
+    preauth: Mutex<Option<PreauthHash>>,
     /// Logons that are under way, by session.
     logons: Mutex<HashMap<u64, PendingLogon>>,
     /// Sessions that end with the connection.
@@ -92,6 +95,7 @@ impl Connection {
             credits: Mutex::default(),
             negotiated: OnceLock::new(),
             wildcard: AtomicBool::new(false),
+            preauth: Mutex::default(),
             logons: Mutex::default(),
             sessions: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -130,6 +134,30 @@ impl Connection {
     /// The sequence window.
     pub fn credits(&self) -> MutexGuard<'_, Credits> {
         lock(&self.credits)
+    }
+
+    /// Begins the hash over the negotiation. 3.3.5.4.
+    pub fn begin_hash(&self) {
+        *lock(&self.preauth) = Some(PreauthHash::default());
+    }
+
+    /// The hash over the negotiation, if the dialect has one.
+    pub fn preauth(&self) -> Option<PreauthHash> {
+        lock(&self.preauth).clone()
+    }
+
+    /// Adds a message of the negotiation to the hash, if the dialect has one.
+    pub fn hash(&self, message: &[&[u8]]) {
+        if let Some(hash) = lock(&self.preauth).as_mut() {
+            hash.update(message);
+        }
+    }
+
+    /// Adds a message of a logon to its hash, if the dialect has one. 3.3.5.5.
+    pub fn hash_logon(&self, session: u64, message: &[&[u8]]) {
+        if let Some(logon) = self.logons().get_mut(&session) {
+            logon.hash(message);
+        }
     }
 
     /// The logons that are under way.

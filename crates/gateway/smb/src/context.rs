@@ -102,6 +102,10 @@ pub struct Reply {
     pub data: Bytes,
     /// The open that the request made or used, for related requests.
     pub file_id: Option<FileId>,
+    /// The session that the request began.
+    pub session_id: Option<u64>,
+    /// The tree that the request began.
+    pub tree_id: Option<u32>,
 }
 
 impl Reply {

@@ -115,6 +115,14 @@ impl FileStates {
         Ok(())
     }
 
+    /// Checks that an open with this claim could be added now.
+    ///
+    /// # Errors
+    /// As [`FileStates::open`].
+    pub fn check(&self, file: FileIndex, claim: Claim) -> Result<(), NtStatus> {
+        self.files().get(&file).map_or(Ok(()), |state| state.check(claim))
+    }
+
     /// Removes an open, which had `claim`. With `removal` the file is removed at the last close.
     /// Returns the removal that is now due.
     pub fn close(
@@ -157,8 +165,8 @@ impl FileStates {
         self.files().get(&file).map_or(0, |state| state.opens)
     }
 
-    /// Whether an open of the file has access to delete, or denies it to others: opens with
-    /// `claim` are not counted once, as the caller's own.
+    /// Whether an open of the file, other than the caller's own with the claim `own`, denies others
+    /// to rename and remove it.
     pub fn others_deny_delete(&self, file: FileIndex, own: Claim) -> bool {
         let denying = self.files().get(&file).map_or(0, |state| state.denying[2]);
         denying > usize::from(own.denies.has(Deny::DELETE))

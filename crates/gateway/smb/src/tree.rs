@@ -40,6 +40,11 @@ impl Tree {
         }
     }
 
+    /// Whether requests for it must be encrypted.
+    pub fn requires_encryption(&self) -> bool {
+        matches!(&self.target, Target::Files { share, .. } if share.encrypt)
+    }
+
     /// Whether nothing may be changed through it.
     pub fn is_read_only(&self) -> bool {
         matches!(&self.target, Target::Files { share, .. } if share.read_only)

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use braid_share::Identity;
+use braid_smb_wire::auth::ntlm::NtHash;
 
 /// A user that the server knows.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub struct User {
 pub trait Users: fmt::Debug + Send + Sync + 'static {
     /// The hash of a user's password, MD4 of its UTF-16 (MS-NLMP 3.3.2), and the user. Names are
     /// equal without regard to case. Calls may block for short.
-    fn user(&self, name: &str) -> Option<([u8; 16], User)>;
+    fn user(&self, name: &str) -> Option<(NtHash, User)>;
 
     /// What a guest is to the file system.
     fn guest(&self) -> User;
