@@ -21,10 +21,13 @@
 pub mod access;
 mod bits;
 pub mod cursor;
-pub mod frame;
-pub mod smb1;
 pub mod filetime;
+pub mod frame;
 pub mod fscc;
+pub mod protect;
+pub mod smb1;
+pub mod fsctl;
+pub mod sd;
 pub mod smb2;
 pub mod status;
 pub mod wildcard;

@@ -64,12 +64,12 @@ pub async fn execute<S: Share>(
         }
         FrameKind::Smb2 => run(server, connection, bytes, None).await,
         FrameKind::Transform => {
-            let (session, sealed, plain) = unseal(server, connection, bytes)?;
+            let (session, plain) = unseal(server, connection, bytes)?;
             let response = run(server, connection, plain, Some(&session)).await?;
             if response.is_empty() {
                 return Ok(response);
             }
-            Ok(session.protection.seal(&sealed, session.id, &response))
+            Ok(session.protection.seal(session.id, &response))
         }
         // Not negotiated, 3.3.5.2.13.
         FrameKind::Compression => Err(Disconnect::Decryption),
@@ -95,18 +95,18 @@ fn unseal<S: Share>(
     server: &SmbServer<S>,
     connection: &Connection,
     bytes: Bytes,
-) -> Result<(Arc<Session<S>>, Sealed, Bytes), Disconnect> {
+) -> Result<(Arc<Session<S>>, Bytes), Disconnect> {
     let sealed = Sealed::read(&bytes)?;
     let session = server.session(sealed.session_id()).ok_or(Disconnect::Decryption)?;
     if session.connection != connection.number() {
         return Err(Disconnect::Decryption);
     }
-    let plain = session.protection.unseal(&sealed, bytes).ok_or(Disconnect::Decryption)?;
+    let plain = session.protection.unseal(&sealed, &bytes).ok_or(Disconnect::Decryption)?;
     // 3.3.5.2.1.1: what was encrypted is messages, not encrypted once more.
     if FrameKind::of(&plain)? != FrameKind::Smb2 {
         return Err(Disconnect::Decryption);
     }
-    Ok((session, sealed, plain))
+    Ok((session, plain))
 }
 
 /// What the requests of a compound take over from the one before. 3.3.5.2.7.2.

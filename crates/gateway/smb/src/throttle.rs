@@ -4,11 +4,12 @@
 //!
 //! Invariants:
 //! 1. At most [`ADDRESSES_MAX`] addresses are kept; the oldest is forgotten for a new one.
-//! 2. A logon waits at most [`DELAY_MAX`], whatever failed before.
+//! 2. Where logons are delayed, those of an address are checked one after the other, so that many
+//!    connections guess no faster than one. At most [`WAITING_MAX`] wait; others fail unchecked.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -24,6 +25,9 @@ pub const REMEMBERED: Duration = Duration::from_secs(600);
 /// Most addresses that are kept.
 pub const ADDRESSES_MAX: usize = 4096;
 
+/// Most logons of an address that wait for their turn.
+pub const WAITING_MAX: usize = 8;
+
 /// Counts failures.
 #[derive(Debug, Default)]
 pub struct Throttle(Mutex<HashMap<IpAddr, Failures>>);
@@ -32,7 +36,12 @@ pub struct Throttle(Mutex<HashMap<IpAddr, Failures>>);
 struct Failures {
     count: u32,
     last: Instant,
+    /// Held by the logon whose turn it is.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
+
+/// The turn of a logon.
+pub type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;
 
 impl Throttle {
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Failures>> {
@@ -50,6 +59,27 @@ impl Throttle {
         }
     }
 
+    /// Waits for the turn of a logon from this address. `None` if too many wait.
+    pub async fn turn(&self, address: IpAddr) -> Option<Turn> {
+        let delay = self.delay(address);
+        if delay.is_zero() {
+            return Some(None);
+        }
+        let turn = {
+            let all = self.lock();
+            let failures = all.get(&address.to_canonical());
+            let Some(failures) = failures else { return Some(None) };
+            Arc::clone(&failures.turn)
+        };
+        // One is the table's, and one is this one's.
+        if Arc::strong_count(&turn) > WAITING_MAX + 2 {
+            return None;
+        }
+        let turn = turn.lock_owned().await;
+        tokio::time::sleep(delay).await;
+        Some(Some(turn))
+    }
+
     /// Counts a failure; returns how many there were.
     pub fn failed(&self, address: IpAddr) -> u32 {
         let address = address.to_canonical();
@@ -65,11 +95,16 @@ impl Throttle {
             }
         }
         let now = Instant::now();
-        let failures = all.entry(address).or_insert(Failures { count: 0, last: now });
+        let failures = all.entry(address).or_insert_with(|| Failures {
+            count: 0,
+            last: now,
+            turn: Arc::default(),
+        });
         if !failures.counts() {
             failures.count = 0;
         }
-        *failures = Failures { count: failures.count.saturating_add(1), last: now };
+        failures.count = failures.count.saturating_add(1);
+        failures.last = now;
         failures.count
     }
 
