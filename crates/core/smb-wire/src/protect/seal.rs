@@ -1,0 +1,208 @@
+//! Encryption of messages. MS-SMB2 3.1.4.3, 3.1.5.1.
+//!
+//! Invariant: no nonce is used twice with a key: each direction of a session has a key of its own,
+//! and a counter that its frames increase.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aes::{Aes128, Aes256};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ccm::Ccm;
+use ccm::aead::{AeadInOut, KeyInit};
+use ccm::consts::{U11, U16};
+
+use crate::frame::Transform;
+use crate::smb2::negotiate::Cipher;
+
+type Ccm128 = Ccm<Aes128, U16, U11>;
+type Ccm256 = Ccm<Aes256, U16, U11>;
+
+/// Why a message cannot be decrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("an encrypted message is not right")]
+pub struct SealError;
+
+/// Encrypts or decrypts the messages of one direction of a session.
+pub struct Sealer {
+    key: Key,
+    /// The number of the next frame.
+    next: AtomicU64,
+}
+
+enum Key {
+    Gcm(LessSafeKey),
+    Ccm128(Box<Ccm128>),
+    Ccm256(Box<Ccm256>),
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").finish_non_exhaustive()
+    }
+}
+
+impl Sealer {
+    /// A sealer. `None` if the cipher is not known, or has keys of another length.
+    pub fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
+        let gcm = |algorithm| {
+            UnboundKey::new(algorithm, key).ok().map(|key| Key::Gcm(LessSafeKey::new(key)))
+        };
+        let key = match cipher {
+            Cipher::AES_128_GCM => gcm(&AES_128_GCM)?,
+            Cipher::AES_256_GCM => gcm(&AES_256_GCM)?,
+            Cipher::AES_128_CCM => Key::Ccm128(Box::new(Ccm128::new_from_slice(key).ok()?)),
+            Cipher::AES_256_CCM => Key::Ccm256(Box::new(Ccm256::new_from_slice(key).ok()?)),
+            _ => return None,
+        };
+        Some(Self { key, next: AtomicU64::new(1) })
+    }
+
+    /// The frame of encrypted messages: the header of 2.2.41, and the messages, which are given in
+    /// parts.
+    ///
+    /// # Errors
+    /// The library fails, or the messages are over 4 GiB.
+    pub fn seal(&self, session_id: u64, messages: &[&[u8]]) -> Result<Vec<u8>, SealError> {
+        let bytes: usize = messages.iter().map(|part| part.len()).sum();
+        let mut nonce = [0; 16];
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        nonce[..8].copy_from_slice(&number.to_le_bytes());
+        let mut header = Transform {
+            signature: [0; 16],
+            nonce,
+            original_size: u32::try_from(bytes).map_err(|_| SealError)?,
+            flags: Transform::ENCRYPTED,
+            session_id,
+        };
+        let mut frame = Vec::with_capacity(Transform::BYTES + bytes);
+        frame.extend_from_slice(&header.to_bytes());
+        messages.iter().for_each(|part| frame.extend_from_slice(part));
+        let (first, plain) = frame.split_at_mut(Transform::BYTES);
+        let authenticated = &first[Transform::AUTHENTICATED];
+        header.signature = match &self.key {
+            Key::Gcm(key) => {
+                let nonce = Nonce::assume_unique_for_key(*nonce.first_chunk().ok_or(SealError)?);
+                let tag = key.seal_in_place_separate_tag(nonce, Aad::from(authenticated), plain);
+                *tag.map_err(|_| SealError)?.as_ref().first_chunk().ok_or(SealError)?
+            }
+            Key::Ccm128(key) => ccm_seal(&**key, &nonce, authenticated, plain)?,
+            Key::Ccm256(key) => ccm_seal(&**key, &nonce, authenticated, plain)?,
+        };
+        first.copy_from_slice(&header.to_bytes());
+        Ok(frame)
+    }
+
+    /// The messages of an encrypted frame, whose header was read.
+    ///
+    /// # Errors
+    /// [`SealError`]: another key, or a changed frame.
+    pub fn unseal(&self, header: &Transform, frame: &[u8]) -> Result<Vec<u8>, SealError> {
+        let (first, sealed) = frame.split_at_checked(Transform::BYTES).ok_or(SealError)?;
+        if sealed.len() != header.original_size as usize {
+            return Err(SealError);
+        }
+        let authenticated = &first[Transform::AUTHENTICATED];
+        let (nonce, tag) = (&header.nonce, &header.signature);
+        let mut plain = sealed.to_vec();
+        match &self.key {
+            Key::Gcm(key) => {
+                plain.extend_from_slice(tag);
+                let nonce = Nonce::assume_unique_for_key(*nonce.first_chunk().ok_or(SealError)?);
+                let opened = key.open_in_place(nonce, Aad::from(authenticated), &mut plain);
+                let length = opened.map_err(|_| SealError)?.len();
+                plain.truncate(length);
+            }
+            Key::Ccm128(key) => ccm_open(&**key, nonce, authenticated, &mut plain, tag)?,
+            Key::Ccm256(key) => ccm_open(&**key, nonce, authenticated, &mut plain, tag)?,
+        }
+        Ok(plain)
+    }
+}
+
+fn ccm_seal<C>(
+    cipher: &C,
+    nonce: &[u8; 16],
+    authenticated: &[u8],
+    plain: &mut [u8],
+) -> Result<[u8; 16], SealError>
+where
+    C: AeadInOut<NonceSize = U11, TagSize = U16>,
+{
+    let nonce: [u8; 11] = *nonce.first_chunk().ok_or(SealError)?;
+    let tag = cipher.encrypt_inout_detached(&nonce.into(), authenticated, plain.into());
+    Ok(tag.map_err(|_| SealError)?.into())
+}
+
+fn ccm_open<C>(
+    cipher: &C,
+    nonce: &[u8; 16],
+    authenticated: &[u8],
+    sealed: &mut [u8],
+    tag: &[u8; 16],
+) -> Result<(), SealError>
+where
+    C: AeadInOut<NonceSize = U11, TagSize = U16>,
+{
+    let nonce: [u8; 11] = *nonce.first_chunk().ok_or(SealError)?;
+    let tag = (*tag).into();
+    cipher
+        .decrypt_inout_detached(&nonce.into(), authenticated, sealed.into(), &tag)
+        .map_err(|_| SealError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cursor::Reader;
+
+    const CIPHERS: [(Cipher, usize); 4] = [
+        (Cipher::AES_128_CCM, 16),
+        (Cipher::AES_128_GCM, 16),
+        (Cipher::AES_256_CCM, 32),
+        (Cipher::AES_256_GCM, 32),
+    ];
+
+    fn header(frame: &[u8]) -> Transform {
+        Transform::decode(&mut Reader::new(frame.to_vec().into())).unwrap()
+    }
+
+    #[test]
+    fn what_was_sealed_is_opened_by_the_same_key_only() {
+        for (cipher, bytes) in CIPHERS {
+            let sealer = Sealer::new(cipher, &vec![3; bytes]).unwrap();
+            let frame = sealer.seal(9, &[b"one", b"two"]).unwrap();
+            assert_eq!(header(&frame).session_id, 9);
+            assert_eq!(sealer.unseal(&header(&frame), &frame).unwrap(), b"onetwo");
+            let other = Sealer::new(cipher, &vec![4; bytes]).unwrap();
+            assert_eq!(other.unseal(&header(&frame), &frame), Err(SealError), "{cipher:?}");
+            assert!(Sealer::new(cipher, &[0; 17]).is_none());
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_is_found() {
+        for (cipher, bytes) in CIPHERS {
+            let sealer = Sealer::new(cipher, &vec![3; bytes]).unwrap();
+            let frame = sealer.seal(9, &[b"some bytes"]).unwrap();
+            for at in Transform::SIGNATURE.start..frame.len() {
+                let mut bad = frame.clone();
+                bad[at] ^= 1;
+                let Ok(header) = Transform::decode(&mut Reader::new(bad.clone().into())) else {
+                    continue;
+                };
+                assert_eq!(sealer.unseal(&header, &bad), Err(SealError), "{cipher:?} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_nonce_is_used_twice() {
+        let sealer = Sealer::new(Cipher::AES_128_GCM, &[3; 16]).unwrap();
+        let mut nonces: Vec<_> =
+            (0..100).map(|_| header(&sealer.seal(1, &[b"x"]).unwrap()).nonce).collect();
+        nonces.sort_unstable();
+        nonces.dedup();
+        assert_eq!(nonces.len(), 100);
+    }
+}
