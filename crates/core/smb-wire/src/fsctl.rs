@@ -219,7 +219,7 @@ pub fn encode_ranges(ranges: &[FileRange], max_bytes: usize) -> (Vec<u8>, bool) 
 /// # Errors
 /// A part of a range, or too many ranges.
 pub fn decode_ranges(bytes: Bytes) -> Result<Vec<FileRange>> {
-    if bytes.len() % 16 != 0 || bytes.len() / 16 > LIST_MAX {
+    if !bytes.len().is_multiple_of(16) || bytes.len() / 16 > LIST_MAX {
         return Err(Malformed("QUERY_ALLOCATED_RANGES: length"));
     }
     let count = bytes.len() / 16;

@@ -1,7 +1,7 @@
 //! Security descriptors. MS-DTYP 2.4.2 to 2.4.6; section numbers are its.
 //!
 //! ```text
-//!   SecurityDescriptor = header | audit list | access list | owner | group   (self-relative, 2.4.6)
+//!   SecurityDescriptor = header | audit list | access list | owner | group  (self-relative, 2.4.6)
 //!   Acl = header | Ace...      Ace = type, flags, size | mask | Sid           (2.4.5, 2.4.4)
 //! ```
 //!

@@ -21,6 +21,7 @@ mod open;
 mod ops;
 mod path;
 mod protection;
+mod removal;
 mod request;
 mod server;
 mod session;
@@ -28,6 +29,7 @@ mod status;
 mod throttle;
 mod tree;
 pub mod users;
+mod walk;
 
 pub use config::{ConfigError, Limits, ShareConfig, SmbConfig};
 pub use server::listener::Listener;

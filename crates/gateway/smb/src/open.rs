@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_share::{FileIndex, Share, ShareClient};
+use braid_share::{FileIndex, Share, ShareClient, Verifier};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::smb2::FileId;
 
+use crate::file_state::Claim;
+use crate::ops::lock::RangeLock;
 use crate::ops::query_directory::Search;
 use crate::tree::Tree;
 
@@ -89,6 +91,10 @@ pub struct FileOpen<S: Share> {
     pub search: tokio::sync::Mutex<Option<Search>>,
     /// FilePositionInformation, which only clients use.
     pub position: std::sync::atomic::AtomicU64,
+    /// The verifier of the first write that no flush has followed.
+    unflushed: Mutex<Option<Verifier>>,
+    /// Its byte-range locks. LOCK requests of one open run one after the other.
+    pub locks: tokio::sync::Mutex<Vec<RangeLock>>,
 }
 
 /// What an open of a file begins with.
@@ -130,6 +136,8 @@ impl<S: Share> FileOpen<S> {
             place: Mutex::new(new.place),
             search: tokio::sync::Mutex::default(),
             position: std::sync::atomic::AtomicU64::new(0),
+            unflushed: Mutex::default(),
+            locks: tokio::sync::Mutex::default(),
         }
     }
 
@@ -153,6 +161,25 @@ impl<S: Share> FileOpen<S> {
     /// `ACCESS_DENIED`.
     pub fn needs(&self, access: u32) -> Result<(), NtStatus> {
         if self.granted & access == access { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+    }
+
+    /// Its claim in the table of opens.
+    pub fn claim(&self) -> Claim {
+        Claim::new(self.granted, self.share_access)
+    }
+
+    /// Notes a write that is not durable yet.
+    pub fn note_unflushed(&self, verifier: Verifier) {
+        self.lock_unflushed().get_or_insert(verifier);
+    }
+
+    /// The verifier of the first write that no flush has followed; none afterwards.
+    pub fn take_unflushed(&self) -> Option<Verifier> {
+        self.lock_unflushed().take()
+    }
+
+    fn lock_unflushed(&self) -> MutexGuard<'_, Option<Verifier>> {
+        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the file is removed at the close.

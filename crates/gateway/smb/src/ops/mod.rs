@@ -6,6 +6,7 @@ pub mod flush;
 pub mod ioctl;
 pub mod lock;
 pub mod negotiate;
+pub mod pipe;
 pub mod query_directory;
 pub mod query_info;
 pub mod read;
