@@ -25,6 +25,7 @@ pub mod frame;
 pub mod smb1;
 pub mod filetime;
 pub mod fscc;
+pub mod rpc;
 pub mod smb2;
 pub mod status;
 pub mod wildcard;
