@@ -21,11 +21,11 @@
 pub mod access;
 mod bits;
 pub mod cursor;
-pub mod frame;
-pub mod smb1;
 pub mod filetime;
+pub mod frame;
 pub mod fscc;
 pub mod rpc;
+pub mod smb1;
 pub mod smb2;
 pub mod status;
 pub mod wildcard;

@@ -1,6 +1,9 @@
 //! The server's end of a named pipe: what a client writes are packets, and what it reads are the
 //! answers.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -11,6 +14,7 @@ use super::pdu::{
 };
 use super::{ServerInfo, srvsvc, wkssvc};
 use crate::cursor::Malformed;
+use crate::status::NtStatus;
 
 /// The longest fragment that the server sends, in bytes.
 const MAX_TRANSMIT: u16 = 5840;
@@ -86,6 +90,17 @@ pub enum PipeError {
     /// An error occurred before.
     #[error("a pipe is disconnected")]
     Disconnected,
+}
+
+impl PipeError {
+    /// What a server answers to the WRITE or IOCTL.
+    pub fn status(self) -> NtStatus {
+        match self {
+            Self::Busy => NtStatus::PIPE_BUSY,
+            Self::NoAnswer => NtStatus::INVALID_PIPE_STATE,
+            Self::Malformed(_) | Self::TooLong | Self::Disconnected => NtStatus::PIPE_DISCONNECTED,
+        }
+    }
 }
 
 /// The status of a call that fails without results (MS-RPCE 2.2.2.9).
@@ -369,7 +384,3 @@ impl Pipe {
         self.answers.push_back(packet);
     }
 }
-
-#[cfg(test)]
-#[path = "pipe_tests.rs"]
-mod tests;
