@@ -6,7 +6,7 @@ use crate::cursor::{Malformed, Reader, Result, Writer};
 
 /// Bytes of the header that all packets begin with.
 pub const HEADER_LENGTH: usize = 16;
-/// Bytes before the arguments of a request, without an object, and before the results of a response.
+/// Bytes before the arguments of a request without an object, and before the results of a response.
 pub const CALL_HEADER_LENGTH: usize = 24;
 /// The most presentation contexts of a bind, and the most transfer syntaxes of each.
 pub const MAX_CONTEXTS: usize = 16;

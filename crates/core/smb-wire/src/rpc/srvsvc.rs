@@ -56,7 +56,7 @@ impl ShareEnum {
         if reader.u32()? != level {
             return Err(Malformed("shares: level"));
         }
-        // All levels have a container of the same form: a count, and a pointer to a list (2.2.4.32).
+        // The containers of all levels have one form: a count, and a pointer to a list (2.2.4.32).
         if reader.pointer()? {
             let count = reader.u32()?;
             let list_length = if reader.pointer()? { reader.u32()? } else { 0 };
