@@ -30,6 +30,8 @@ pub mod rpc;
 pub mod smb1;
 pub mod fsctl;
 pub mod sd;
+pub mod rpc;
+pub mod smb1;
 pub mod smb2;
 pub mod status;
 pub mod wildcard;
