@@ -3,6 +3,7 @@
 #![no_main]
 
 use braid_smb_wire::smb2::create::{self, CreateContext, CreateRequest, CreateResponse, context};
+use braid_smb_wire::smb2::error_context::SymlinkError;
 use braid_smb_wire::smb2::{
     Body, Empty, ErrorBody, HEADER_BYTES, Header, change_notify, close, flush, ioctl, lock,
     negotiate, oplock_break, output, query_directory, query_info, read, session_setup, set_info,
@@ -95,6 +96,10 @@ fn read_message(message: &Bytes) {
     check_length::<oplock_break::OplockBreakBody>(message);
     check_length::<Empty>(message);
     check_length::<ErrorBody>(message);
+    let data = decode::<ErrorBody>(message).and_then(|body| body.first_data().ok());
+    if let Some(link) = data.and_then(|data| SymlinkError::decode(&data).ok()) {
+        assert_eq!(SymlinkError::decode(&link.to_bytes().into()), Ok(link));
+    }
     decode::<CreateRequest>(message).inspect(|body| read_contexts(&body.contexts));
     decode::<CreateResponse>(message).inspect(|body| read_contexts(&body.contexts));
 }

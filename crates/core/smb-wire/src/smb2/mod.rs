@@ -12,6 +12,7 @@ pub mod change_notify;
 pub mod close;
 pub mod create;
 pub mod dialect;
+pub mod error_context;
 pub mod flush;
 pub mod header;
 pub mod ioctl;

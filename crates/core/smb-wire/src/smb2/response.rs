@@ -20,3 +20,22 @@ pub fn has_error_body(command: Command, status: NtStatus) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_statuses_beside_success_have_the_body_of_the_command() {
+        let setup = NtStatus::MORE_PROCESSING_REQUIRED;
+        assert!(!has_error_body(Command::SessionSetup, setup));
+        assert!(has_error_body(Command::SessionSetup, NtStatus::LOGON_FAILURE));
+        assert!(!has_error_body(Command::QueryInfo, NtStatus::BUFFER_OVERFLOW));
+        assert!(has_error_body(Command::QueryDirectory, NtStatus::NO_MORE_FILES));
+        assert!(!has_error_body(Command::ChangeNotify, NtStatus::NOTIFY_ENUM_DIR));
+        assert!(has_error_body(Command::ChangeNotify, NtStatus::PENDING));
+        assert!(has_error_body(Command::Create, NtStatus::STOPPED_ON_SYMLINK));
+        let without = |command| !has_error_body(command, NtStatus::SUCCESS);
+        assert!(Command::ALL.into_iter().all(without));
+    }
+}
