@@ -173,7 +173,9 @@ pub enum ConfigError {
     #[error("{0:?} is no name: 1 to {SERVER_NAME_BYTES_MAX} letters, digits and hyphens")]
     ServerName(String),
     /// A name of a share.
-    #[error("{0:?} is no name of a share: 1 to {SHARE_NAME_UNITS_MAX} characters without \"\\/[]:|<>+=;,*?")]
+    #[error(
+        "{0:?} is no name of a share: 1 to {SHARE_NAME_UNITS_MAX} characters without \"\\/[]:|<>+=;,*?"
+    )]
     Name(String),
     /// A name that the protocol uses itself.
     #[error("{0} is not free for a share")]

@@ -172,6 +172,12 @@ impl FileStates {
         denying > usize::from(own.denies.has(Deny::DELETE))
     }
 
+    /// Whether there is no open, and no removal runs.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.files().is_empty()
+    }
+
     fn files(&self) -> MutexGuard<'_, HashMap<FileIndex, FileState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,9 +16,7 @@ mod response;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use braid_share::{
-    Attributes, Deny, FileIndex, FileKind, Identity, OpenMode, Rights, Share, ShareFile,
-};
+use braid_share::{Attributes, Deny, FileKind, Identity, OpenMode, Rights, Share, ShareFile};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::smb2::create::{
@@ -68,6 +66,7 @@ pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> O
     check_request(&request)?;
     let tree = context.tree()?;
     let Some(root) = tree.root() else { return pipe::open(context, &request) };
+    check_contexts(&request.contexts)?;
     let access = AccessMask(request.desired_access).without_generic();
     let path = SharePath::parse(&request.name)?;
     let job = Job {
@@ -124,6 +123,16 @@ fn check_request(request: &CreateRequest) -> Result<(), NtStatus> {
         return Err(NtStatus::PRIVILEGE_NOT_HELD);
     }
     Ok(())
+}
+
+/// Refuses contexts that name what this server does not have. Others are answered or ignored.
+fn check_contexts(contexts: &[CreateContext]) -> Result<(), NtStatus> {
+    // 3.3.5.9.7, 3.3.5.9.12: no open outlives its connection; 3.3.5.9.4: there are no snapshots.
+    let named = [tags::DURABLE_RECONNECT, tags::DURABLE_RECONNECT_V2, tags::TIMEWARP];
+    match named.iter().any(|name| CreateContext::find(contexts, name).is_some()) {
+        true => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+        false => Ok(()),
+    }
 }
 
 impl<S: Share> Job<'_, S> {
@@ -196,13 +205,15 @@ async fn finish<S: Share>(job: &Job<'_, S>, target: Target, made: Made<S>) -> Op
         place: Place { dir: target.dir, name: target.name, path: job.path.text() },
     });
     let deletes = job.has(CreateOptions::FILE_DELETE_ON_CLOSE);
+    open.delete_on_close.store(deletes, Ordering::Release);
     let open = Arc::new(Open::File(open));
     if let Err(status) = session.add_open(&server.config.limits, Arc::clone(&open)) {
+        // The file is not removed: the CREATE has failed.
+        if let Open::File(open) = &*open {
+            open.delete_on_close.store(false, Ordering::Release);
+        }
         super::close::close_open(server, session, &open).await;
         return Err(status);
-    }
-    if let Open::File(open) = &*open {
-        open.delete_on_close.store(deletes, Ordering::Release);
     }
     let contexts = response::contexts(job, &known, made.maximal);
     let body = response::response(id, made.action, &known, contexts);
@@ -219,9 +230,4 @@ async fn discard<F: ShareFile>(file: F) {
 /// Whether a disposition needs the file to be there.
 fn needs_file(disposition: CreateDisposition) -> bool {
     !disposition.creates()
-}
-
-/// The number of a file as clients see it. MS-FSCC 2.1.9.
-fn number(file: FileIndex) -> u64 {
-    file.0
 }

@@ -83,9 +83,8 @@ fn set_sparse<S: Share>(open: &FileOpen<S>) -> Output {
     if open.is_directory {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let rights = AccessMask::WRITE_DATA
-        .with(AccessMask::APPEND_DATA)
-        .with(AccessMask::WRITE_ATTRIBUTES);
+    let rights =
+        AccessMask::WRITE_DATA.with(AccessMask::APPEND_DATA).with(AccessMask::WRITE_ATTRIBUTES);
     match AccessMask(open.granted).has_any(rights) {
         true => Ok((Vec::new(), NtStatus::SUCCESS)),
         false => Err(NtStatus::ACCESS_DENIED),
@@ -104,10 +103,7 @@ fn bytes<S: Share>(open: &FileOpen<S>, rights: AccessMask) -> Result<&FileOf<S>,
 }
 
 fn reply(request: &IoctlRequest, (output, status): (Vec<u8>, NtStatus)) -> Reply {
-    let body = IoctlResponse {
-        code: request.code,
-        file_id: request.file_id,
-        output: Bytes::from(output),
-    };
+    let body =
+        IoctlResponse { code: request.code, file_id: request.file_id, output: Bytes::from(output) };
     Reply::new(&body).with_status(status)
 }

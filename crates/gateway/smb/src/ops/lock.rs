@@ -242,15 +242,17 @@ mod tests {
     #[test]
     fn each_byte_has_the_strongest_lock_of_the_list() {
         let held = [range(0, 10, false), range(5, 10, true), range(5, 5, false)];
-        let wanted =
-            [(0, 4, Some(false)), (5, 14, Some(true)), (15, 19, None)];
+        let wanted = [(0, 4, Some(false)), (5, 14, Some(true)), (15, 19, None)];
         assert_eq!(segments(&held, &range(0, 20, false)), wanted);
         assert_eq!(segments(&held, &range(7, 1, false)), [(7, 7, Some(true))]);
         assert_eq!(segments(&held, &range(7, 0, false)), []);
         let end = [range(u64::MAX, 1, true)];
         let wanted = [(0, u64::MAX - 1, None), (u64::MAX, u64::MAX, Some(true))];
         assert_eq!(segments(&end, &range(0, u64::MAX, false))[0], (0, u64::MAX - 1, None));
-        assert_eq!(segments(&end, &range(1, u64::MAX, false)), [(1, u64::MAX - 1, None), wanted[1]]);
+        assert_eq!(
+            segments(&end, &range(1, u64::MAX, false)),
+            [(1, u64::MAX - 1, None), wanted[1]]
+        );
     }
 
     #[test]

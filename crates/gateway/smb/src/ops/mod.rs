@@ -14,3 +14,6 @@ pub mod session_setup;
 pub mod set_info;
 pub mod tree_connect;
 pub mod write;
+
+#[cfg(test)]
+mod tests;

@@ -30,10 +30,7 @@ pub async fn read<S: Share>(context: &Context<S>, request: ReadRequest) -> OpRes
     Ok(reply.with_file(open.id()).with_status(status))
 }
 
-async fn read_file<S: Share>(
-    open: &FileOpen<S>,
-    request: &ReadRequest,
-) -> Result<Bytes, NtStatus> {
+async fn read_file<S: Share>(open: &FileOpen<S>, request: &ReadRequest) -> Result<Bytes, NtStatus> {
     if open.is_directory {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }

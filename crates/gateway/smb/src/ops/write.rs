@@ -31,10 +31,7 @@ pub async fn write<S: Share>(context: &Context<S>, request: WriteRequest) -> OpR
     Ok(Reply::new(&WriteResponse { count: length }).with_file(open.id()))
 }
 
-async fn write_file<S: Share>(
-    open: &FileOpen<S>,
-    request: WriteRequest,
-) -> Result<(), NtStatus> {
+async fn write_file<S: Share>(open: &FileOpen<S>, request: WriteRequest) -> Result<(), NtStatus> {
     if open.is_directory {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }

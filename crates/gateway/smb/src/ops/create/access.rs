@@ -43,9 +43,8 @@ pub(super) async fn maximal<C: ShareClient>(
 }
 
 fn of_permissions(allowed: u8, known: &Attributes) -> AccessMask {
-    let mut mask = AccessMask::READ_ATTRIBUTES
-        .with(AccessMask::READ_CONTROL)
-        .with(AccessMask::SYNCHRONIZE);
+    let mut mask =
+        AccessMask::READ_ATTRIBUTES.with(AccessMask::READ_CONTROL).with(AccessMask::SYNCHRONIZE);
     if allowed & READ != 0 {
         mask = mask.with(AccessMask::READ_DATA).with(AccessMask::READ_EA);
     }

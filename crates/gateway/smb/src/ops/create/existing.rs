@@ -1,6 +1,8 @@
 //! CREATE of a file or directory that is there. MS-FSA 2.1.5.1.2.
 
-use braid_share::{Attributes, FileKind, OpenTarget, Opened, Share, ShareClient, ShareFile, Status};
+use braid_share::{
+    Attributes, FileKind, OpenTarget, Opened, Share, ShareClient, ShareFile, Status,
+};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::smb2::create::{CreateAction, CreateDisposition, CreateOptions};
@@ -63,6 +65,10 @@ fn check_kind<S: Share>(job: &Job<'_, S>, known: &Attributes) -> Result<(), NtSt
     if !is_directory && (job.has(CreateOptions::FILE_DIRECTORY_FILE) || job.path.is_directory) {
         return Err(NtStatus::NOT_A_DIRECTORY);
     }
+    // A link that is not followed, a fifo or a device has no bytes here.
+    if known.kind != FileKind::File && !is_directory && disposition.overwrites() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     if !is_directory {
         return Ok(());
     }
@@ -83,7 +89,7 @@ async fn open_bytes<S: Share>(
     needed: AccessMask,
 ) -> Result<Option<Bytes<S>>, NtStatus> {
     let mode = match job.mode(needed) {
-        Some(mode) if known.kind != FileKind::Directory => mode,
+        Some(mode) if known.kind == FileKind::File => mode,
         _ => return Ok(Some((known.clone(), None))),
     };
     let target = OpenTarget::File(known.file);

@@ -1,6 +1,6 @@
 //! CREATE of a file or directory that is not there. MS-FSA 2.1.5.1.1.
 
-use braid_share::{Attributes, OpenMode, OpenTarget, Rights, Deny, Share, ShareClient, Status};
+use braid_share::{Attributes, Deny, OpenMode, OpenTarget, Rights, Share, ShareClient, Status};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::FileAttributes;

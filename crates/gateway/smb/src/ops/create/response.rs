@@ -9,7 +9,7 @@ use braid_smb_wire::smb2::create::{
     context as tags,
 };
 
-use super::{Job, number};
+use super::Job;
 use crate::attributes;
 
 /// The contexts that answer those of the request. Others are ignored: durable opens and leases are
@@ -21,15 +21,12 @@ pub(super) fn contexts<S: Share>(
 ) -> Vec<CreateContext> {
     let mut contexts = Vec::new();
     if job.asks_maximal() {
-        let answer =
-            MaximalAccessResponse { status: NtStatus::SUCCESS, maximal_access: maximal.0 };
+        let answer = MaximalAccessResponse { status: NtStatus::SUCCESS, maximal_access: maximal.0 };
         contexts.push(answer.to_context());
     }
     if CreateContext::find(&job.request.contexts, tags::ON_DISK_ID).is_some() {
-        let volume = job.context.server.share.file_system().0;
-        let [a, b, c, d, e, f, g, h, ..] = volume;
-        let volume = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        contexts.push(OnDiskId { file: number(known.file), volume }.to_context());
+        let volume = attributes::volume_serial(job.context.server.share.file_system());
+        contexts.push(OnDiskId { file: known.file.0, volume }.to_context());
     }
     contexts
 }
