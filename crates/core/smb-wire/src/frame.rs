@@ -95,7 +95,7 @@ pub fn messages(mut frame: Bytes) -> Result<Vec<Bytes>> {
             messages.push(frame);
             return Ok(messages);
         }
-        if next % 8 != 0 || next < HEADER_BYTES || next > frame.len() {
+        if !next.is_multiple_of(8) || next < HEADER_BYTES || next > frame.len() {
             return Err(Malformed("frame: NextCommand"));
         }
         messages.push(frame.split_to(next));

@@ -74,7 +74,10 @@ impl Body for CreateRequest {
         writer.u16(name.len() as u16);
         let contexts_at = writer.position();
         writer.u64(0);
-        buffer::put_one_at_least(writer, &name);
+        match self.contexts.is_empty() {
+            true => buffer::put_one_at_least(writer, &name),
+            false => writer.bytes(&name),
+        }
         context::encode_list(writer, contexts_at, &self.contexts);
     }
 }

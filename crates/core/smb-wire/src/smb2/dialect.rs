@@ -40,3 +40,17 @@ impl Dialect {
         self >= Self::Smb300
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dialects_are_known_by_their_numbers_and_ordered() {
+        let numbers = [0x0202, 0x0210, 0x0300, 0x0302, 0x0311];
+        assert_eq!(Dialect::ALL.map(Dialect::number), numbers);
+        assert_eq!(numbers.map(Dialect::from_number), Dialect::ALL.map(Some));
+        assert_eq!(Dialect::from_number(Dialect::WILDCARD), None);
+        assert_eq!(Dialect::ALL.map(Dialect::is_smb3), [false, false, true, true, true]);
+    }
+}

@@ -117,7 +117,7 @@ fn check_request(request: &CreateRequest) -> Result<(), NtStatus> {
         return Err(NtStatus::NOT_SUPPORTED);
     }
     let access = AccessMask(request.desired_access);
-    if access.is_empty() || !access.without(AccessMask::VALID).is_empty() {
+    if access.0 == 0 || access.without(AccessMask::VALID).0 != 0 {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if access.has(AccessMask::ACCESS_SYSTEM_SECURITY) {
@@ -139,7 +139,7 @@ impl<S: Share> Job<'_, S> {
         // MS-SMB2 3.3.5.9: no more than the tree allows.
         let more = self.wanted.without(AccessMask(self.tree.maximal_access));
         let changes = deletes || self.request.disposition.overwrites();
-        if !more.is_empty() || (changes && self.tree.is_read_only()) {
+        if more.0 != 0 || (changes && self.tree.is_read_only()) {
             return Err(NtStatus::ACCESS_DENIED);
         }
         // MS-FSA 2.1.5.1: a backslash at the end names no file, and `::$DATA` no directory.

@@ -113,7 +113,7 @@ pub fn decode_list(mut bytes: Bytes) -> Result<Vec<CreateContext>> {
             contexts.push(CreateContext::decode(bytes)?);
             break;
         }
-        if next % 8 != 0 || next < CONTEXT_HEADER_BYTES || next >= bytes.len() {
+        if !next.is_multiple_of(8) || next < CONTEXT_HEADER_BYTES || next >= bytes.len() {
             return Err(Malformed("create context: Next"));
         }
         contexts.push(CreateContext::decode(bytes.split_to(next))?);

@@ -1,4 +1,4 @@
-//! Contexts of NEGOTIATE in 3.1.1. MS-SMB2 2.2.3.1; MS-SMB2POSIX 2.2.3 for that of POSIX.
+//! Contexts of NEGOTIATE in 3.1.1. MS-SMB2 2.2.3.1; that of POSIX is of the SMB 3.1.1 POSIX extensions.
 
 use crate::cursor::{Malformed, Reader, Result, Writer, to_utf16, utf16};
 use crate::smb2::bits::{bits, values};
@@ -141,7 +141,8 @@ impl NegotiateContext {
                 let algorithms = numbers(&mut reader, count, CompressionAlgorithm)?;
                 Self::Compression { flags, algorithms }
             }
-            NETNAME => Self::NetName(utf16(&data)?),
+            // A server does not use the name (3.3.5.4): one that is no text fails nothing.
+            NETNAME => utf16(&data).map_or(Self::Other { kind, data }, Self::NetName),
             SIGNING => {
                 let count = reader.u16()?;
                 Self::Signing(numbers(&mut reader, count, SigningAlgorithm)?)

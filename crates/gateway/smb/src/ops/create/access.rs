@@ -90,7 +90,7 @@ pub(super) fn grant(
     wants_maximum: bool,
     maximal: AccessMask,
 ) -> Result<AccessMask, NtStatus> {
-    if !wanted.without(maximal).is_empty() {
+    if wanted.without(maximal).0 != 0 {
         return Err(NtStatus::ACCESS_DENIED);
     }
     Ok(if wants_maximum { maximal } else { wanted })

@@ -22,7 +22,7 @@ pub(super) async fn open<S: Share>(
     let wants_delete = job.wanted.has(AccessMask::DELETE) || job.wants_maximum;
     let with_delete = wants_delete || job.asks_maximal();
     let maximal = access::maximal(job.client, job.who, target, known, with_delete).await?;
-    let maximal = maximal.common(AccessMask(job.tree.maximal_access));
+    let maximal = AccessMask(maximal.0 & job.tree.maximal_access);
     // An overwriting open needs the right to write, and does not get it (MS-FSA 2.1.5.1.2.1).
     let needed = if overwrites { AccessMask::WRITE_DATA } else { AccessMask::default() };
     access::grant(job.wanted.with(needed), false, maximal)?;
