@@ -226,6 +226,7 @@ impl<S: Share> Request<'_, S> {
         let reply = match result {
             Ok(reply) => reply,
             Err(status) => {
+                tracing::debug!(?command, %status, "a request fails");
                 let mut reply = Reply::new(&ErrorBody::default());
                 reply.status = status;
                 reply
