@@ -19,12 +19,14 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod auth;
 mod bits;
 pub mod cursor;
 pub mod filetime;
 pub mod frame;
 pub mod fscc;
 pub mod protect;
+pub mod rpc;
 pub mod smb1;
 pub mod fsctl;
 pub mod sd;

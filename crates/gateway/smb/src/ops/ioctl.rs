@@ -51,7 +51,8 @@ async fn of_open<S: Share>(context: &Context<S>, mut request: IoctlRequest) -> O
     let output = match &*open {
         Open::Pipe(pipe) => match ControlCode(request.code) {
             ControlCode::PIPE_TRANSCEIVE => {
-                super::pipe::transceive(pipe, &request.input, request.max_output)?
+                let sent = super::pipe::transceive(pipe, &request.input, request.max_output)?;
+                (sent.0.to_vec(), sent.1)
             }
             _ => return Err(NtStatus::INVALID_DEVICE_REQUEST),
         },

@@ -1,47 +1,68 @@
 //! Named pipes of `IPC$`: messages to a service and back. MS-SMB2 3.3.5.12, 3.3.5.13, 3.3.5.15.10.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use braid_share::Share;
 use braid_smb_wire::NtStatus;
-use braid_smb_wire::rpc::{Pipe, PipeError, PipeKind, ServerInfo, ShareInfo, ShareKind};
+use braid_smb_wire::rpc::{
+    Pipe, PipeError, PipeKind, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerInfo, ShareInfo,
+};
 use bytes::Bytes;
 
 use crate::open::PipeOpen;
 use crate::server::SmbServer;
 
-/// The service of a pipe, by its name, in which letters have no case.
+/// The service of a pipe, by its name in lower case.
 pub fn service<S: Share>(server: &SmbServer<S>, name: &str) -> Option<Pipe> {
-    let kind = PipeKind::from_name(name)?;
-    Some(Pipe::new(kind, server_info(server)))
+    let kind = PipeKind::by_name(name)?;
+    let ipc = ShareInfo {
+        name: "IPC$".to_owned(),
+        kind: STYPE_IPC | STYPE_SPECIAL,
+        remark: "Pipes of the server".to_owned(),
+        path: String::new(),
+    };
+    let listed = server.shares.listed().map(|share| ShareInfo {
+        name: share.name.clone(),
+        kind: STYPE_DISKTREE,
+        remark: share.comment.clone(),
+        path: share.path.clone(),
+    });
+    let info = ServerInfo {
+        name: server.config.server_name.to_uppercase(),
+        workgroup: server.config.workgroup.to_uppercase(),
+        comment: "BraidFS".to_owned(),
+        shares: listed.chain([ipc]).collect(),
+    };
+    Some(Pipe::new(kind, info))
 }
 
-/// What the server says of itself and its shares.
-fn server_info<S: Share>(server: &SmbServer<S>) -> ServerInfo {
-    let of_files = server.shares.listed().map(|share| ShareInfo {
-        name: share.name.clone(),
-        kind: ShareKind::Disk,
-        remark: share.comment.clone(),
-    });
-    let pipes =
-        ShareInfo { name: "IPC$".to_owned(), kind: ShareKind::Pipes, remark: String::new() };
-    ServerInfo {
-        name: server.config.server_name.clone(),
-        domain: server.config.workgroup.clone(),
-        comment: "BraidFS".to_owned(),
-        shares: of_files.chain([pipes]).collect(),
+/// The status of a pipe's failure.
+fn failed(error: PipeError) -> NtStatus {
+    match error {
+        PipeError::Busy => NtStatus::PIPE_BUSY,
+        PipeError::NoAnswer => NtStatus::PIPE_EMPTY,
+        _ => NtStatus::PIPE_DISCONNECTED,
     }
 }
 
-/// Takes a message that the service has sent, or as much of it as is wanted: the rest is left for
-/// the next READ (MS-SMB2 3.3.5.12).
+/// What was read, and whether it is all of a message.
+fn answer(pipe: &mut Pipe, max_bytes: u32) -> Result<(Bytes, NtStatus), NtStatus> {
+    let (data, has_more) = pipe.read(max_bytes as usize).ok_or(NtStatus::PIPE_EMPTY)?;
+    // MS-SMB2 3.3.5.12: the rest of the message is left for the next READ.
+    let status = if has_more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+    Ok((data, status))
+}
+
+/// Takes a message that the service has sent.
 pub fn read(open: &PipeOpen, max_bytes: u32) -> Result<(Bytes, NtStatus), NtStatus> {
-    answer(lock(open).read(max_bytes as usize))
+    let mut pipe = open.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    answer(&mut pipe, max_bytes)
 }
 
 /// Sends a message to the service, which runs it.
 pub fn write(open: &PipeOpen, data: &[u8]) -> Result<(), NtStatus> {
-    lock(open).write(data).map_err(broken)
+    let mut pipe = open.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    pipe.write(data).map_err(failed)
 }
 
 /// Sends a message and takes the answer.
@@ -49,23 +70,8 @@ pub fn transceive(
     open: &PipeOpen,
     data: &[u8],
     max_bytes: u32,
-) -> Result<(Vec<u8>, NtStatus), NtStatus> {
-    let taken = lock(open).transact(data, max_bytes as usize).map_err(broken)?;
-    answer(taken).map(|(data, status)| (data.into(), status))
-}
-
-/// What was read, and whether it is all of a message.
-fn answer(taken: Option<(Bytes, bool)>) -> Result<(Bytes, NtStatus), NtStatus> {
-    // The services answer during the WRITE: nothing would come later.
-    let (data, has_more) = taken.ok_or(NtStatus::PIPE_EMPTY)?;
-    Ok((data, if has_more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }))
-}
-
-fn broken(error: PipeError) -> NtStatus {
-    tracing::debug!(%error, "a pipe is of no further use");
-    NtStatus::PIPE_DISCONNECTED
-}
-
-fn lock(open: &PipeOpen) -> MutexGuard<'_, Pipe> {
-    open.pipe.lock().unwrap_or_else(PoisonError::into_inner)
+) -> Result<(Bytes, NtStatus), NtStatus> {
+    let mut pipe = open.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    pipe.write(data).map_err(failed)?;
+    answer(&mut pipe, max_bytes)
 }
