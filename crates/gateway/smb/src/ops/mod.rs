@@ -3,6 +3,8 @@
 pub mod close;
 pub mod create;
 pub mod flush;
+#[cfg(test)]
+mod information_tests;
 pub mod ioctl;
 pub mod lock;
 pub mod negotiate;
