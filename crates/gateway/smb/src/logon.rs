@@ -6,8 +6,8 @@
 //! ```
 
 use braid_smb_wire::auth::ntlm::{Acceptor, Authenticated, NtHash, ServerNames};
-use braid_smb_wire::auth::spnego::{ClientToken, Mechanism, NegState, ServerToken};
-use braid_smb_wire::protect::PreauthHash;
+use braid_smb_wire::auth::spnego::{Mechanism, NegState, NegTokenResp, Token};
+use braid_smb_wire::protect::{PreauthHash, Sender};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -55,20 +55,20 @@ pub struct Refused {
     /// The user that the client named.
     pub user: String,
     /// Why.
-    pub why: &'static str,
+    pub why: String,
 }
 
 impl Refused {
     /// A client that has sent no user.
     pub fn protocol(why: &'static str) -> Self {
-        Self { user: String::new(), why }
+        Self { user: String::new(), why: why.to_owned() }
     }
 }
 
 impl PendingLogon {
     /// A logon whose first token has not been read. `now` is a FILETIME.
     pub fn new(
-        names: &ServerNames,
+        names: ServerNames,
         challenge: [u8; 8],
         now: u64,
         preauth: Option<PreauthHash>,
@@ -102,26 +102,27 @@ impl PendingLogon {
         token: &Bytes,
         lookup: impl FnOnce(&str) -> Option<NtHash>,
     ) -> Step {
-        let decoded = match ClientToken::decode(token) {
+        let decoded = match Token::decode(token) {
             Ok(decoded) => decoded,
             Err(_) => return self.refuse("a token that is no SPNEGO and no NTLM"),
         };
         let (ntlm, mic) = match decoded {
-            ClientToken::RawNtlm(token) => {
+            Token::RawNtlm(token) => {
                 self.wrapped = false;
                 (Some(token), None)
             }
-            ClientToken::Init { mechanisms, mechanisms_der, token, .. } => {
+            Token::Init(init) => {
+                let mechanisms = init.mechanisms;
                 if !mechanisms.contains(&Mechanism::Ntlm) {
                     return self.refuse("the client offers no NTLM");
                 }
                 let is_first = mechanisms.first() == Some(&Mechanism::Ntlm);
                 self.must_authenticate_list = !is_first;
-                self.list = Some(mechanisms_der);
+                self.list = Some(init.mechanism_list);
                 // The first token is for the first mechanism.
-                (token.filter(|_| is_first), None)
+                (init.token.filter(|_| is_first), None)
             }
-            ClientToken::Response { token, mic } => (token, mic),
+            Token::Resp(response) => (response.token, response.mic),
         };
         let Some(ntlm) = ntlm else {
             return self.choose_ntlm();
@@ -138,8 +139,8 @@ impl PendingLogon {
         if self.list.is_none() {
             return self.refuse("a response without a token");
         }
-        let token = ServerToken {
-            state: NegState::RequestMic,
+        let token = NegTokenResp {
+            state: Some(NegState::RequestMic),
             mechanism: Some(Mechanism::Ntlm),
             token: None,
             mic: None,
@@ -153,10 +154,10 @@ impl PendingLogon {
         };
         self.challenged = true;
         let token = if self.wrapped {
-            let token = ServerToken {
-                state: NegState::AcceptIncomplete,
+            let token = NegTokenResp {
+                state: Some(NegState::AcceptIncomplete),
                 mechanism: Some(Mechanism::Ntlm),
-                token: Some(challenge),
+                token: Some(challenge.into()),
                 mic: None,
             };
             token.encode()
@@ -174,23 +175,30 @@ impl PendingLogon {
     ) -> Step {
         let Self { preauth, acceptor, wrapped, list, must_authenticate_list, .. } = *self;
         let preauth = preauth.unwrap_or_default();
-        let mut result = match acceptor.authenticate(message, |user, _| lookup(user)) {
+        let mut named = String::new();
+        let found = acceptor.authenticate(message, |user, _| {
+            user.clone_into(&mut named);
+            lookup(user)
+        });
+        let mut result = match found {
             Ok(user) => Ok(user),
-            Err(failure) => Err(Refused { user: failure.user, why: failure.why }),
+            Err(failure) => Err(Refused { user: named, why: failure.to_string() }),
         };
         let mut own_mic = None;
         if let (Ok(user), Some(list)) = (&result, &list)
             && !user.anonymous
         {
             let is_right = match mic {
-                Some(mic) => user.check_client_mic(list, mic),
+                Some(mic) => user.message_keys(Sender::Client).verify_mic(list, mic).is_ok(),
                 None => !must_authenticate_list,
             };
             if is_right {
-                own_mic = mic.map(|_| user.mic(list).to_vec());
+                let keys = user.message_keys(Sender::Server);
+                own_mic = mic.map(|_| Bytes::copy_from_slice(&keys.mic(list)));
             } else {
                 let user = user.user.clone();
-                result = Err(Refused { user, why: "the list of mechanisms was changed" });
+                let why = "the list of mechanisms was changed on the way".to_owned();
+                result = Err(Refused { user, why });
             }
         }
         let state = match result {
@@ -198,7 +206,10 @@ impl PendingLogon {
             Err(_) => NegState::Reject,
         };
         let token = match wrapped {
-            true => ServerToken { state, mechanism: None, token: None, mic: own_mic }.encode(),
+            true => {
+                let state = Some(state);
+                NegTokenResp { state, mechanism: None, token: None, mic: own_mic }.encode()
+            }
             false => Vec::new(),
         };
         Step::End(Outcome { result, token, preauth })

@@ -4,6 +4,11 @@ mod keys;
 mod seal;
 mod sign;
 
+/// A signature, a MIC or an encrypted message that was changed, or that another key made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the message does not match its signature")]
+pub struct Forged;
+
 pub use keys::{PreauthHash, SessionKeys};
-pub use seal::{SealError, Sealer};
+pub use seal::Sealer;
 pub use sign::{Sender, Signer};

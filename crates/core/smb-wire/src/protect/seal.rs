@@ -12,16 +12,12 @@ use ccm::Ccm;
 use ccm::aead::{AeadInOut, KeyInit};
 use ccm::consts::{U11, U16};
 
+use super::Forged;
 use crate::frame::Transform;
 use crate::smb2::negotiate::Cipher;
 
 type Ccm128 = Ccm<Aes128, U16, U11>;
 type Ccm256 = Ccm<Aes256, U16, U11>;
-
-/// Why a message cannot be decrypted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("an encrypted message is not right")]
-pub struct SealError;
 
 /// Encrypts or decrypts the messages of one direction of a session.
 pub struct Sealer {
@@ -63,7 +59,7 @@ impl Sealer {
     ///
     /// # Errors
     /// The library fails, or the messages are over 4 GiB.
-    pub fn seal(&self, session_id: u64, messages: &[&[u8]]) -> Result<Vec<u8>, SealError> {
+    pub fn seal(&self, session_id: u64, messages: &[&[u8]]) -> Result<Vec<u8>, Forged> {
         let bytes: usize = messages.iter().map(|part| part.len()).sum();
         let mut nonce = [0; 16];
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -71,7 +67,7 @@ impl Sealer {
         let mut header = Transform {
             signature: [0; 16],
             nonce,
-            original_size: u32::try_from(bytes).map_err(|_| SealError)?,
+            original_size: u32::try_from(bytes).map_err(|_| Forged)?,
             flags: Transform::ENCRYPTED,
             session_id,
         };
@@ -82,9 +78,9 @@ impl Sealer {
         let authenticated = &first[Transform::AUTHENTICATED];
         header.signature = match &self.key {
             Key::Gcm(key) => {
-                let nonce = Nonce::assume_unique_for_key(*nonce.first_chunk().ok_or(SealError)?);
+                let nonce = Nonce::assume_unique_for_key(*nonce.first_chunk().ok_or(Forged)?);
                 let tag = key.seal_in_place_separate_tag(nonce, Aad::from(authenticated), plain);
-                *tag.map_err(|_| SealError)?.as_ref().first_chunk().ok_or(SealError)?
+                *tag.map_err(|_| Forged)?.as_ref().first_chunk().ok_or(Forged)?
             }
             Key::Ccm128(key) => ccm_seal(&**key, &nonce, authenticated, plain)?,
             Key::Ccm256(key) => ccm_seal(&**key, &nonce, authenticated, plain)?,
@@ -96,11 +92,11 @@ impl Sealer {
     /// The messages of an encrypted frame, whose header was read.
     ///
     /// # Errors
-    /// [`SealError`]: another key, or a changed frame.
-    pub fn unseal(&self, header: &Transform, frame: &[u8]) -> Result<Vec<u8>, SealError> {
-        let (first, sealed) = frame.split_at_checked(Transform::BYTES).ok_or(SealError)?;
+    /// [`Forged`]: another key, or a changed frame.
+    pub fn unseal(&self, header: &Transform, frame: &[u8]) -> Result<Vec<u8>, Forged> {
+        let (first, sealed) = frame.split_at_checked(Transform::BYTES).ok_or(Forged)?;
         if sealed.len() != header.original_size as usize {
-            return Err(SealError);
+            return Err(Forged);
         }
         let authenticated = &first[Transform::AUTHENTICATED];
         let (nonce, tag) = (&header.nonce, &header.signature);
@@ -108,9 +104,9 @@ impl Sealer {
         match &self.key {
             Key::Gcm(key) => {
                 plain.extend_from_slice(tag);
-                let nonce = Nonce::assume_unique_for_key(*nonce.first_chunk().ok_or(SealError)?);
+                let nonce = Nonce::assume_unique_for_key(*nonce.first_chunk().ok_or(Forged)?);
                 let opened = key.open_in_place(nonce, Aad::from(authenticated), &mut plain);
-                let length = opened.map_err(|_| SealError)?.len();
+                let length = opened.map_err(|_| Forged)?.len();
                 plain.truncate(length);
             }
             Key::Ccm128(key) => ccm_open(&**key, nonce, authenticated, &mut plain, tag)?,
@@ -125,13 +121,13 @@ fn ccm_seal<C>(
     nonce: &[u8; 16],
     authenticated: &[u8],
     plain: &mut [u8],
-) -> Result<[u8; 16], SealError>
+) -> Result<[u8; 16], Forged>
 where
     C: AeadInOut<NonceSize = U11, TagSize = U16>,
 {
-    let nonce: [u8; 11] = *nonce.first_chunk().ok_or(SealError)?;
+    let nonce: [u8; 11] = *nonce.first_chunk().ok_or(Forged)?;
     let tag = cipher.encrypt_inout_detached(&nonce.into(), authenticated, plain.into());
-    Ok(tag.map_err(|_| SealError)?.into())
+    Ok(tag.map_err(|_| Forged)?.into())
 }
 
 fn ccm_open<C>(
@@ -140,15 +136,15 @@ fn ccm_open<C>(
     authenticated: &[u8],
     sealed: &mut [u8],
     tag: &[u8; 16],
-) -> Result<(), SealError>
+) -> Result<(), Forged>
 where
     C: AeadInOut<NonceSize = U11, TagSize = U16>,
 {
-    let nonce: [u8; 11] = *nonce.first_chunk().ok_or(SealError)?;
+    let nonce: [u8; 11] = *nonce.first_chunk().ok_or(Forged)?;
     let tag = (*tag).into();
     cipher
         .decrypt_inout_detached(&nonce.into(), authenticated, sealed.into(), &tag)
-        .map_err(|_| SealError)
+        .map_err(|_| Forged)
 }
 
 #[cfg(test)]
@@ -175,7 +171,7 @@ mod tests {
             assert_eq!(header(&frame).session_id, 9);
             assert_eq!(sealer.unseal(&header(&frame), &frame).unwrap(), b"onetwo");
             let other = Sealer::new(cipher, &vec![4; bytes]).unwrap();
-            assert_eq!(other.unseal(&header(&frame), &frame), Err(SealError), "{cipher:?}");
+            assert_eq!(other.unseal(&header(&frame), &frame), Err(Forged), "{cipher:?}");
             assert!(Sealer::new(cipher, &[0; 17]).is_none());
         }
     }
@@ -191,7 +187,7 @@ mod tests {
                 let Ok(header) = Transform::decode(&mut Reader::new(bad.clone().into())) else {
                     continue;
                 };
-                assert_eq!(sealer.unseal(&header, &bad), Err(SealError), "{cipher:?} {at}");
+                assert_eq!(sealer.unseal(&header, &bad), Err(Forged), "{cipher:?} {at}");
             }
         }
     }

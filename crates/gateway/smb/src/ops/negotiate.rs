@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use braid_share::Share;
-use braid_smb_wire::auth::spnego;
+use braid_smb_wire::auth::spnego::{Mechanism, server_offer};
 use braid_smb_wire::filetime::FileTime;
 use braid_smb_wire::smb1;
 use braid_smb_wire::smb2::Dialect;
@@ -113,7 +113,7 @@ fn response<S: Share>(
         max_read_size: most,
         max_write_size: most,
         system_time: now().0,
-        security_buffer: spnego::server_hint().into(),
+        security_buffer: server_offer(&[Mechanism::Ntlm]).into(),
         contexts: Vec::new(),
     }
 }

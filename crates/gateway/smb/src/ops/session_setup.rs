@@ -97,13 +97,13 @@ fn pending<S: Share>(context: &Context<S>) -> Result<(u64, Box<PendingLogon>), N
     let challenge = getrandom::u64().map_err(random)?.to_le_bytes();
     let config = &context.server.config;
     let names = ServerNames {
-        computer: config.server_name.to_uppercase(),
-        domain: config.workgroup.to_uppercase(),
+        netbios_computer: config.server_name.to_uppercase(),
+        netbios_domain: config.workgroup.to_uppercase(),
         dns_computer: config.server_name.to_lowercase(),
         dns_domain: String::new(),
     };
     let preauth = context.connection.preauth();
-    Ok((id, Box::new(PendingLogon::new(&names, challenge, now().0, preauth))))
+    Ok((id, Box::new(PendingLogon::new(names, challenge, now().0, preauth))))
 }
 
 /// Who has logged on.
