@@ -48,7 +48,10 @@ fn of_permissions(allowed: u8, known: &Attributes) -> AccessMask {
     if allowed & READ != 0 {
         mask = mask.with(AccessMask::READ_DATA).with(AccessMask::READ_EA);
     }
-    if allowed & EXECUTE != 0 {
+    // Clients of Windows create programs without a right to execute them. A user who reads a program
+    // can run it anyway.
+    let executes = if known.kind == FileKind::Directory { EXECUTE } else { EXECUTE | READ };
+    if allowed & executes != 0 {
         mask = mask.with(AccessMask::EXECUTE);
     }
     if allowed & WRITE != 0 {
@@ -57,7 +60,8 @@ fn of_permissions(allowed: u8, known: &Attributes) -> AccessMask {
         if !is_read_only(known) {
             mask = mask.with(AccessMask::WRITE_DATA).with(AccessMask::APPEND_DATA);
         }
-        if known.kind == FileKind::Directory && allowed & EXECUTE != 0 {
+        // For a file it has no meaning, but "everything" includes it.
+        if known.kind != FileKind::Directory || allowed & EXECUTE != 0 {
             mask = mask.with(AccessMask::DELETE_CHILD);
         }
     }
@@ -70,10 +74,8 @@ async fn may_remove<C: ShareClient>(
     target: &Target,
     known: &Attributes,
 ) -> Result<bool, NtStatus> {
-    // The root of a share is not removed through it.
-    if target.name.is_empty() {
-        return Ok(false);
-    }
+    // For the root of a share this is the root itself: who may change it may open it with all
+    // rights, but it is never removed through the share.
     let dir = client.attributes(who, target.dir).await.map_err(failed)?;
     let allowed = client.access_of(who, &dir, WRITE | EXECUTE).await.map_err(failed)?;
     let is_owner = who.uid == 0 || who.uid == dir.uid || who.uid == known.uid;
