@@ -56,6 +56,7 @@ fn sizes(known: &Attributes) -> (u64, u64) {
 /// are not filled.
 pub fn facts(known: &Attributes, name: &[u8]) -> FileFacts {
     let (end_of_file, allocation_bytes) = sizes(known);
+    let directory = known.kind == FileKind::Directory;
     FileFacts {
         creation: file_time(known.btime),
         last_access: file_time(known.atime),
@@ -64,8 +65,9 @@ pub fn facts(known: &Attributes, name: &[u8]) -> FileFacts {
         attributes: dos_attributes(known, name),
         end_of_file,
         allocation_bytes,
-        links: known.links,
-        directory: known.kind == FileKind::Directory,
+        // A directory has one name; Unix counts those in it that lead to it, too.
+        links: if directory { 1 } else { known.links },
+        directory,
         file_id: known.file.0,
         ..FileFacts::default()
     }

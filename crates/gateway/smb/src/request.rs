@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use braid_share::Share;
 use braid_smb_wire::frame::{self, FrameKind};
-use braid_smb_wire::smb2::{Body, Command, ErrorBody, FileId, Flags, HEADER_BYTES, Header};
+use braid_smb_wire::smb2::{Command, ErrorBody, FileId, Flags, HEADER_BYTES, Header};
 use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
@@ -226,6 +226,7 @@ impl<S: Share> Request<'_, S> {
         let reply = match result {
             Ok(reply) => reply,
             Err(status) => {
+                tracing::debug!(?command, %status, "a request fails");
                 let mut reply = Reply::new(&ErrorBody::default());
                 reply.status = status;
                 reply

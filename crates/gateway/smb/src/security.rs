@@ -42,11 +42,8 @@ fn ace_of(known: &Attributes, ace: &Ace) -> SmbAce {
         Who::User(uid) => user(uid),
         Who::Group(gid) => group(gid),
     };
-    // The bits of inheritance have the same numbers, but for that of an inherited entry.
-    let mut flags = AceFlags(ace.flags & ace_flag::INHERITANCE);
-    if ace.flags & ace_flag::INHERITED != 0 {
-        flags = flags.with(AceFlags::INHERITED);
-    }
+    // The bits of inheritance have the same numbers, too.
+    let flags = AceFlags(ace.flags & ace_flag::INHERITANCE);
     let mask = AccessMask(ace.mask & AccessMask::ALL.0);
     match ace.kind {
         AceKind::Allow => SmbAce::allow(sid, mask, flags),
@@ -72,15 +69,15 @@ mod tests {
 
     #[test]
     fn a_list_keeps_its_order_masks_and_inheritance() {
-        let inherited = ace_flag::FILE_INHERIT | ace_flag::INHERITED;
+        let inherits = ace_flag::FILE_INHERIT | ace_flag::INHERIT_ONLY;
         let aces = vec![
             Ace::deny(Who::User(7), 2),
-            Ace { flags: inherited, ..Ace::allow(Who::Everyone, 0x0012_0689) },
+            Ace { flags: inherits, ..Ace::allow(Who::Everyone, 0x0012_0689) },
         ];
         let list = Nfs4Acl::new(aces, true).unwrap();
         let known = known(FileKind::Directory, 0o755);
         let found = descriptor(&known, &list, SecurityInformation::DACL).dacl.unwrap().aces;
-        let flags = AceFlags::OBJECT_INHERIT.with(AceFlags::INHERITED);
+        let flags = AceFlags::OBJECT_INHERIT.with(AceFlags::INHERIT_ONLY);
         let wanted = [
             SmbAce::deny(Sid::unix_user(7), AccessMask::WRITE_DATA, AceFlags::default()),
             SmbAce::allow(Sid::everyone(), AccessMask::ALL_OF_READ, flags),

@@ -1,6 +1,5 @@
 //! What a connection has negotiated. MS-SMB2 3.3.1.7.
 
-use braid_smb_wire::protect::PreauthHash;
 use braid_smb_wire::smb2::Dialect;
 use braid_smb_wire::smb2::negotiate::{
     Capabilities, Cipher, NegotiateRequest, SecurityMode, SigningAlgorithm,
@@ -52,7 +51,3 @@ impl Negotiated {
         request.dialects.clone()
     }
 }
-
-/// The hash over the negotiation, from which keys of 3.1.1 are derived. 3.3.1.7,
-/// Connection.PreauthIntegrityHashValue.
-pub type Hash = PreauthHash;

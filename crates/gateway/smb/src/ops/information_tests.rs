@@ -133,6 +133,13 @@ impl Client {
         self.open_with(name, AccessMask::ALL, how, options).await.unwrap()
     }
 
+    /// Opens the root of the share, which nobody may remove.
+    async fn root(&self) -> FileId {
+        let (how, options) = (CreateDisposition::OPEN, CreateOptions::FILE_DIRECTORY_FILE);
+        let access = AccessMask::GENERIC_READ.with(AccessMask::GENERIC_WRITE);
+        self.open_with("", access, how, options).await.unwrap()
+    }
+
     async fn close(&self, id: FileId) -> Result<()> {
         let request = CloseRequest { flags: Default::default(), file_id: id };
         close::close(&self.context, request).await.map(drop)
@@ -249,7 +256,7 @@ async fn a_directory_is_listed_once_and_then_ends() {
     for name in ["b", "a", ".hidden"] {
         client.close(client.make(name).await).await.unwrap();
     }
-    let root = client.make_directory("").await;
+    let root = client.root().await;
     let mut names = client.names(root, "*").await.unwrap();
     assert_eq!(names[..2], [".", ".."]);
     names.sort();
@@ -269,7 +276,7 @@ async fn a_listing_in_small_buffers_has_each_name_once() {
         client.close(client.make(name).await).await.unwrap();
     }
     for class in DirectoryClass::ALL {
-        let root = client.make_directory("").await;
+        let root = client.root().await;
         let listing = Listing { class, max_bytes: 700, ..Listing::default() };
         let mut names = Vec::new();
         let end = loop {
@@ -289,14 +296,14 @@ async fn a_pattern_chooses_names_without_their_case() {
     for name in ["One.TXT", "two.txt", "three.c"] {
         client.close(client.make(name).await).await.unwrap();
     }
-    let root = client.make_directory("").await;
+    let root = client.root().await;
     let mut names = client.names(root, "*.txt").await.unwrap();
     names.sort();
     assert_eq!(names, ["One.TXT", "two.txt"]);
-    let one = client.make_directory("").await;
+    let one = client.root().await;
     assert_eq!(client.names(one, "three.c").await.unwrap(), ["three.c"]);
     assert_eq!(client.names(one, "three.c").await, Err(NtStatus::NO_MORE_FILES));
-    let none = client.make_directory("").await;
+    let none = client.root().await;
     for end in [NtStatus::NO_SUCH_FILE, NtStatus::NO_MORE_FILES] {
         assert_eq!(client.names(none, "four*").await, Err(end));
     }
@@ -306,7 +313,7 @@ async fn a_pattern_chooses_names_without_their_case() {
 async fn one_entry_is_sent_if_one_is_asked_for_or_fits() {
     let client = Client::new().await;
     client.close(client.make("a").await).await.unwrap();
-    let root = client.make_directory("").await;
+    let root = client.root().await;
     let single = QueryDirectoryFlags::RETURN_SINGLE_ENTRY;
     let listing = Listing { flags: single, ..Listing::default() };
     for name in [".", "..", "a"] {
@@ -314,7 +321,7 @@ async fn one_entry_is_sent_if_one_is_asked_for_or_fits() {
         assert_eq!((entries.len(), entries[0].name.as_str()), (1, name));
     }
     assert_eq!(client.list(root, "*", listing).await, Err(NtStatus::NO_MORE_FILES));
-    let other = client.make_directory("").await;
+    let other = client.root().await;
     let small = Listing { max_bytes: 105, ..Listing::default() };
     let listed = client.list(other, "*", small).await;
     assert_eq!(listed, Err(NtStatus::INFO_LENGTH_MISMATCH));
@@ -330,7 +337,7 @@ async fn a_symbolic_link_is_listed_as_what_it_leads_to() {
     for (name, target) in [("to-d", &b"d"[..]), ("to-nothing", b"gone")] {
         native.make_symlink(&root(), FileIndex::ROOT, name.as_bytes(), target).await.unwrap();
     }
-    let all = client.make_directory("").await;
+    let all = client.root().await;
     let entries = client.list(all, "to-*", Listing::default()).await.unwrap();
     let of = |name| entries.iter().find(|entry| entry.name == name).unwrap().attributes;
     assert_eq!(of("to-d"), FileAttributes::DIRECTORY);
@@ -419,7 +426,7 @@ async fn a_file_is_removed_at_its_close_unless_it_is_taken_back() {
     client.close(client.make("d\\f").await).await.unwrap();
     let refused = client.set(directory, set(Disposition::DELETE)).await;
     assert_eq!(refused, Err(NtStatus::DIRECTORY_NOT_EMPTY));
-    let share = client.make_directory("").await;
+    let share = client.root().await;
     let refused = client.set(share, set(Disposition::DELETE)).await;
     assert!(matches!(refused, Err(NtStatus::CANNOT_DELETE | NtStatus::ACCESS_DENIED)));
 }
@@ -530,11 +537,8 @@ async fn extended_attributes_are_set_read_and_removed() {
 
 #[tokio::test]
 async fn a_volume_is_named_as_the_share_and_says_what_it_can_do() {
-    let client = Client::with_share(ShareConfig {
-        read_only: true,
-        ..ShareConfig::new("data", "/")
-    })
-    .await;
+    let client =
+        Client::with_share(ShareConfig { read_only: true, ..ShareConfig::new("data", "/") }).await;
     let options = CreateOptions::FILE_DIRECTORY_FILE;
     let access = AccessMask::READ_ATTRIBUTES;
     let open = client.open_with("", access, CreateDisposition::OPEN, options).await.unwrap();
