@@ -11,8 +11,9 @@ use std::io;
 
 use braid_share::Identity;
 use braid_smb::{User, Users};
+use braid_smb_wire::auth::ntlm::NtHash;
 
-use super::users_file::{NtHash, WatchedFile};
+use super::users_file::WatchedFile;
 
 /// User and group of guests, as the anonymous user of NFS.
 const ANONYMOUS: u64 = 65534;
@@ -95,13 +96,13 @@ mod tests {
         let path = dir.path().join("users");
         update(&path, |entries| {
             let names = ["root", "no-such-user"].map(str::to_owned);
-            entries.extend(names.map(|name| Entry { name, hash: [7; 16] }));
+            entries.extend(names.map(|name| Entry { name, hash: NtHash([7; 16]) }));
             Ok(())
         })
         .unwrap();
         let users = FileUsers(WatchedFile::open(path).unwrap());
         let (hash, root) = users.user("ROOT").unwrap();
-        assert_eq!((hash, root.name.as_str(), root.identity.uid), ([7; 16], "root", 0));
+        assert_eq!((hash.0, root.name.as_str(), root.identity.uid), ([7; 16], "root", 0));
         assert!(users.user("no-such-user").is_none(), "of the file alone");
         assert!(users.user("daemon").is_none(), "of the host alone");
         assert_eq!(users.guest().identity.uid, 65534);

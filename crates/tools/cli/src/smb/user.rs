@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, BufRead, IsTerminal, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use braid_smb_wire::auth::ntlm::nt_hash;
@@ -45,14 +45,14 @@ fn path(
 }
 
 /// ` --users FILE`, for commands to type.
-fn users_flag(path: &std::path::Path) -> String {
-    match path == std::path::Path::new(users_file::DEFAULT) {
+fn users_flag(path: &Path) -> String {
+    match path == Path::new(users_file::DEFAULT) {
         true => String::new(),
         false => format!(" --users {}", quoted(&path.display().to_string())),
     }
 }
 
-fn add(name: &str, from_stdin: bool, path: &std::path::Path, out: Printer) -> Result<(), Fault> {
+fn add(name: &str, from_stdin: bool, path: &Path, out: Printer) -> Result<(), Fault> {
     let doing = format!("adding the SMB user {name}");
     if let Some(why) = users_file::why_no_name(name) {
         return Err(Fault::usage(doing, why).hint("braid smb user add NAME"));
@@ -93,7 +93,7 @@ fn add(name: &str, from_stdin: bool, path: &std::path::Path, out: Printer) -> Re
     Ok(())
 }
 
-fn remove(name: &str, path: &std::path::Path, out: Printer) -> Result<(), Fault> {
+fn remove(name: &str, path: &Path, out: Printer) -> Result<(), Fault> {
     users_file::update(path, |entries| {
         let before = entries.len();
         entries.retain(|entry| !users_file::same_name(&entry.name, name));
@@ -113,7 +113,7 @@ fn remove(name: &str, path: &std::path::Path, out: Printer) -> Result<(), Fault>
     Ok(())
 }
 
-fn list(path: &std::path::Path, out: Printer) -> Result<(), Fault> {
+fn list(path: &Path, out: Printer) -> Result<(), Fault> {
     let entries = users_file::read(path)?;
     let found = entries.iter().map(|entry| {
         let host = host_users::host_user(&entry.name).ok().flatten();

@@ -12,6 +12,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use braid_smb_wire::auth::ntlm::NtHash;
+
 use crate::{
     output::{Exit, Fault},
     private_file,
@@ -26,9 +28,6 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 const READING: &str = "reading the SMB users";
 const WRITING: &str = "writing the SMB users";
-
-/// The NT hash of a password.
-pub type NtHash = [u8; 16];
 
 /// A line of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,11 +87,11 @@ fn parse(text: &str) -> Result<Vec<Entry>, String> {
 fn from_hex(text: &str) -> Option<NtHash> {
     let digits: Vec<u32> = text.chars().map(|char| char.to_digit(16)).collect::<Option<_>>()?;
     let digits: [u32; 32] = digits.try_into().ok()?;
-    Some(std::array::from_fn(|at| (digits[2 * at] << 4 | digits[2 * at + 1]) as u8))
+    Some(NtHash(std::array::from_fn(|at| (digits[2 * at] << 4 | digits[2 * at + 1]) as u8)))
 }
 
 fn to_text(entries: &[Entry]) -> String {
-    let hex = |hash: &NtHash| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |hash: &NtHash| hash.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     entries.iter().map(|entry| format!("{}:{}\n", entry.name, hex(&entry.hash))).collect()
 }
 
@@ -283,7 +282,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, byte: u8) -> Entry {
-        Entry { name: name.to_owned(), hash: [byte; 16] }
+        Entry { name: name.to_owned(), hash: NtHash([byte; 16]) }
     }
 
     fn add(path: &Path, new: Entry) {
@@ -362,7 +361,7 @@ mod tests {
         add(&path, entry("Alice", 1));
         assert_eq!(watched.find("aLICE"), Some(entry("Alice", 1)));
         let change = |entries: &mut Vec<Entry>| {
-            entries[0].hash = [2; 16];
+            entries[0].hash = NtHash([2; 16]);
             Ok(())
         };
         update(&path, change).unwrap();
