@@ -131,6 +131,7 @@ impl Gateway {
         let mut config = connect::client_config(settings)?;
         config.client_name = format!("{} (SMB gateway)", connect::host());
         let client = connect::client(settings)?;
+        config.cluster = Some(client.gateway_secret()?.cluster);
         let paths = section.shares.iter().filter(|share| nfs::is_missing(&client, &share.path));
         gateway.missing = paths.map(|share| (share.name.clone(), share.path.clone())).collect();
         drop(client);

@@ -167,7 +167,12 @@ fn first_line(doing: &str) -> Result<String, Fault> {
         .take(most)
         .read_until(b'\n', &mut line)
         .map_err(|why| Fault::failed(doing, format!("standard input: {why}")))?;
-    let line = line.strip_suffix(b"\n").unwrap_or(&line);
+    text_of(&line, doing)
+}
+
+/// A line without its end.
+fn text_of(line: &[u8], doing: &str) -> Result<String, Fault> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     String::from_utf8(line.to_vec())
         .map_err(|_| Fault::usage(doing, "the password is not UTF-8").hint("another password"))
@@ -195,9 +200,11 @@ fn ask(prompt: &str, doing: &str) -> Result<String, Fault> {
     let fail = |why: io::Error| Fault::failed(doing, format!("the terminal: {why}"));
     let _silent = SilentTerminal::start().map_err(fail)?;
     eprint!("{prompt}");
-    let line = first_line(doing);
+    // A terminal gives one line to each read(2), which Ctrl-C may end.
+    let mut line = [0; 4 * PASSWORD_UNITS_MAX];
+    let bytes = io::stdin().lock().read(&mut line);
     eprintln!();
-    let line = line?;
+    let line = text_of(&line[..bytes.map_err(fail)?], doing)?;
     if line.contains(CTRL_C) {
         return Err(Fault::failed(doing, "interrupted; nothing was changed"));
     }

@@ -30,7 +30,7 @@ const READING: &str = "reading the SMB users";
 const WRITING: &str = "writing the SMB users";
 
 /// A line of the file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// The name as it was added.
     pub name: String,
@@ -130,6 +130,9 @@ pub fn update(
     path: &Path,
     change: impl FnOnce(&mut Vec<Entry>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
+    // A symbolic link stays one.
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -285,6 +288,19 @@ mod tests {
         Entry { name: name.to_owned(), hash: NtHash([byte; 16]) }
     }
 
+    /// Users of a file, each with the first byte of its hash.
+    fn users(path: &Path) -> Vec<(String, u8)> {
+        read(path).unwrap().into_iter().map(|entry| (entry.name, entry.hash.0[0])).collect()
+    }
+
+    fn found(watched: &WatchedFile, name: &str) -> Option<(String, u8)> {
+        watched.find(name).map(|entry| (entry.name, entry.hash.0[0]))
+    }
+
+    fn user(name: &str, byte: u8) -> (String, u8) {
+        (name.to_owned(), byte)
+    }
+
     fn add(path: &Path, new: Entry) {
         update(path, |entries| {
             entries.push(new);
@@ -297,10 +313,10 @@ mod tests {
     fn a_written_file_is_read_with_the_same_users() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("users");
-        assert_eq!(read(&path).unwrap(), [], "a file that does not exist has no users");
+        assert_eq!(users(&path), [], "a file that does not exist has no users");
         add(&path, entry("alice", 0xa1));
         add(&path, entry("J\u{f6}rg", 0x02));
-        assert_eq!(read(&path).unwrap(), [entry("alice", 0xa1), entry("J\u{f6}rg", 0x02)]);
+        assert_eq!(users(&path), [user("alice", 0xa1), user("J\u{f6}rg", 0x02)]);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with(&format!("alice:{}\n", "a1".repeat(16))), "{text}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
@@ -347,7 +363,7 @@ mod tests {
         let said = read(&path).unwrap_err().to_string();
         assert!(said.contains("its mode is 0640") && said.contains("try: chmod 600 "), "{said}");
         assert!(update(&path, |_| Ok(())).is_err());
-        assert_eq!(watched.find("alice"), None, "a running gateway refuses it, too");
+        assert_eq!(found(&watched, "alice"), None, "a running gateway refuses it, too");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert!(watched.find("alice").is_some());
     }
@@ -357,22 +373,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("users");
         let watched = WatchedFile::open(path.clone()).unwrap();
-        assert_eq!(watched.find("alice"), None);
+        assert_eq!(found(&watched, "alice"), None);
         add(&path, entry("Alice", 1));
-        assert_eq!(watched.find("aLICE"), Some(entry("Alice", 1)));
+        assert_eq!(found(&watched, "aLICE"), Some(user("Alice", 1)));
         let change = |entries: &mut Vec<Entry>| {
             entries[0].hash = NtHash([2; 16]);
             Ok(())
         };
         update(&path, change).unwrap();
-        assert_eq!(watched.find("alice"), Some(entry("Alice", 2)));
+        assert_eq!(found(&watched, "alice"), Some(user("Alice", 2)));
         fs::write(&path, "alice").unwrap();
-        assert_eq!(watched.find("alice"), None, "a wrong file has no users");
+        assert_eq!(found(&watched, "alice"), None, "a wrong file has no users");
         fs::remove_file(&path).unwrap();
         add(&path, entry("bob", 3));
-        assert_eq!((watched.find("alice"), watched.find("bob")), (None, Some(entry("bob", 3))));
+        assert_eq!(found(&watched, "alice"), None);
+        assert_eq!(found(&watched, "bob"), Some(user("bob", 3)));
         fs::remove_file(&path).unwrap();
-        assert_eq!(watched.find("bob"), None);
+        assert_eq!(found(&watched, "bob"), None);
     }
 
     #[test]

@@ -216,7 +216,7 @@ fn users_are_added_listed_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("users");
     add(&file, "root", PASSWORD);
-    let added = user(&file, &["add", "no-such-user", "--password-stdin"], PASSWORD);
+    let added = user(&file, &["add", "no-such-user", "--password-stdin"], "a third");
     let said = text(&added);
     assert!(added.status.success() && said.contains("try: useradd no-such-user"), "{said}");
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
