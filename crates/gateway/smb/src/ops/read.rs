@@ -42,9 +42,12 @@ async fn read_file<S: Share>(open: &FileOpen<S>, request: &ReadRequest) -> Resul
     if end.is_none_or(|end| end > OFFSET_MAX) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    // MS-FSA 2.1.5.3: nothing to read is no end of the file.
+    // MS-FSA 2.1.5.3: nothing to read is no end of the file, unless more is the minimum.
     if request.length == 0 {
-        return Ok(Bytes::new());
+        return match request.minimum_count {
+            0 => Ok(Bytes::new()),
+            _ => Err(NtStatus::END_OF_FILE),
+        };
     }
     let data = open.data.as_ref().ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
     let read = data.read(request.offset, request.length).await.map_err(failed)?;
