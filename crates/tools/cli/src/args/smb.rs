@@ -14,7 +14,8 @@ pub struct SmbArgs {
     /// Address to listen on, HOST:PORT [default: 0.0.0.0:445]
     #[arg(long, value_delimiter = ',', value_name = "ADDR")]
     pub listen: Vec<String>,
-    /// A directory to share, NAME=PATH[,OPTION...], instead of those in braid.toml (can be repeated)
+    /// A directory to share, NAME=PATH[,OPTION...], instead of those in braid.toml (can be
+    /// repeated)
     #[arg(long, value_name = "SHARE")]
     pub share: Vec<String>,
     /// Users file [default: /etc/braid/smb-users]

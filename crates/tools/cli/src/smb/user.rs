@@ -220,7 +220,7 @@ fn ask(_: &str, doing: &str) -> Result<String, Fault> {
 #[cfg(unix)]
 const CTRL_C: char = '\u{3}';
 
-/// A terminal without echo, until it is dropped. Ctrl-C ends the line in place of the process, which
+/// A terminal without echo, until it is dropped. Ctrl-C ends the line, not the process, which
 /// would leave the terminal without echo.
 #[cfg(unix)]
 struct SilentTerminal(rustix::termios::Termios);

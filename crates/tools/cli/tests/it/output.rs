@@ -308,7 +308,8 @@ fn a_daemon_says_what_to_type_next_in_its_log() {
     log_with(Path::new(&path("nfs.log")), &["next: mount -t nfs4 -o vers=4.2,port="]);
     let users = path("smb-users");
     let gateway = ["smb", "--key", &key, "--listen", "127.0.0.1:0", "--users", &users];
-    let _smb = start(&[&gateway[..], &["--share", "a=/", "--share", "b=/nosuch"]].concat(), "smb.log");
+    let _smb =
+        start(&[&gateway[..], &["--share", "a=/", "--share", "b=/nosuch"]].concat(), "smb.log");
     let advice = "share b: no such directory; try: braid mkdir -p /nosuch";
     log_with(Path::new(&path("smb.log")), &[advice]);
     let advice = format!("{users} has no user; try: braid smb user add NAME --users {users}");

@@ -340,6 +340,7 @@ fn mistakes_are_named_with_what_helps() {
     refused(&both, &["two shares are named A"]);
     let config = file("braid.toml", "[smb]\nserver-name = 'more-than-fifteen'\n", 0o600);
     refused(&["--config", &config, "--users", &fine], &["is no name", "smb.server-name"]);
-    let config = file("braid.toml", "[[smb.share]]\nname = 'a'\npath = '/'\nguests = true\n", 0o600);
+    let config =
+        file("braid.toml", "[[smb.share]]\nname = 'a'\npath = '/'\nguests = true\n", 0o600);
     refused(&["--config", &config], &["line 4: unknown field `guests`"]);
 }
