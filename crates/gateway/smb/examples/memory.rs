@@ -33,6 +33,7 @@ fn user(name: &str, id: u64) -> User {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).init();
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:4450".to_owned());
     let name = arguments.next().unwrap_or_else(|| "smbt".to_owned());

@@ -33,9 +33,7 @@ pub async fn run<S: Share>(context: &Context<S>, command: Command, mut body: Rea
     let body = &mut body;
     match command {
         Command::Negotiate => ops::negotiate::negotiate(context, decode(body)?),
-        Command::SessionSetup => {
-            ops::session_setup::session_setup(context, decode(body)?).await
-        }
+        Command::SessionSetup => ops::session_setup::session_setup(context, decode(body)?).await,
         Command::Logoff => {
             let Empty = decode(body)?;
             ops::session_setup::logoff(context).await

@@ -226,6 +226,7 @@ impl<S: Share> Request<'_, S> {
         let reply = match result {
             Ok(reply) => reply,
             Err(status) => {
+                tracing::debug!(?command, %status, "a request fails");
                 let mut reply = Reply::new(&ErrorBody::default());
                 reply.status = status;
                 reply
@@ -236,7 +237,8 @@ impl<S: Share> Request<'_, S> {
         chain.tree_id = made.1.unwrap_or(header.tree_id);
         if reply.file_id.is_some() {
             (chain.file, chain.failed) = (reply.file_id, None);
-        } else if reply.status.is_error() && (command == Some(Command::Create) || chain.file.is_none())
+        } else if reply.status.is_error()
+            && (command == Some(Command::Create) || chain.file.is_none())
         {
             (chain.file, chain.failed) = (None, Some(reply.status));
         }
@@ -364,9 +366,7 @@ impl<S: Share> Request<'_, S> {
         let signed_by = logged_on.or(signs).filter(|session| session.protection.can_sign());
         let hash = match command {
             Some(Command::Negotiate) => Some(Hashed::Connection),
-            Some(Command::SessionSetup)
-                if reply.status == NtStatus::MORE_PROCESSING_REQUIRED =>
-            {
+            Some(Command::SessionSetup) if reply.status == NtStatus::MORE_PROCESSING_REQUIRED => {
                 Some(Hashed::Logon(session_id))
             }
             _ => None,

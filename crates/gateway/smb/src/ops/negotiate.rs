@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use braid_share::Share;
+use braid_smb_wire::NtStatus;
 use braid_smb_wire::auth::spnego::{Mechanism, server_offer};
 use braid_smb_wire::filetime::FileTime;
 use braid_smb_wire::smb1;
@@ -12,7 +13,6 @@ use braid_smb_wire::smb2::negotiate::{
     Capabilities, Cipher, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
     SecurityMode, SigningAlgorithm,
 };
-use braid_smb_wire::NtStatus;
 use bytes::Bytes;
 
 use crate::connection::negotiated::Negotiated;

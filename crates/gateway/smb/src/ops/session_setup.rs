@@ -175,8 +175,11 @@ async fn begin<S: Share>(
     let protection = protection(context, negotiated, &who, preauth, request);
     let peer = context.connection.peer().ip().to_string();
     let server = &context.server;
-    let machine =
-        server.machines.session(&server.share, negotiated.client_guid, &peer).await.map_err(failed)?;
+    let machine = server
+        .machines
+        .session(&server.share, negotiated.client_guid, &peer)
+        .await
+        .map_err(failed)?;
     let connection = context.connection.number();
     let session =
         Arc::new(Session::new(id, connection, (who.user, who.logon), protection, machine));

@@ -17,13 +17,15 @@ use braid_smb_wire::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
     ShareAccess,
 };
-use braid_smb_wire::smb2::{Body, Command, FileId, HEADER_BYTES, Header};
+use braid_smb_wire::smb2::negotiate::{Capabilities, SecurityMode, SigningAlgorithm};
+use braid_smb_wire::smb2::{Body, Command, Dialect, FileId, HEADER_BYTES, Header};
 use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
 use crate::client::Machine;
 use crate::config::{ShareConfig, SmbConfig};
 use crate::connection::Connection;
+use crate::connection::negotiated::Negotiated;
 use crate::context::{Context, OpResult, Reply};
 use crate::protection::Protection;
 use crate::server::SmbServer;
@@ -88,6 +90,7 @@ impl Client {
         let tree = Self::tree(server, &session, false);
         let peer = "127.0.0.1:1".parse().unwrap();
         let connection = Arc::new(Connection::new(1, peer, tokio::io::sink()));
+        assert!(connection.set_negotiated(negotiated()));
         Self { server: Arc::clone(server), session, tree, connection }
     }
 
@@ -173,6 +176,22 @@ impl Client {
     async fn exists(&self, name: &str) -> bool {
         let (client, root) = (self.client(), Identity::root());
         client.look_up(&root, FileIndex::ROOT, name.as_bytes()).await.is_ok()
+    }
+}
+
+/// SMB 3.0.2, from a client that has offered 2.1 as well.
+fn negotiated() -> Negotiated {
+    Negotiated {
+        dialect: Dialect::Smb302,
+        client_guid: [7; 16],
+        client_capabilities: Capabilities(0x7f),
+        client_security_mode: SecurityMode(1),
+        offered: vec![0x0210, 0x0302],
+        capabilities: Capabilities(4),
+        security_mode: SecurityMode(1),
+        signing: SigningAlgorithm::AES_CMAC,
+        cipher: None,
+        posix: false,
     }
 }
 

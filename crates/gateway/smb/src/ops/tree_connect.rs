@@ -23,10 +23,7 @@ pub const ALL_ACCESS: u32 = 0x001f_01ff;
 pub const READ_ACCESS: u32 = 0x0012_00a9;
 
 /// Connects the session to a share.
-pub async fn tree_connect<S: Share>(
-    context: &Context<S>,
-    request: TreeConnectRequest,
-) -> OpResult {
+pub async fn tree_connect<S: Share>(context: &Context<S>, request: TreeConnectRequest) -> OpResult {
     let session = context.session()?;
     let name = share_name(&request.path).ok_or(NtStatus::BAD_NETWORK_NAME)?;
     let (target, maximal_access) = if same_name(name, "IPC$") {

@@ -48,7 +48,9 @@ fn of_permissions(allowed: u8, known: &Attributes) -> AccessMask {
     if allowed & READ != 0 {
         mask = mask.with(AccessMask::READ_DATA).with(AccessMask::READ_EA);
     }
-    if allowed & EXECUTE != 0 {
+    // Windows has no bit on a file that makes it a program: who may read it may run it.
+    let runs = if known.kind == FileKind::Directory { EXECUTE } else { EXECUTE | READ };
+    if allowed & runs != 0 {
         mask = mask.with(AccessMask::EXECUTE);
     }
     if allowed & WRITE != 0 {
@@ -57,7 +59,8 @@ fn of_permissions(allowed: u8, known: &Attributes) -> AccessMask {
         if !is_read_only(known) {
             mask = mask.with(AccessMask::WRITE_DATA).with(AccessMask::APPEND_DATA);
         }
-        if known.kind == FileKind::Directory && allowed & EXECUTE != 0 {
+        // It means nothing for a file; programs ask for it all the same, with GENERIC_ALL.
+        if known.kind != FileKind::Directory || allowed & EXECUTE != 0 {
             mask = mask.with(AccessMask::DELETE_CHILD);
         }
     }

@@ -33,6 +33,10 @@ pub(super) async fn open<S: Share>(
         if !granted.has(AccessMask::DELETE) {
             return Err(NtStatus::ACCESS_DENIED);
         }
+        // MS-FSA 2.1.5.1.2: the root is not removed.
+        if target.name.is_empty() {
+            return Err(NtStatus::CANNOT_DELETE);
+        }
         check_deletable(job.client, job.who, known).await?;
     }
     let (files, claim) = (&job.context.server.files, job.claim(granted));

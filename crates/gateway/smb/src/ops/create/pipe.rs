@@ -13,9 +13,9 @@ use crate::open::{Open, PipeOpen};
 /// Opens the pipe of a service.
 pub(super) fn open<S: Share>(context: &Context<S>, request: &CreateRequest) -> OpResult {
     let server = &context.server;
-    // Some clients put `\` in front, which 3.3.5.9 refuses for files.
-    let name = request.name.trim_start_matches('\\');
-    let pipe = crate::ops::pipe::service(server, name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    // Names of pipes have no case. Some clients put `\` in front (3.3.5.9 refuses it for files).
+    let name = request.name.trim_start_matches('\\').to_ascii_lowercase();
+    let pipe = crate::ops::pipe::service(server, &name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
     let id = server.new_file_id();
     let tree = Arc::clone(context.tree()?);
     let open = Arc::new(Open::Pipe(PipeOpen { id, tree, pipe: Mutex::new(pipe) }));

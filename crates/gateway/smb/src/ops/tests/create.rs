@@ -124,12 +124,23 @@ async fn the_maximal_access_is_granted_and_reported() {
     let made = client.create(asked).await.unwrap();
     let maximal = CreateContext::find(&made.contexts, tags::MAXIMAL_ACCESS).unwrap();
     let maximal = MaximalAccessResponse::decode(maximal).unwrap();
-    // To read, and to delete, since the directory may be changed.
-    assert_eq!((maximal.status, maximal.maximal_access), (NtStatus::SUCCESS, 0x0013_0089));
+    // To read and execute, and to delete, since the directory may be changed.
+    assert_eq!((maximal.status, maximal.maximal_access), (NtStatus::SUCCESS, 0x0013_00a9));
     let id = CreateContext::find(&made.contexts, tags::ON_DISK_ID).unwrap();
     assert_ne!(OnDiskId::decode(id).unwrap().file, 0);
     let open = client.session.open(made.file_id).unwrap();
-    assert_eq!(open.file().unwrap().granted, 0x0013_0089);
+    assert_eq!(open.file().unwrap().granted, 0x0013_00a9);
+}
+
+#[tokio::test]
+async fn the_owner_of_a_file_and_of_the_root_may_have_all_rights() {
+    let client = Client::new(Identity::root()).await;
+    client.put("file", b"abc", 0o644).await;
+    for name in ["file", ""] {
+        let made = client.create(request(name, 0x1000_0000, CreateDisposition::OPEN)).await;
+        let open = client.session.open(made.unwrap().file_id).unwrap();
+        assert_eq!(open.file().unwrap().granted, ALL_ACCESS, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use braid_smb_wire::fscc::Information;
 use braid_smb_wire::fsctl::{
-    ControlCode, CopyChunk, CopyChunkRequest, CopyChunkResponse, FileRange, ZeroData, decode_ranges,
+    ControlCode, CopyChunk, CopyChunkRequest, CopyChunkResponse, FileRange,
+    ValidateNegotiateRequest, ValidateNegotiateResponse, ZeroData, decode_ranges,
 };
 use braid_smb_wire::smb2::close::CloseResponse;
 use braid_smb_wire::smb2::flush::FlushRequest;
@@ -191,6 +192,38 @@ async fn chunks_are_copied_inside_the_server() {
     assert_eq!((status, limits), (NtStatus::INVALID_PARAMETER, wanted.to_bytes().into()));
     let unknown = ioctl(&client, target, code, copy([9; 24], &[(0, 0, 1)])).await;
     assert_eq!(unknown, Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+}
+
+#[tokio::test]
+async fn a_negotiation_that_was_changed_ends_the_connection() {
+    let client = Client::new(user()).await;
+    let sent = ValidateNegotiateRequest {
+        capabilities: 0x7f,
+        guid: [7; 16],
+        security_mode: 1,
+        dialects: vec![0x0210, 0x0302],
+    };
+    let code = ControlCode::VALIDATE_NEGOTIATE_INFO;
+    let (status, output) = ioctl(&client, FileId::RELATED, code, sent.to_bytes()).await.unwrap();
+    let wanted = ValidateNegotiateResponse {
+        capabilities: 4,
+        guid: client.server.guid,
+        security_mode: 1,
+        dialect: 0x0302,
+    };
+    assert_eq!((status, output), (NtStatus::SUCCESS, wanted.to_bytes().into()));
+    let changed = [
+        ValidateNegotiateRequest { dialects: vec![0x0210, 0x0302, 0x0311], ..sent.clone() },
+        ValidateNegotiateRequest { capabilities: 0, ..sent.clone() },
+        ValidateNegotiateRequest { guid: [8; 16], ..sent.clone() },
+        ValidateNegotiateRequest { security_mode: 3, ..sent },
+    ];
+    for (number, changed) in (2..).zip(changed) {
+        let client = Client::of(&client.server, user(), number).await;
+        let refused = ioctl(&client, FileId::RELATED, code, changed.to_bytes()).await;
+        assert_eq!(refused, Err(NtStatus::ACCESS_DENIED), "{changed:?}");
+        assert!(client.connection.is_closed(), "{changed:?}");
+    }
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ async fn what_may_not_be_removed_is_refused_at_the_open() {
         ("read-only", NtStatus::CANNOT_DELETE),
         ("full", NtStatus::DIRECTORY_NOT_EMPTY),
         (r"closed\a", NtStatus::ACCESS_DENIED),
-        ("", NtStatus::ACCESS_DENIED),
+        ("", NtStatus::CANNOT_DELETE),
     ];
     for (name, wanted) in cases {
         assert_eq!(client.create(deleting(name)).await.map(drop), Err(wanted), "{name}");
