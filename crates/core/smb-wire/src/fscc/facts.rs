@@ -10,10 +10,12 @@ use crate::access::AccessMask;
 use crate::filetime::FileTime;
 use crate::status::NtStatus;
 
-/// Bytes of FileAllInformation without the name.
-const ALL_FIXED_BYTES: usize = 100;
-/// Bytes of FileNameInformation without the name.
-const NAME_FIXED_BYTES: usize = 4;
+/// Bytes of FileAllInformation without the name, in multiples of 8 (MS-FSA 2.1.5.12.2).
+const ALL_FIXED_BYTES: usize = 104;
+/// Bytes of FileNameInformation without the name, in multiples of 8.
+const NAME_FIXED_BYTES: usize = 8;
+/// Bytes of an entry of FileStreamInformation without the name.
+const STREAM_FIXED_BYTES: usize = 24;
 
 /// A file and its open.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -188,6 +190,9 @@ impl FileFacts {
             InformationClass::NORMALIZED_NAME => {
                 // 2.4.36: the path from the share, without a separator before it.
                 self.path(self.name.trim_start_matches('\\'), max)
+            }
+            InformationClass::STREAM if max < STREAM_FIXED_BYTES => {
+                Err(NtStatus::INFO_LENGTH_MISMATCH)
             }
             InformationClass::STREAM => Ok(self.stream_list(max)),
             // MS-FSA 2.1.5.12.3: a file without a short name.

@@ -78,13 +78,14 @@ fn each_class_of_a_file_has_the_bytes_of_the_standard() {
 #[test]
 fn a_buffer_that_is_too_small_gets_a_part_or_an_error() {
     let all = facts().encode(InformationClass::ALL, 4096).unwrap().bytes;
-    let cut = facts().encode(InformationClass::ALL, 102).unwrap();
-    assert_eq!((&cut.bytes[..], cut.status()), (&all[..102], NtStatus::BUFFER_OVERFLOW));
+    let cut = facts().encode(InformationClass::ALL, 106).unwrap();
+    assert_eq!((&cut.bytes[..], cut.status()), (&all[..106], NtStatus::BUFFER_OVERFLOW));
     let mismatch = Err(NtStatus::INFO_LENGTH_MISMATCH);
     for (class, bytes) in [
-        (InformationClass::ALL, 99),
+        (InformationClass::ALL, 103),
         (InformationClass::BASIC, 39),
-        (InformationClass::NAME, 3),
+        (InformationClass::NAME, 7),
+        (InformationClass::STREAM, 23),
         (InformationClass::ID, 23),
     ] {
         assert_eq!(facts().encode(class, bytes), mismatch, "{class:?}");
@@ -153,8 +154,8 @@ fn each_class_of_a_volume_has_the_bytes_of_the_standard() {
         assert_eq!(volume().encode(class, 4096).unwrap().bytes, hex(wanted), "{class:?}");
     }
     assert_eq!(volume().encode(VolumeClass::LABEL, 4096), Err(NtStatus::INVALID_INFO_CLASS));
-    let cut = volume().encode(VolumeClass::ATTRIBUTE, 14).unwrap();
-    assert_eq!((cut.bytes.len(), cut.truncated), (14, true));
+    let cut = volume().encode(VolumeClass::ATTRIBUTE, 18).unwrap();
+    assert_eq!((cut.bytes.len(), cut.truncated), (18, true));
     assert_eq!(volume().encode(VolumeClass::SIZE, 23), Err(NtStatus::INFO_LENGTH_MISMATCH));
 }
 

@@ -147,8 +147,10 @@ pub struct FsVolume {
     pub label: String,
 }
 
-/// Bytes of FileFsVolumeInformation without the name.
-const VOLUME_FIXED_BYTES: usize = 18;
+/// Bytes of FileFsVolumeInformation without the name, in multiples of 8 (MS-FSA 2.1.5.13).
+const VOLUME_FIXED_BYTES: usize = 24;
+/// Bytes of FileFsAttributeInformation without the name, in multiples of 8.
+const ATTRIBUTE_FIXED_BYTES: usize = 16;
 
 impl Information for FsVolume {
     fn decode(reader: &mut Reader) -> cursor::Result<Self> {
@@ -255,7 +257,7 @@ impl VolumeFacts {
                     name_characters_max: self.name_characters_max,
                     file_system: self.file_system.clone(),
                 };
-                Encoded::bounded(attribute.to_bytes(), 12, max)
+                Encoded::bounded(attribute.to_bytes(), ATTRIBUTE_FIXED_BYTES, max)
             }
             VolumeClass::CONTROL => {
                 let control = FsControl {

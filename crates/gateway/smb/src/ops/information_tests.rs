@@ -457,6 +457,17 @@ async fn a_rename_replaces_only_what_is_closed_and_asked_for() {
 }
 
 #[tokio::test]
+async fn a_directory_that_is_open_for_its_removal_takes_no_name() {
+    let client = Client::new().await;
+    let file = client.make("f").await;
+    let directory = client.make_directory("d").await;
+    let to = || SetInformation::Rename(rename("d\\f", RenameFlags::default()));
+    assert_eq!(client.set(file, to()).await, Err(NtStatus::SHARING_VIOLATION));
+    client.close(directory).await.unwrap();
+    client.set(file, to()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_renamed_file_is_removed_under_its_new_name() {
     let client = Client::new().await;
     let file = client.make("from").await;
@@ -471,7 +482,7 @@ async fn a_renamed_file_is_removed_under_its_new_name() {
 async fn a_link_is_one_more_name() {
     let client = Client::new().await;
     let file = client.make("one").await;
-    let link = |flags| SetInformation::Link(rename("two", flags));
+    let link = |flags| SetInformation::Link(rename("\\two", flags));
     client.set(file, link(RenameFlags::default())).await.unwrap();
     let standard: FileStandard = client.query(file, InformationClass::STANDARD).await.unwrap();
     assert_eq!(standard.links, 2);

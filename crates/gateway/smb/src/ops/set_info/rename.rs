@@ -1,11 +1,11 @@
 //! Renames and links. MS-FSA 2.1.5.15.11, 2.1.5.15.6.
 
-use braid_share::{Attributes, FileKind, RenameMode, Share, ShareClient};
+use braid_share::{Attributes, Deny, FileKind, RenameMode, Share, ShareClient};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::fscc::{RenameFlags, RenameTarget};
 
 use super::Change;
-use crate::file_state::Removal;
+use crate::file_state::{Claim, Removal};
 use crate::open::Place;
 use crate::path::SharePath;
 use crate::removal::is_read_only;
@@ -32,6 +32,9 @@ impl<S: Share> Change<'_, S> {
         if files.others_deny_delete(self.open.file, self.open.claim()) {
             return Err(NtStatus::SHARING_VIOLATION);
         }
+        // MS-FSA 2.1.5.15.11: the new directory may not be open for its own removal or rename, nor
+        // by an open that excludes those.
+        files.check(to.dir, Claim { has: Deny::DELETE, denies: Deny::DELETE })?;
         let mode = match target.flags.has(RenameFlags::REPLACE_IF_EXISTS) {
             true => RenameMode::Replace,
             false => RenameMode::NoReplace,
@@ -76,7 +79,9 @@ impl<S: Share> Change<'_, S> {
         if target.root_directory != 0 {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        let path = SharePath::parse(&target.name)?;
+        // Samba's clients send a separator in front.
+        let name = target.name.strip_prefix('\\').unwrap_or(&target.name);
+        let path = SharePath::parse(name)?;
         if path.is_root() || path.is_data {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
