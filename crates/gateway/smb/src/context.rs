@@ -30,8 +30,6 @@ pub struct Context<S: Share> {
     pub(crate) tree: Option<Arc<Tree>>,
     /// In a related request of a compound: the open of the request before it.
     pub(crate) related: Option<FileId>,
-    /// Whether the request came encrypted.
-    pub encrypted: bool,
 }
 
 impl<S: Share> Context<S> {

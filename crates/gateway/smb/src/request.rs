@@ -288,7 +288,6 @@ impl<S: Share> Request<'_, S> {
             session,
             tree,
             related: chain.file.filter(|_| is_related),
-            encrypted: self.sealed_by.is_some(),
         };
         (dispatch::run(&context, command, body).await, signs)
     }

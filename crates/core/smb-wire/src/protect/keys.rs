@@ -119,10 +119,39 @@ fn derive(key: &[u8], label: &[u8], context: &[u8], bytes: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protect::test_vectors::{
+        FINAL_HASH, HASHES, MESSAGES, SESSION_KEY, SIGNING_KEY, hex,
+    };
 
-    fn bytes(hex: &str) -> Vec<u8> {
-        let digit = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        (0..hex.len()).step_by(2).map(digit).collect()
+    #[test]
+    fn keys_of_smb_3_0_are_those_of_the_published_example() {
+        let session_key = hex("7CD451825D0450D235424E44BA6E78CC").try_into().unwrap();
+        let none = PreauthHash::default();
+        let keys = SessionKeys::derive(Dialect::Smb300, &session_key, &none, None);
+        assert_eq!(keys.signing[..], hex("0B7E9C5CAC36C0F6EA9AB275298CEDCE"));
+        assert_eq!(keys.application[..], hex("BB23A4575AA26C721AF525AF15A87B4F"));
+        // The example names keys from the client's side.
+        assert_eq!(keys.server_in, hex("FAD27796665B313EBB578F388632B4F7"));
+        assert_eq!(keys.server_out, hex("B0F0427F7CEB416D1D9DCC0CD4F99447"));
+    }
+
+    #[test]
+    fn keys_of_smb_3_1_1_follow_from_the_published_messages() {
+        let mut hash = PreauthHash::default();
+        for (message, wanted) in MESSAGES.iter().zip(HASHES) {
+            let message = hex(message);
+            let (header, body) = message.split_at(64);
+            hash.update(&[header, body]);
+            assert_eq!(hash.0[..], hex(wanted));
+        }
+        assert_eq!(hash.0[..], hex(FINAL_HASH));
+        let session_key = hex(SESSION_KEY).try_into().unwrap();
+        let cipher = Some(Cipher::AES_128_GCM);
+        let keys = SessionKeys::derive(Dialect::Smb311, &session_key, &hash, cipher);
+        assert_eq!(keys.signing[..], hex(SIGNING_KEY));
+        assert_eq!(keys.application[..], hex("6D7AD7954E9EC61E907B4D473DC178FF"));
+        assert_eq!(keys.server_in, hex("629BCBC54422A0F572B97F45989B6073"));
+        assert_eq!(keys.server_out, hex("E2AF0DCEFAC68DA71A0DFBD0D1350D74"));
     }
 
     /// Values of another implementation: `KBKDFHMAC` of Python's `cryptography`, as `smbprotocol`
@@ -133,14 +162,14 @@ mod tests {
         let hash = PreauthHash(std::array::from_fn(|at| at as u8));
         let keys = |dialect, cipher| SessionKeys::derive(dialect, &session_key, &hash, cipher);
         let new = keys(Dialect::Smb311, Some(Cipher::AES_256_GCM));
-        assert_eq!(new.signing.to_vec(), bytes("f7e5401ecc6e79ef9eab401b05004e4f"));
+        assert_eq!(new.signing.to_vec(), hex("f7e5401ecc6e79ef9eab401b05004e4f"));
         assert_eq!(
             new.server_out,
-            bytes("7a55e2deed408102591fdea4192f54895bd7e4c879d11927493898b42c8a9ccd")
+            hex("7a55e2deed408102591fdea4192f54895bd7e4c879d11927493898b42c8a9ccd")
         );
         let old = keys(Dialect::Smb302, Some(Cipher::AES_128_CCM));
-        assert_eq!(old.signing.to_vec(), bytes("6234814cbb8ea9227440ebfeb5eacbe1"));
-        assert_eq!(old.server_in, bytes("8e21f3cae16d07d84c03d74467f57878"));
+        assert_eq!(old.signing.to_vec(), hex("6234814cbb8ea9227440ebfeb5eacbe1"));
+        assert_eq!(old.server_in, hex("8e21f3cae16d07d84c03d74467f57878"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 mod keys;
 mod seal;
 mod sign;
+#[cfg(test)]
+pub(crate) mod test_vectors;
 
 /// A signature, a MIC or an encrypted message that was changed, or that another key made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -58,11 +58,13 @@ impl Sealer {
     /// parts.
     ///
     /// # Errors
-    /// The library fails, or the messages are over 4 GiB.
+    /// The library fails, the key has used all its nonces, or the messages are over 4 GiB.
     pub fn seal(&self, session_id: u64, messages: &[&[u8]]) -> Result<Vec<u8>, Forged> {
         let bytes: usize = messages.iter().map(|part| part.len()).sum();
         let mut nonce = [0; 16];
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let next = |number: u64| number.checked_add(1);
+        let number = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let number = number.map_err(|_| Forged)?;
         nonce[..8].copy_from_slice(&number.to_le_bytes());
         let mut header = Transform {
             signature: [0; 16],
@@ -151,6 +153,7 @@ where
 mod tests {
     use super::*;
     use crate::cursor::Reader;
+    use crate::protect::test_vectors::hex;
 
     const CIPHERS: [(Cipher, usize); 4] = [
         (Cipher::AES_128_CCM, 16),
@@ -161,6 +164,32 @@ mod tests {
 
     fn header(frame: &[u8]) -> Transform {
         Transform::decode(&mut Reader::new(frame.to_vec().into())).unwrap()
+    }
+
+    /// The first frame of session 5 under the key 00 01 .., "a message": the text and tag that
+    /// Python's `cryptography` gives.
+    #[test]
+    fn messages_are_sealed_as_by_another_implementation() {
+        let wanted = [
+            "1fe0752fb44f1d551130bb7fccaeb1879c347f3b0be5eda2ee",
+            "2d9db460eec5f3097d6bb44d89befe25a812bf62df2a411708",
+            "8630edadb229bb02ef0d0e9640ab8abfdca04b826eb19b4bb6",
+            "830cef5ad7dc8d602f3d1302035c2da110e1a9c45f6a8650a1",
+        ];
+        for ((cipher, bytes), wanted) in CIPHERS.into_iter().zip(wanted) {
+            let key: Vec<u8> = (0..bytes as u8).collect();
+            let frame = Sealer::new(cipher, &key).unwrap().seal(5, &[b"a ", b"message"]).unwrap();
+            let sealed = [&frame[Transform::BYTES..], &frame[Transform::SIGNATURE]].concat();
+            assert_eq!(sealed, hex(wanted), "{cipher:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_without_nonces_encrypts_nothing_more() {
+        let sealer = Sealer::new(Cipher::AES_128_GCM, &[1; 16]).unwrap();
+        sealer.next.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(sealer.seal(1, &[]), Err(Forged));
+        assert_eq!(sealer.seal(1, &[]), Err(Forged), "it does not begin again");
     }
 
     #[test]

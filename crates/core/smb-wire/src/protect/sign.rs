@@ -21,11 +21,11 @@ pub enum Sender {
 /// Signs messages with the key of a session.
 pub enum Signer {
     /// HMAC-SHA256, of which 16 bytes are used: SMB 2.
-    Hmac(hmac::Key),
+    Hmac(Box<hmac::Key>),
     /// AES-128-CMAC: SMB 3.
-    Cmac(cmac::Key),
+    Cmac(Box<cmac::Key>),
     /// AES-128-GMAC: 3.1.1.
-    Gmac(LessSafeKey),
+    Gmac(Box<LessSafeKey>),
 }
 
 impl fmt::Debug for Signer {
@@ -43,12 +43,14 @@ impl Signer {
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Option<Self> {
         match algorithm {
             SigningAlgorithm::HMAC_SHA256 => {
-                Some(Self::Hmac(hmac::Key::new(hmac::HMAC_SHA256, key)))
+                Some(Self::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key))))
             }
-            SigningAlgorithm::AES_CMAC => cmac::Key::new(cmac::AES_128, key).ok().map(Self::Cmac),
+            SigningAlgorithm::AES_CMAC => {
+                cmac::Key::new(cmac::AES_128, key).ok().map(|key| Self::Cmac(Box::new(key)))
+            }
             SigningAlgorithm::AES_GMAC => {
                 let key = UnboundKey::new(&AES_128_GCM, key).ok()?;
-                Some(Self::Gmac(LessSafeKey::new(key)))
+                Some(Self::Gmac(Box::new(LessSafeKey::new(key))))
             }
             _ => None,
         }
@@ -124,6 +126,8 @@ fn gmac_nonce(header: &Header, sender: Sender) -> [u8; 12] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cursor::Reader;
+    use crate::protect::test_vectors::{LAST_RESPONSE, SIGNING_KEY, hex};
 
     const ALL: [SigningAlgorithm; 3] =
         [SigningAlgorithm::HMAC_SHA256, SigningAlgorithm::AES_CMAC, SigningAlgorithm::AES_GMAC];
@@ -156,15 +160,44 @@ mod tests {
         assert!(Signer::new(SigningAlgorithm(9), &[0; 16]).is_none());
     }
 
-    /// RFC 4493, section 4, example 3: the algorithm itself.
+    fn published() -> (Header, Vec<u8>) {
+        let message = hex(LAST_RESPONSE);
+        (Header::decode(&mut Reader::new(message.clone().into())).unwrap(), message)
+    }
+
     #[test]
-    fn cmac_is_that_of_its_standard() {
-        let key = [
-            0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6, 0xab, 0xf7, 0x15, 0x88, 0x09, 0xcf,
-            0x4f, 0x3c,
+    fn cmac_signs_the_published_response() {
+        let key = hex(SIGNING_KEY).try_into().unwrap();
+        let signer = Signer::new(SigningAlgorithm::AES_CMAC, &key).unwrap();
+        let (header, message) = published();
+        assert!(signer.verify(&header, &message, Sender::Server));
+    }
+
+    /// HMAC and GMAC of the published response under the key 00 01 .. 0f: values of Python's
+    /// `hmac` and `cryptography`.
+    #[test]
+    fn hmac_and_gmac_sign_as_another_implementation() {
+        let key: [u8; 16] = std::array::from_fn(|at| at as u8);
+        let wanted = [
+            (SigningAlgorithm::HMAC_SHA256, "3642f9cb2ee03e958466b5fafcc7de7c"),
+            (SigningAlgorithm::AES_GMAC, "5dc638390abdfabd105016950b11dff9"),
         ];
-        let key = cmac::Key::new(cmac::AES_128, &key).unwrap();
-        let tag = cmac::sign(&key, b"").unwrap();
-        assert_eq!(tag.as_ref()[..4], [0xbb, 0x1d, 0x69, 0x29]);
+        for (algorithm, wanted) in wanted {
+            let signer = Signer::new(algorithm, &key).unwrap();
+            let (header, mut message) = published();
+            message[SIGNATURE].fill(0);
+            let (first, rest) = message.split_at(64);
+            let signature = signer.signature(&header, first, &[rest], Sender::Server).unwrap();
+            assert_eq!(signature[..], hex(wanted), "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn a_nonce_of_gmac_has_the_role_and_the_cancel_bit() {
+        let header = Header::request(Command::Read, 0x0807_0605_0403_0201);
+        assert_eq!(gmac_nonce(&header, Sender::Client), [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0]);
+        assert_eq!(gmac_nonce(&header, Sender::Server), [1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0]);
+        let cancel = Header { command: Command::Cancel as u16, ..header };
+        assert_eq!(gmac_nonce(&cancel, Sender::Client), [1, 2, 3, 4, 5, 6, 7, 8, 2, 0, 0, 0]);
     }
 }
