@@ -96,7 +96,6 @@ impl Client {
             session: Some(session),
             tree: Some(tree.unwrap()),
             related: None,
-            encrypted: false,
         };
         Self { share, context }
     }

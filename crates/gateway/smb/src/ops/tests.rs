@@ -123,7 +123,6 @@ impl Client {
             session: Some(Arc::clone(&self.session)),
             tree: Some(Arc::clone(&self.tree)),
             related: None,
-            encrypted: false,
         }
     }
 
