@@ -136,6 +136,9 @@ async fn run<S: Share>(
         }
         // 3.3.5.16: it uses no number, and is never answered.
         if header.command == Command::Cancel as u16 {
+            if connection.negotiated().is_none() {
+                return Err(Disconnect::Negotiate);
+            }
             continue;
         }
         if !connection.credits().take(header.message_id, header.credit_charge) {
