@@ -2,9 +2,9 @@
 
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::smb2::create::{CreateDisposition, CreateRequest, CreateResponse};
-use braid_smb_wire::smb2::{Body, Command, Empty, FileId};
+use braid_smb_wire::smb2::{Body, Command, Empty, FileId, Header};
 
-use crate::client::{Answer, Client, close, create, write};
+use crate::client::{Answer, Client, close, create, read, write};
 use crate::server::Server;
 
 const RELATED: FileId = FileId::RELATED;
@@ -77,6 +77,35 @@ fn a_first_request_that_is_related_to_none_is_refused() {
     assert_eq!(answers[0].status(), NtStatus::INVALID_PARAMETER);
     assert!(answers[1].status().is_error());
     assert!(!client.has("made"));
+}
+
+#[test]
+fn responses_that_are_too_long_for_one_frame_are_errors() {
+    let server = Server::new();
+    let mut client = Client::ready(&server);
+    client.ask = 1024;
+    client.call(Command::Echo, &Empty);
+    let id = client.open("file");
+    let length = 8 << 20;
+    let paid = |header| Header { credit_charge: 128, ..header };
+    let header = paid(client.header(Command::Write));
+    client.next += 127;
+    let body = write(id, vec![7; length as usize]).to_bytes();
+    assert_eq!(client.call_as(header, &body).status(), NtStatus::SUCCESS);
+    let mut frame = Vec::new();
+    let mut body = read(id, length).to_bytes();
+    body.resize(56, 0);
+    for number in 0..4 {
+        let mut header = paid(client.header(Command::Read));
+        client.next += 127;
+        header.next_command = if number < 3 { 120 } else { 0 };
+        frame.extend(client.signed(header, &body));
+    }
+    client.send(&frame);
+    let statuses = statuses(&client.answers().unwrap());
+    assert_eq!(statuses[0], NtStatus::SUCCESS);
+    assert_eq!(statuses[1..], [NtStatus::INSUFFICIENT_RESOURCES; 3]);
+    assert_eq!(client.call(Command::Echo, &Empty).status(), NtStatus::SUCCESS);
 }
 
 #[test]
