@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. The requests of a compound run one after the other, and their responses are one frame.
-//! 2. A request of a session that requires protection has no effect unless it is signed with the
+//! 2. The responses of a frame have at most [`RESPONSE_BYTES_MAX`] bytes, and [`SHORT_BYTES`] each.
+//! 3. A request of a session that requires protection has no effect unless it is signed with the
 //!    session's key, or encrypted.
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use braid_smb_wire::smb2::{Command, ErrorBody, FileId, Flags, HEADER_BYTES, Head
 use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, TRANSFER_BYTES_MAX};
 use crate::context::{Context, OpResult, Reply};
 use crate::dispatch;
 use crate::ops::negotiate;
@@ -44,6 +45,11 @@ pub enum Disconnect {
     #[error("it speaks only SMB 1")]
     Smb1,
 }
+
+/// Most bytes of the responses of one frame: what one READ may have.
+const RESPONSE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize;
+/// Bytes of each response that do not count: those of requests with an effect are no longer.
+const SHORT_BYTES: usize = 4096;
 
 /// The slices of a frame to send; none if nothing is answered.
 type Frame = Vec<Bytes>;
@@ -128,6 +134,7 @@ async fn run<S: Share>(
     let messages = frame::messages(bytes)?;
     let mut chain = Chain::default();
     let mut responses = Vec::with_capacity(messages.len());
+    let mut room = RESPONSE_BYTES_MAX;
     for (index, message) in messages.into_iter().enumerate() {
         let mut reader = Reader::new(message.clone());
         let header = Header::decode(&mut reader)?;
@@ -136,13 +143,20 @@ async fn run<S: Share>(
         }
         // 3.3.5.16: it uses no number, and is never answered.
         if header.command == Command::Cancel as u16 {
+            if connection.negotiated().is_none() {
+                return Err(Disconnect::Negotiate);
+            }
             continue;
         }
         if !connection.credits().take(header.message_id, header.credit_charge) {
             return Err(Disconnect::Sequence(header.message_id));
         }
         let request = Request { server, connection, sealed_by, is_first: index == 0 };
-        let response = request.run(header, message, reader, &mut chain).await?;
+        let mut response = request.run(header, message, reader, &mut chain).await?;
+        match room.checked_sub(response.long_bytes()) {
+            Some(left) => room = left,
+            None => response.fail(NtStatus::INSUFFICIENT_RESOURCES),
+        }
         responses.push(response);
     }
     Ok(joined(responses))
@@ -157,6 +171,20 @@ struct Response<S: Share> {
     /// A logon or negotiation whose hash goes over the response.
     hash: Option<Hashed>,
     connection: Arc<Connection>,
+}
+
+impl<S: Share> Response<S> {
+    /// Its bytes over those of a short one (invariant 2).
+    fn long_bytes(&self) -> usize {
+        let bytes = self.reply.body.len() + self.reply.data.len();
+        bytes.saturating_sub(SHORT_BYTES)
+    }
+
+    /// Makes an error of it.
+    fn fail(&mut self, status: NtStatus) {
+        self.header.status = status;
+        self.reply = Reply::new(&ErrorBody::default()).with_status(status);
+    }
 }
 
 /// What the hash of a response is added to. 3.3.5.4, 3.3.5.5.
@@ -317,7 +345,7 @@ impl<S: Share> Request<'_, S> {
         if self.sealed_by.is_some() {
             return Ok((Some(session), true));
         }
-        // 3.3.5.2.4, 3.3.5.2.9: invariant 2.
+        // 3.3.5.2.4, 3.3.5.2.9: invariant 3.
         let signed = header.flags.has(Flags::SIGNED);
         let refused = if signed {
             !session.protection.verify(header, message)

@@ -59,7 +59,7 @@ pub async fn session_setup<S: Share>(
                 Ok(who) => who,
                 Err(status) => {
                     // 3.3.5.5.3: a session whose user fails to log on once more ends.
-                    context.server.end_session(id).await;
+                    end(context, id).await;
                     return Err(status);
                 }
             };
@@ -82,7 +82,7 @@ fn pending<S: Share>(context: &Context<S>) -> Result<(u64, Box<PendingLogon>), N
         return Err(NtStatus::USER_SESSION_DELETED);
     }
     let limits = &context.server.config.limits;
-    if context.connection.session_count() >= limits.sessions_per_connection {
+    if id == 0 && context.connection.session_count() >= limits.sessions_per_connection {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }
     if logons.len() >= LOGONS_MAX {
@@ -168,7 +168,7 @@ async fn begin<S: Share>(
         if session.logon == who.logon && session.user.name == who.user.name {
             return Ok(flags);
         }
-        context.server.end_session(id).await;
+        end(context, id).await;
         return Err(NtStatus::ACCESS_DENIED);
     }
     let negotiated = context.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
@@ -188,8 +188,7 @@ async fn begin<S: Share>(
     context.connection.add_session(id);
     // The connection may have ended meanwhile, and does not end this session.
     if context.connection.is_closed() {
-        context.connection.remove_session(id);
-        server.end_session(id).await;
+        end(context, id).await;
         return Err(NtStatus::USER_SESSION_DELETED);
     }
     Ok(flags)
@@ -215,16 +214,21 @@ fn protection<S: Share>(
 /// Ends the session of a connection that the client has lost. 3.3.5.5.3.
 async fn end_previous<S: Share>(context: &Context<S>, new: &Session<S>, previous: u64) {
     let Some(session) = context.server.session(previous) else { return };
-    // One of another user is none of the client's.
-    if session.logon == Logon::User && session.user.name == new.user.name && previous != new.id {
-        context.server.end_session(previous).await;
+    // One of another user is none of the client's, and a guest has proven no name.
+    let are_users = session.logon == Logon::User && new.logon == Logon::User;
+    if are_users && session.user.name == new.user.name && previous != new.id {
+        end(context, previous).await;
     }
 }
 
 /// Ends the session.
 pub async fn logoff<S: Share>(context: &Context<S>) -> OpResult {
-    let id = context.session()?.id;
+    end(context, context.session()?.id).await;
+    Ok(Reply::new(&Empty))
+}
+
+/// Ends a session, which no longer counts for the connection if it is one of it.
+async fn end<S: Share>(context: &Context<S>, id: u64) {
     context.connection.remove_session(id);
     context.server.end_session(id).await;
-    Ok(Reply::new(&Empty))
 }

@@ -30,7 +30,8 @@ pub async fn tree_connect<S: Share>(context: &Context<S>, request: TreeConnectRe
         (Target::Pipes, READ_ACCESS | 0x0000_0002)
     } else {
         let share = context.server.shares.find(name).ok_or(NtStatus::BAD_NETWORK_NAME)?;
-        if !may_use(session, share) {
+        // 3.3.5.7: a client that cannot encrypt would be refused everything later.
+        if !may_use(session, share) || share.encrypt && !session.protection.can_encrypt() {
             return Err(NtStatus::ACCESS_DENIED);
         }
         let root = root(context, &share.path).await?;
