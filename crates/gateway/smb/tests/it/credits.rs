@@ -29,12 +29,16 @@ fn a_message_number_that_was_not_granted_ends_the_connection() {
 #[test]
 fn a_message_number_that_was_used_ends_the_connection() {
     let server = Server::new();
-    let mut client = Client::ready(&server);
-    let header = client.header(Command::Echo);
-    let first = client.call_as(header.clone(), &Empty.to_bytes());
-    assert_eq!(first.status(), NtStatus::SUCCESS);
-    client.send(&client.signed(header, &Empty.to_bytes()));
-    assert!(client.is_disconnected());
+    for skipped in [0, 1] {
+        let mut client = Client::ready(&server);
+        // With a lower number that is free yet, and without.
+        client.next += skipped;
+        let header = client.header(Command::Echo);
+        let first = client.call_as(header.clone(), &Empty.to_bytes());
+        assert_eq!(first.status(), NtStatus::SUCCESS);
+        client.send(&client.signed(header, &Empty.to_bytes()));
+        assert!(client.is_disconnected());
+    }
 }
 
 #[test]
