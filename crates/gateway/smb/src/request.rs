@@ -115,6 +115,9 @@ fn unseal<S: Share>(
     Ok((session, plain))
 }
 
+/// The session of a request, if it has one, and whether the request's signature was right.
+type Signed<S> = (Option<Arc<Session<S>>>, bool);
+
 /// What the requests of a compound take over from the one before. 3.3.5.2.7.2.
 #[derive(Debug, Default)]
 struct Chain {
@@ -320,13 +323,13 @@ impl<S: Share> Request<'_, S> {
         (dispatch::run(&context, command, body).await, signs)
     }
 
-    /// The session of a request, and whether its signature was right.
+    /// The session of a request.
     fn session(
         &self,
         command: Command,
         header: &Header,
         message: &Bytes,
-    ) -> Result<(Option<Arc<Session<S>>>, bool), NtStatus> {
+    ) -> Result<Signed<S>, NtStatus> {
         if command == Command::Negotiate {
             return Ok((None, false));
         }
