@@ -73,10 +73,8 @@ async fn may_remove<C: ShareClient>(
     target: &Target,
     known: &Attributes,
 ) -> Result<bool, NtStatus> {
-    // The root of a share is not removed through it.
-    if target.name.is_empty() {
-        return Ok(false);
-    }
+    // For the root of a share this is the root itself: who may change it may open it with all
+    // rights, but it is never removed through the share.
     let dir = client.attributes(who, target.dir).await.map_err(failed)?;
     let allowed = client.access_of(who, &dir, WRITE | EXECUTE).await.map_err(failed)?;
     let is_owner = who.uid == 0 || who.uid == dir.uid || who.uid == known.uid;
