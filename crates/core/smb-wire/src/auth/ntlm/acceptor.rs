@@ -114,6 +114,15 @@ impl Acceptor {
         Self { names, server_challenge, now_filetime, messages: None }
     }
 
+    /// A logon whose first two messages another server has exchanged.
+    #[cfg(test)]
+    pub(super) fn resume(negotiate: Bytes, challenge: Bytes) -> Self {
+        let decoded = Challenge::decode(&challenge).expect("a CHALLENGE");
+        let mut server = Self::new(ServerNames::default(), decoded.server_challenge, 0);
+        server.messages = Some((negotiate, challenge.into()));
+        server
+    }
+
     /// Answers the client's NEGOTIATE with a CHALLENGE. 3.2.5.1.1.
     ///
     /// # Errors

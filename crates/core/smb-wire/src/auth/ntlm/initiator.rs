@@ -47,6 +47,12 @@ impl Initiator {
         Self { credentials, negotiate: Negotiate { flags: Self::FLAGS }.encode() }
     }
 
+    /// A logon that has sent another first message.
+    #[cfg(test)]
+    pub(super) fn resume(credentials: Credentials, negotiate: Vec<u8>) -> Self {
+        Self { credentials, negotiate }
+    }
+
     /// The first message.
     pub fn negotiate(&self) -> &[u8] {
         &self.negotiate

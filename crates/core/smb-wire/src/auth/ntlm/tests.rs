@@ -1,3 +1,5 @@
+mod interop;
+
 use bytes::Bytes;
 
 use super::acceptor::message_mic;
