@@ -46,6 +46,9 @@ pub const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 pub const TRANSFER_BYTES_MAX_202: u32 = 64 << 10;
 /// Most bytes of a frame: a WRITE, with what goes around it and a few requests beside it.
 pub const FRAME_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (64 << 10);
+/// Most bytes of a frame before anybody has logged on: a NEGOTIATE or SESSION_SETUP, whose token has
+/// at most 64 KiB. So strangers take little memory, and little of what all connections share.
+pub const FRAME_BYTES_BEFORE_LOGON: usize = 72 << 10;
 /// Most frames of a connection that run at the same time.
 pub const FRAMES_MAX: usize = 256;
 /// Most bytes of frames that run at the same time on one connection.

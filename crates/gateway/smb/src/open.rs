@@ -178,6 +178,12 @@ impl<S: Share> FileOpen<S> {
         self.lock_unflushed().take()
     }
 
+    /// Notes once more that writes since this verifier are not durable. It is older than that of a
+    /// write meanwhile.
+    pub fn restore_unflushed(&self, verifier: Verifier) {
+        *self.lock_unflushed() = Some(verifier);
+    }
+
     fn lock_unflushed(&self) -> MutexGuard<'_, Option<Verifier>> {
         self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,7 @@
 //! Slows down logons that fail, by address, so that passwords cannot be guessed quickly.
 //!
-//! A user is never locked out: that would let anybody keep a user from logging on.
+//! A user is never locked out: that would let anybody keep a user from logging on. A logon that
+//! succeeds forgets nothing: else an account of one's own would make guesses free.
 //!
 //! Invariants:
 //! 1. At most [`ADDRESSES_MAX`] addresses are kept; the oldest is forgotten for a new one.
@@ -51,7 +52,7 @@ impl Throttle {
     /// How long the answer to a logon from this address is delayed.
     pub fn delay(&self, address: IpAddr) -> Duration {
         let all = self.lock();
-        let count = all.get(&address.to_canonical()).filter(|failures| failures.counts());
+        let count = all.get(&source(address)).filter(|failures| failures.counts());
         let extra = count.map_or(0, |failures| failures.count).saturating_sub(FREE_FAILURES);
         match extra {
             0 => Duration::ZERO,
@@ -61,13 +62,12 @@ impl Throttle {
 
     /// Waits for the turn of a logon from this address. `None` if too many wait.
     pub async fn turn(&self, address: IpAddr) -> Option<Turn> {
-        let delay = self.delay(address);
-        if delay.is_zero() {
+        if self.delay(address).is_zero() {
             return Some(None);
         }
         let turn = {
             let all = self.lock();
-            let failures = all.get(&address.to_canonical());
+            let failures = all.get(&source(address));
             let Some(failures) = failures else { return Some(None) };
             Arc::clone(&failures.turn)
         };
@@ -76,13 +76,14 @@ impl Throttle {
             return None;
         }
         let turn = turn.lock_owned().await;
-        tokio::time::sleep(delay).await;
+        // Those before it may have failed.
+        tokio::time::sleep(self.delay(address)).await;
         Some(Some(turn))
     }
 
     /// Counts a failure; returns how many there were.
     pub fn failed(&self, address: IpAddr) -> u32 {
-        let address = address.to_canonical();
+        let address = source(address);
         let mut all = self.lock();
         if all.len() >= ADDRESSES_MAX && !all.contains_key(&address) {
             all.retain(|_, failures| failures.counts());
@@ -107,10 +108,15 @@ impl Throttle {
         failures.last = now;
         failures.count
     }
+}
 
-    /// Forgets the failures of an address whose user has logged on.
-    pub fn succeeded(&self, address: IpAddr) {
-        self.lock().remove(&address.to_canonical());
+/// What failures are counted for: an address; of IPv6 the network, since a host has 2⁶⁴ of them.
+fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            IpAddr::from((u128::from(address) & (u128::from(u64::MAX) << 64)).to_be_bytes())
+        }
+        address => address,
     }
 }
 
@@ -125,7 +131,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_failure_doubles_the_delay_until_a_success_or_ten_minutes() {
+    async fn each_failure_doubles_the_delay_until_ten_minutes_pass() {
         let throttle = Throttle::default();
         let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse::<IpAddr>().unwrap());
         let delays: Vec<_> = (0..12)
@@ -141,11 +147,12 @@ mod tests {
         tokio::time::advance(REMEMBERED).await;
         assert_eq!(throttle.delay(one), Duration::ZERO);
         assert_eq!(throttle.failed(one), 1);
-        for _ in 0..9 {
+        let [one, other] = ["fd00::1", "fd00::ffff:2"].map(|text| text.parse::<IpAddr>().unwrap());
+        for _ in 0..12 {
             throttle.failed(one);
         }
-        throttle.succeeded(one);
-        assert_eq!(throttle.delay(one), Duration::ZERO);
+        assert_eq!(throttle.delay(other), DELAY_MAX, "the same network");
+        assert_eq!(throttle.delay("fd00:0:0:1::1".parse().unwrap()), Duration::ZERO);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Connection, FRAME_BYTES_MAX, FRAME_BYTES_RUNNING_MAX, FRAMES_MAX, LOGON_MAX, STALL_MAX,
+    Connection, FRAME_BYTES_BEFORE_LOGON, FRAME_BYTES_MAX, FRAME_BYTES_RUNNING_MAX, FRAMES_MAX,
+    LOGON_MAX, STALL_MAX,
 };
 use crate::request;
 use crate::server::SmbServer;
@@ -205,7 +206,11 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
         };
         let length = u32::from_be_bytes(*prefix);
         // The first byte is 0, 2.1; in a session of NetBIOS it would be a type.
-        if length as usize > FRAME_BYTES_MAX {
+        let most = match self.connection.session_count() {
+            0 => FRAME_BYTES_BEFORE_LOGON,
+            _ => FRAME_BYTES_MAX,
+        };
+        if length as usize > most {
             return Err(ReadEnd::Length(length));
         }
         let whole = PREFIX_BYTES + length as usize;

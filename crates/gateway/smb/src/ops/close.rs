@@ -59,7 +59,9 @@ fn response(known: &Attributes) -> CloseResponse {
 /// a file that is to be removed. A failure is in the log.
 pub async fn close_open<S: Share>(server: &SmbServer<S>, session: &Session<S>, open: &Open<S>) {
     if let Err(status) = finish(server, session, open).await {
-        tracing::debug!(%status, "a file is not closed well");
+        // No client learns of it: its session has ended.
+        let user = &session.user.name;
+        tracing::warn!(%status, user, "a file of a session that ended was not closed well");
     }
 }
 
@@ -77,17 +79,18 @@ async fn finish<S: Share>(
         name: place.name,
         who: session.who().clone(),
     });
-    let is_removed = removal.is_some() || server.files.is_delete_pending(open.file);
-    let closed = close_bytes(open, is_removed).await;
+    let closed = close_bytes(open).await;
     release(server, session, open.file, open.claim(), removal).await;
     closed
 }
 
 /// Closes the bytes. What was written is committed before: a loss would show in no later commit
 /// ([`ShareFile::commit`]).
-async fn close_bytes<S: Share>(open: &FileOpen<S>, is_removed: bool) -> Result<(), NtStatus> {
+///
+/// Also those of a file that is to be removed: it may have another name, or stay after all.
+async fn close_bytes<S: Share>(open: &FileOpen<S>) -> Result<(), NtStatus> {
     let Some(data) = &open.data else { return Ok(()) };
-    let committed = if is_removed { Ok(()) } else { flush::commit_unflushed(open, data).await };
+    let committed = flush::commit_unflushed(open, data).await;
     let closed = data.clone().close().await.map_err(failed);
     committed.and(closed)
 }

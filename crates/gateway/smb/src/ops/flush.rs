@@ -24,8 +24,7 @@ pub async fn flush<S: Share>(context: &Context<S>, request: FlushRequest) -> OpR
     if file.is_directory {
         context.client()?.sync_directory(file.file).await.map_err(failed)?;
     } else if let Some(data) = &file.data {
-        let first = file.take_unflushed();
-        commit(data, first).await?;
+        commit(file, data, file.take_unflushed()).await?;
     }
     Ok(reply)
 }
@@ -39,15 +38,27 @@ pub async fn commit_unflushed<S: Share>(
     data: &FileOf<S>,
 ) -> Result<(), NtStatus> {
     match open.take_unflushed() {
-        Some(first) => commit(data, Some(first)).await,
+        Some(first) => commit(open, data, Some(first)).await,
         None => Ok(()),
     }
 }
 
 /// Commits, and compares the verifier with that of the first write since the last commit (I6). A
-/// loss is reported once.
-async fn commit<F: ShareFile>(data: &F, first: Option<Verifier>) -> Result<(), NtStatus> {
-    let now = data.commit().await.map_err(failed)?;
+/// loss is reported once. After a commit that fails the next one compares again.
+async fn commit<S: Share>(
+    open: &FileOpen<S>,
+    data: &FileOf<S>,
+    first: Option<Verifier>,
+) -> Result<(), NtStatus> {
+    let now = match data.commit().await {
+        Ok(now) => now,
+        Err(error) => {
+            if let Some(first) = first {
+                open.restore_unflushed(first);
+            }
+            return Err(failed(error));
+        }
+    };
     match first {
         Some(first) if first != now => {
             tracing::warn!(file = ?data.index(), "bytes that were not flushed were lost");

@@ -46,7 +46,6 @@ pub async fn session_setup<S: Share>(
         found = Some(user);
         Some(hash)
     });
-    drop(turn);
     match step {
         Step::Continue(logon, token) => {
             context.connection.logons().insert(id, *logon);
@@ -55,7 +54,10 @@ pub async fn session_setup<S: Share>(
             Ok(Reply { session_id: Some(id), ..reply })
         }
         Step::End(Outcome { result, token, preauth }) => {
-            let who = match accept(context, result, found) {
+            let accepted = accept(context, result, found);
+            // A failure counts before the next guess is checked.
+            drop(turn);
+            let who = match accepted {
                 Ok(who) => who,
                 Err(status) => {
                     // 3.3.5.5.3: a session whose user fails to log on once more ends.
@@ -132,7 +134,6 @@ fn accept<S: Share>(
             Err(NtStatus::LOGON_FAILURE)
         }
         (Ok(who), Some(user)) => {
-            context.server.throttle.succeeded(peer.ip());
             tracing::debug!(%peer, user = user.name, "logs on");
             Ok(Who { user, logon: Logon::User, key: Some(who.session_key) })
         }

@@ -81,7 +81,13 @@ fn source<S: Share>(context: &Context<S>, key: &[u8; 24]) -> Result<Arc<Open<S>>
     let mut reader = Reader::new(bytes::Bytes::copy_from_slice(key));
     let id = FileId::decode(&mut reader).map_err(malformed)?;
     // 3.3.5.15.6.
-    context.session()?.open(id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
+    let open = context.session()?.open(id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    // What a share sends encrypted only does not leave it by a copy to another share.
+    let target = context.tree()?;
+    if open.tree().requires_encryption() && !target.requires_encryption() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    Ok(open)
 }
 
 fn fits_limits(chunks: &[CopyChunk]) -> bool {
@@ -102,6 +108,7 @@ async fn copy_all<F: ShareFile>(from: &F, to: &F, chunks: &[CopyChunk]) -> Resul
         if end.is_none_or(|end| end > size) && from.index() != to.index() {
             return Err(NtStatus::INVALID_VIEW_SIZE);
         }
+        check_range(chunk.source_offset, u64::from(chunk.length))?;
         check_range(chunk.target_offset, u64::from(chunk.length))?;
         copy(from, to, chunk).await?;
         total += chunk.length;
