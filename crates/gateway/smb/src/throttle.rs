@@ -1,7 +1,8 @@
 //! Slows down logons that fail, by address, so that passwords cannot be guessed quickly.
 //!
 //! A user is never locked out: that would let anybody keep a user from logging on. A logon that
-//! succeeds forgets nothing: else an account of one's own would make guesses free.
+//! succeeds forgets the failures of that user only: else an account of one's own would make guesses
+//! of others' passwords free.
 //!
 //! Invariants:
 //! 1. At most [`ADDRESSES_MAX`] addresses are kept; the oldest is forgotten for a new one.
@@ -29,6 +30,11 @@ pub const ADDRESSES_MAX: usize = 4096;
 /// Most logons of an address that wait for their turn.
 pub const WAITING_MAX: usize = 8;
 
+/// Most users of an address whose failures can be forgotten.
+const NAMES_MAX: usize = 16;
+/// Longest name that is kept.
+const NAME_BYTES_MAX: usize = 256;
+
 /// Counts failures.
 #[derive(Debug, Default)]
 pub struct Throttle(Mutex<HashMap<IpAddr, Failures>>);
@@ -36,6 +42,8 @@ pub struct Throttle(Mutex<HashMap<IpAddr, Failures>>);
 #[derive(Debug)]
 struct Failures {
     count: u32,
+    /// How many of them named each of the first users, for at most [`NAMES_MAX`].
+    by_name: Vec<(String, u32)>,
     last: Instant,
     /// Held by the logon whose turn it is.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -81,8 +89,8 @@ impl Throttle {
         Some(Some(turn))
     }
 
-    /// Counts a failure; returns how many there were.
-    pub fn failed(&self, address: IpAddr) -> u32 {
+    /// Counts a failure of a user; returns how many the address has.
+    pub fn failed(&self, address: IpAddr, user: &str) -> u32 {
         let address = source(address);
         let mut all = self.lock();
         if all.len() >= ADDRESSES_MAX && !all.contains_key(&address) {
@@ -98,15 +106,36 @@ impl Throttle {
         let now = Instant::now();
         let failures = all.entry(address).or_insert_with(|| Failures {
             count: 0,
+            by_name: Vec::new(),
             last: now,
             turn: Arc::default(),
         });
         if !failures.counts() {
             failures.count = 0;
+            failures.by_name.clear();
         }
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
+        let user = user.to_lowercase();
+        if let Some((_, count)) = failures.by_name.iter_mut().find(|(name, _)| *name == user) {
+            *count = count.saturating_add(1);
+        } else if failures.by_name.len() < NAMES_MAX && user.len() <= NAME_BYTES_MAX {
+            failures.by_name.push((user, 1));
+        }
         failures.count
+    }
+
+    /// Forgets the failures of a user who has logged on.
+    pub fn succeeded(&self, address: IpAddr, user: &str) {
+        let mut all = self.lock();
+        let Some(failures) = all.get_mut(&source(address)) else { return };
+        let user = user.to_lowercase();
+        if let Some(at) = failures.by_name.iter().position(|(name, _)| *name == user) {
+            failures.count = failures.count.saturating_sub(failures.by_name.remove(at).1);
+        }
+        if failures.count == 0 {
+            all.remove(&source(address));
+        }
     }
 }
 
@@ -136,7 +165,7 @@ mod tests {
         let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse::<IpAddr>().unwrap());
         let delays: Vec<_> = (0..12)
             .map(|_| {
-                throttle.failed(one);
+                throttle.failed(one, "a");
                 throttle.delay(one).as_millis()
             })
             .collect();
@@ -146,20 +175,36 @@ mod tests {
         assert_eq!(throttle.delay("::ffff:10.0.0.1".parse().unwrap()), DELAY_MAX, "the same host");
         tokio::time::advance(REMEMBERED).await;
         assert_eq!(throttle.delay(one), Duration::ZERO);
-        assert_eq!(throttle.failed(one), 1);
+        assert_eq!(throttle.failed(one, "a"), 1);
         let [one, other] = ["fd00::1", "fd00::ffff:2"].map(|text| text.parse::<IpAddr>().unwrap());
         for _ in 0..12 {
-            throttle.failed(one);
+            throttle.failed(one, "a");
         }
         assert_eq!(throttle.delay(other), DELAY_MAX, "the same network");
         assert_eq!(throttle.delay("fd00:0:0:1::1".parse().unwrap()), Duration::ZERO);
     }
 
     #[test]
+    fn a_success_forgets_the_failures_of_its_user_only() {
+        let throttle = Throttle::default();
+        let address = "10.0.0.1".parse().unwrap();
+        for user in ["bob", "Alice", "bob", "alice", "bob", "bob"] {
+            throttle.failed(address, user);
+        }
+        assert_eq!(throttle.delay(address), DELAY_MIN * 4);
+        throttle.succeeded(address, "ALICE");
+        assert_eq!(throttle.delay(address), DELAY_MIN, "four of bob");
+        throttle.succeeded(address, "alice");
+        assert_eq!(throttle.delay(address), DELAY_MIN);
+        throttle.succeeded(address, "bob");
+        assert_eq!(throttle.failed(address, "bob"), 1);
+    }
+
+    #[test]
     fn a_million_addresses_take_no_more_memory_than_a_few_thousand() {
         let throttle = Throttle::default();
         for number in 0..20_000_u32 {
-            throttle.failed(IpAddr::from(number.to_be_bytes()));
+            throttle.failed(IpAddr::from(number.to_be_bytes()), "a");
         }
         assert_eq!(throttle.lock().len(), ADDRESSES_MAX);
     }

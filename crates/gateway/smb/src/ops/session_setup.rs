@@ -134,6 +134,7 @@ fn accept<S: Share>(
             Err(NtStatus::LOGON_FAILURE)
         }
         (Ok(who), Some(user)) => {
+            context.server.throttle.succeeded(peer.ip(), &who.user);
             tracing::debug!(%peer, user = user.name, "logs on");
             Ok(Who { user, logon: Logon::User, key: Some(who.session_key) })
         }
@@ -143,8 +144,12 @@ fn accept<S: Share>(
         }
         (result, _) => {
             let refused = result.err().unwrap_or_else(|| Refused::protocol("no such user"));
-            let count = context.server.throttle.failed(peer.ip());
             let Refused { user, why } = refused;
+            // Without a name, it was no guess of a password.
+            let count = match user.is_empty() {
+                true => 0,
+                false => context.server.throttle.failed(peer.ip(), &user),
+            };
             tracing::warn!(%peer, user, why, count, "a logon failed");
             Err(NtStatus::LOGON_FAILURE)
         }
