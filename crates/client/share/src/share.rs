@@ -1,5 +1,6 @@
 //! The traits that gateways are written against.
 
+use std::fmt;
 use std::future::Future;
 
 use braid_types::{FileIndex, SessionId, nfs4_acl::Nfs4Acl};
@@ -59,7 +60,7 @@ pub trait Share: Clone + Send + Sync + 'static {
 /// fails with `Invalid` for another one, or with `NameTooLong`. The index of a file that was
 /// removed is a `StaleHandle`. After [`ShareClient::end`] all calls of the session fail with
 /// `NoSession`.
-pub trait ShareClient: Clone + Send + Sync + 'static {
+pub trait ShareClient: Clone + Send + Sync + fmt::Debug + 'static {
     /// An open file.
     type File: ShareFile;
 
@@ -329,7 +330,7 @@ pub trait ShareClient: Clone + Send + Sync + 'static {
 
 /// An open file of a protocol client. Cheap to clone; it is closed by [`ShareFile::close`], or when
 /// the last clone is dropped.
-pub trait ShareFile: Clone + Send + Sync + 'static {
+pub trait ShareFile: Clone + Send + Sync + fmt::Debug + 'static {
     /// The file.
     fn index(&self) -> FileIndex;
 

@@ -142,7 +142,7 @@ impl Reader {
 /// # Errors
 /// An odd number of bytes, or a surrogate without its other half.
 pub fn utf16(bytes: &[u8]) -> Result<String> {
-    if bytes.len() % 2 != 0 {
+    if !bytes.len().is_multiple_of(2) {
         return Err(Malformed("text: odd number of bytes"));
     }
     let units = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));

@@ -18,9 +18,21 @@
 //!    encoder returns long data apart from its body.
 #![forbid(unsafe_code)]
 
+pub mod access;
+pub mod auth;
+mod bits;
 pub mod cursor;
+pub mod filetime;
+pub mod frame;
+pub mod fscc;
+pub mod fsctl;
+pub mod protect;
+pub mod rpc;
+pub mod sd;
+pub mod smb1;
 pub mod smb2;
 pub mod status;
+pub mod wildcard;
 
 pub use cursor::{Malformed, Reader, Writer};
 pub use status::NtStatus;

@@ -1,6 +1,7 @@
 //! The command-line interface of `braid`, in one place: help, man pages and completions are made
 //! from it.
 
+mod smb;
 mod union;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use braid_client::settings::{Tls, size as parse_size};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use smb::*;
 pub use union::*;
 
 /// BraidFS: one file system out of many disks and machines.
@@ -77,6 +79,26 @@ An export is PATH=ADDRESSES[:ADDRESSES...][,OPTION...] with the options sec=FLAV
 (sys, krb5, krb5i, krb5p), xprtsec=MODE[:MODE...] (none, tls, mtls), ro, squash=root|all|none,
 anonuid=N, anongid=N, pnfs, nopnfs, pnfsmin=BYTES. Without --export, those of [[nfs.export]] in
 braid.toml are used; without any, nothing is exported.";
+const SMB_EXAMPLES: &str = "Examples:
+  braid smb user add alice                        asks for a password
+  braid smb --share projects=/projects
+  braid smb --share 'pub=/pub,ro,guest' --share 'lab=/lab,users=alice:@staff,comment=The lab'
+  smbclient //10.0.0.5/projects -U alice          on a client
+  net use * \\\\10.0.0.5\\projects /user:alice     on Windows
+
+A share is NAME=PATH[,OPTION...] with the options ro, guest (users without a password may use it),
+hidden (not in lists), encrypt (only encrypted), users=NAME[:NAME...] (@NAME: a group of this host)
+and comment=TEXT. Without --share, those of [[smb.share]] in braid.toml are used; without any,
+nothing is shared. Each user is the user of this host with the same name.";
+const SMB_USER_EXAMPLES: &str = "Examples:
+  braid smb user add alice                        a new user, or a new password
+  pwgen | braid smb user add bob --password-stdin
+  braid smb user remove bob
+  braid smb user list
+
+The users file has one line for each user, NAME:HASH. The hash is that of NTLM, which proves the
+password by itself: keep the file as secret as the passwords. It has mode 0600; a gateway refuses it
+if others can read it, and reads it again when it changes.";
 const FSCK_EXAMPLES: &str = "Examples:
   braid fsck                        check only, change nothing
   braid fsck --mend
@@ -231,6 +253,9 @@ pub enum Command {
     /// Run an NFS gateway: NFSv4.1 and NFSv4.2 clients mount the exports in braid.toml
     #[command(after_help = NFS_EXAMPLES)]
     Nfs(NfsArgs),
+    /// Run an SMB gateway, for Windows, macOS and Linux clients, and manage its users
+    #[command(after_help = SMB_EXAMPLES)]
+    Smb(SmbArgs),
     /// Run the agent of this host, which identifies the host's users to the servers
     Agent(AgentArgs),
     /// Create, list and revoke client keys
@@ -414,6 +439,14 @@ pub struct UpArgs {
     /// see braid nfs --help
     #[arg(long, value_name = "EXPORT", requires = "nfs")]
     pub nfs_export: Vec<String>,
+    /// Also run an SMB gateway on this address; shares those of DIR/braid.toml, or the whole file
+    /// system, for the users of DIR/smb-users or /etc/braid/smb-users
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:445")]
+    pub smb: Option<String>,
+    /// A share of the SMB gateway, instead of those in braid.toml (can be repeated); see
+    /// braid smb --help
+    #[arg(long, value_name = "SHARE", requires = "smb")]
+    pub smb_share: Vec<String>,
     /// Not a cluster, but a union of these directories, usually one for each disk: their files, as
     /// one file system at DIR/mnt (to try; see braid union)
     #[arg(

@@ -12,7 +12,9 @@ mod log;
 mod mount;
 mod nfs;
 mod output;
+mod private_file;
 mod servers;
+mod smb;
 mod transfer;
 
 use std::process::ExitCode;
@@ -62,6 +64,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
             None => servers::iod(&args, &settings()?, out)?,
         },
         Command::Nfs(args) => nfs::run(&args, &settings()?, out)?,
+        Command::Smb(args) => smb::run(&args, settings, out)?,
         Command::Agent(args) => servers::agent(&args, &settings()?, out)?,
         Command::Key(command) => commands::key::run(&command, &settings()?, out)?,
         Command::Status => commands::status::status(&settings()?, out)?,
@@ -109,6 +112,7 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
     let daemon = match command {
         Command::Mds(args) => args.command.is_none(),
         Command::Iod(args) => args.command.is_none(),
+        Command::Smb(args) => args.command.is_none(),
         Command::Agent(_) | Command::Nfs(_) | Command::Mount(_) => true,
         Command::Union(args::UnionCommand::Up(_)) => true,
         _ => false,

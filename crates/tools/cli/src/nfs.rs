@@ -1,9 +1,11 @@
 //! `braid nfs`: an NFS gateway. It runs until SIGINT or SIGTERM.
 
-mod private_file;
 mod protection;
 #[cfg(target_os = "linux")]
 pub mod union;
+
+#[cfg(target_os = "linux")]
+pub use protection::users::found;
 
 use std::{
     io::ErrorKind,
@@ -110,7 +112,7 @@ impl Gateway {
         let client = connect::client(settings)?;
         let shared = client.gateway_secret()?;
         config.cluster = Some(shared.cluster);
-        let listen = addresses(section)?;
+        let listen = addresses(&section.listen, LISTEN_DEFAULT)?;
         let name = section.name.clone().unwrap_or_else(connect::host);
         let owner = format!("{name} {}", listen[0]);
         let mut nfs = NfsConfig::new(owner, shared.secret);
@@ -280,11 +282,16 @@ fn not_started(why: &StartError) -> Fault {
         StartError::Listen { error, .. } => error.kind(),
         _ => ErrorKind::InvalidInput,
     };
-    Fault::failed("starting the NFS gateway", why.to_string()).hint(match kind {
+    Fault::failed("starting the NFS gateway", why.to_string()).hint(listen_hint(kind))
+}
+
+/// What to try when an address cannot be listened on.
+pub fn listen_hint(kind: ErrorKind) -> &'static str {
+    match kind {
         ErrorKind::AddrNotAvailable => "--listen with an address of this host, or 0.0.0.0 for all",
         ErrorKind::PermissionDenied => "--listen with a port above 1023, or as root",
         _ => "another port with --listen, or stop the process on this port",
-    })
+    }
 }
 
 /// Options with which a client mounts an export, beside those that every mount has.
@@ -302,7 +309,7 @@ fn mount_options(export: &ExportConfig) -> String {
 
 /// Whether an exported directory does not exist. The gateway runs all the same, since it can be
 /// made later.
-fn is_missing(client: &Client, path: &str) -> bool {
+pub fn is_missing(client: &Client, path: &str) -> bool {
     client.stat(path).is_err_and(|error| error.status() == Status::NotFound)
 }
 
@@ -321,10 +328,10 @@ async fn serve<S: Share>(
     server.leave_all_clients().await;
 }
 
-/// The addresses to listen on.
-fn addresses(section: &NfsSection) -> Result<Vec<SocketAddr>, Fault> {
-    let texts = match &section.listen[..] {
-        [] => vec![LISTEN_DEFAULT.to_owned()],
+/// The addresses for a gateway to listen on.
+pub fn addresses(listen: &[String], default: &str) -> Result<Vec<SocketAddr>, Fault> {
+    let texts = match listen {
+        [] => vec![default.to_owned()],
         given => given.to_vec(),
     };
     let mut found = Vec::new();
@@ -337,7 +344,7 @@ fn addresses(section: &NfsSection) -> Result<Vec<SocketAddr>, Fault> {
                     format!("listening on {text}"),
                     "it is no address of this host with a port",
                 )
-                .hint(LISTEN_DEFAULT));
+                .hint(format!("--listen {default}")));
             }
         }
     }

@@ -25,6 +25,9 @@ pub struct Document {
     /// This host as NFS gateway.
     #[serde(skip_serializing_if = "NfsSection::is_empty")]
     pub nfs: NfsSection,
+    /// This host as SMB gateway.
+    #[serde(skip_serializing_if = "SmbSection::is_empty")]
+    pub smb: SmbSection,
 }
 
 /// `[cluster]`.
@@ -201,6 +204,66 @@ pub struct NfsExport {
     pub pnfs_threshold: Option<u64>,
 }
 
+/// `[smb]`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct SmbSection {
+    /// The addresses at which it listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// The file with the users and the hashes of their passwords; if unset,
+    /// `/etc/braid/smb-users`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub users_file: Option<PathBuf>,
+    /// The name of the server for its clients, at most 15 characters; if unset, the host's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+    /// The workgroup; `WORKGROUP` if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workgroup: Option<String>,
+    /// Whether clients must sign.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_signing: bool,
+    /// The shared directories: nothing else is shared.
+    #[serde(rename = "share", skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<SmbShare>,
+}
+
+impl SmbSection {
+    /// Whether nothing is set.
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `[[smb.share]]`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SmbShare {
+    /// Its name for clients.
+    pub name: String,
+    /// The directory.
+    pub path: String,
+    /// A remark that clients show.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comment: String,
+    /// Users and `@groups` of the host that may use it; all users of the users file if it is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
+    /// Whether nothing may be changed through it.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Whether it can be used without a password, as the anonymous user.
+    #[serde(default)]
+    pub guest: bool,
+    /// Whether lists of shares leave it out.
+    #[serde(default)]
+    pub hidden: bool,
+    /// Whether its requests must be encrypted.
+    #[serde(default)]
+    pub encrypt: bool,
+}
+
 /// Why a configuration file could not be used.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -249,7 +312,7 @@ impl Document {
     pub fn parse(text: &str, base: &Path) -> Result<Self, String> {
         let mut document: Self = toml::from_str(text).map_err(|error| at_line(text, &error))?;
         document.timeout()?;
-        let Self { client, mds, iod, nfs, .. } = &mut document;
+        let Self { client, mds, iod, nfs, smb, .. } = &mut document;
         let paths = [
             &mut client.key,
             &mut client.agent,
@@ -261,6 +324,7 @@ impl Document {
             &mut nfs.tls_cert,
             &mut nfs.tls_key,
             &mut nfs.tls_client_ca,
+            &mut smb.users_file,
         ];
         for path in paths.into_iter().flatten() {
             *path = base.join(&*path);
@@ -318,7 +382,8 @@ mod tests {
         let text = "[cluster]\nuuid = 'x'\nmds = ['a:1', 'b:2']\ntls = 'always'\n\
                     [client]\nkey = 'keys/client.key'\n\
                     timeout = '5s'\n[mds]\ndir = 'mds'\n[iod]\nserver-key = '/abs.key'\n\
-                    [nfs]\nkeytab = 'nfs.keytab'\ntls-key = 'tls.key'\n";
+                    [nfs]\nkeytab = 'nfs.keytab'\ntls-key = 'tls.key'\n\
+                    [smb]\nusers-file = 'users'\n[[smb.share]]\nname = 'a'\npath = '/'\n";
         let read = Document::parse(text, Path::new("/etc/braid")).unwrap();
         assert_eq!((read.cluster.mds.len(), read.cluster.tls), (2, Some(Tls::Always)));
         assert_eq!(read.client.key.as_deref(), Some(Path::new("/etc/braid/keys/client.key")));
@@ -327,9 +392,12 @@ mod tests {
         let [keytab, key] = [&read.nfs.keytab, &read.nfs.tls_key].map(|path| path.as_deref());
         assert_eq!(keytab, Some(Path::new("/etc/braid/nfs.keytab")));
         assert_eq!(key, Some(Path::new("/etc/braid/tls.key")));
+        let share = SmbShare { name: "a".into(), path: "/".into(), ..SmbShare::default() };
+        assert_eq!(read.smb.users_file.as_deref(), Some(Path::new("/etc/braid/users")));
+        assert_eq!(read.smb.shares, [share]);
         assert_eq!(read.timeout(), Ok(Some(Duration::from_secs(5))));
         let again = Document::parse(&read.to_text().unwrap(), Path::new("/elsewhere")).unwrap();
-        assert_eq!(again.client.key, read.client.key);
+        assert_eq!((again.client.key, again.smb), (read.client.key, read.smb));
     }
 
     #[test]
@@ -343,6 +411,7 @@ mod tests {
             ("[client]\ntimout = '5s'\n", 2, "timout"),
             ("[mds]\nlabels = ['rack=1']\n", 2, "labels"),
             ("\n[iod]\n\nserver_key = 'x'\n", 4, "server_key"),
+            ("[smb]\n[[smb.share]]\nname = 'a'\npath = '/'\nguests = true\n", 5, "guests"),
             ("[cilent]\nkey = 'x'\n", 1, "cilent"),
         ] {
             let why = wrong(text);

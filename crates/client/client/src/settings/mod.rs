@@ -5,7 +5,7 @@ mod document;
 
 pub use document::{
     ClientSection, ClusterSection, Document, IodSection, MdsSection, NfsExport, NfsSection,
-    ReadError, Tls,
+    ReadError, SmbSection, SmbShare, Tls,
 };
 
 use std::{

@@ -2,12 +2,34 @@
 //!
 //! Each module has the request and the response of one command, with both directions of each: the
 //! server decodes requests, the tests and clients decode responses. A body begins behind the header
-//! of [`HEADER_BYTES`], and its offsets count from the header; so a [`Reader`](crate::Reader) of a
-//! body has the whole message and stands behind the header, and a [`Writer`](crate::Writer) of a
-//! body has the base [`HEADER_BYTES`].
+//! of [`HEADER_BYTES`], and its offsets count from the header; so a [`Reader`] of a body
+//! has the whole message and stands behind the header, and a [`Writer`] of a body has the base
+//! [`HEADER_BYTES`].
 
+mod bits;
+mod buffer;
+pub mod change_notify;
+pub mod close;
+pub mod create;
+pub mod dialect;
+pub mod error_context;
+pub mod flush;
 pub mod header;
+pub mod ioctl;
+pub mod lock;
+pub mod negotiate;
+pub mod oplock_break;
+pub mod output;
+pub mod query_directory;
+pub mod query_info;
+pub mod read;
+pub mod response;
+pub mod session_setup;
+pub mod set_info;
+pub mod tree_connect;
+pub mod write;
 
+pub use dialect::Dialect;
 pub use header::{Command, Flags, HEADER_BYTES, Header};
 
 use crate::cursor::{Reader, Result, Writer};

@@ -269,8 +269,8 @@ pub struct UnionCreateArgs {
 pub struct UnionUpArgs {
     /// The pool's metadata directory
     pub meta: PathBuf,
-    /// The directory to mount on; with --nfs it may be left out
-    #[arg(required_unless_present = "nfs")]
+    /// The directory to mount on; with --nfs or --smb it may be left out
+    #[arg(required_unless_present_any = ["nfs", "smb"])]
     pub point: Option<PathBuf>,
     /// Options of mount(8): ro, noatime, noexec, suid, dev, noallow_other; and degraded,
     /// no_passthrough, no_notices, as below
@@ -286,6 +286,14 @@ pub struct UnionUpArgs {
     /// A directory of the union that NFS clients may mount (can be repeated); see braid nfs --help
     #[arg(long, value_name = "EXPORT", requires = "nfs")]
     pub nfs_export: Vec<String>,
+    /// Also serve the same files to SMB clients on this address; without --smb-share, as one share
+    /// `union`. The users are those of the file smb-users in the metadata directory, or of
+    /// /etc/braid/smb-users
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:445")]
+    pub smb: Option<String>,
+    /// A share of the SMB gateway (can be repeated); see braid smb --help
+    #[arg(long, value_name = "SHARE", requires = "smb")]
+    pub smb_share: Vec<String>,
     /// Start although disks are missing: their files give errors until they are back
     #[arg(long)]
     pub degraded: bool,

@@ -41,6 +41,8 @@ pub fn mount(meta: &Path, point: &Path, args: &UpArgs, out: Printer) -> Result<E
         source: None,
         nfs: args.nfs.clone(),
         nfs_export: args.nfs_export.clone(),
+        smb: args.smb.clone(),
+        smb_share: args.smb_share.clone(),
         degraded: false,
         foreground: !args.detach,
         no_passthrough: false,
@@ -83,8 +85,9 @@ pub(super) mod linux {
         commands::{union_join, union_striped},
         config::Settings,
         mount::{background, mount_fault, stop_signal},
-        nfs::{self, Gateway},
+        nfs,
         output::{Exit, Fault, Printer, quoted},
+        smb,
     };
 
     /// Words of `-o`, for /etc/fstab.
@@ -170,7 +173,8 @@ pub(super) mod linux {
         if !args.foreground && !background::is_child() {
             return match background::start()? {
                 Ok(how) => {
-                    report(args, &how, args.nfs.as_deref(), out);
+                    let listen = Gateways { nfs: args.nfs.clone(), smb: args.smb.clone() };
+                    report(args, &how, &listen, out);
                     Ok(ExitCode::SUCCESS)
                 }
                 Err(code) => Ok(code),
@@ -197,7 +201,9 @@ pub(super) mod linux {
         let point = args.point.as_deref();
         let mounted = point.map(|point| mount(args, point, &pool, &union)).transpose()?;
         let served = mounted.as_ref().map(|(_, served)| Arc::clone(served));
-        let gateway = start_nfs(args, &pool, &union, served)?;
+        let share = share(args, &pool, &union, served)?;
+        let nfs_gateway = start_nfs(args, share.clone())?;
+        let smb_gateway = start_smb(args, &pool, share)?;
         let how = match &mounted {
             None => "the union is not mounted".to_owned(),
             Some((_, served)) => match served.pass_through() {
@@ -206,18 +212,21 @@ pub(super) mod linux {
             },
         };
         tracing::info!(point = ?args.point, pool = pool.config.name, how, "serving");
-        gateway.iter().for_each(|gateway| gateway.print_next(out));
+        nfs_gateway.iter().for_each(|gateway| gateway.print_next(out));
+        smb_gateway.iter().for_each(|gateway| gateway.print_next(out));
         if background::is_child() {
             background::ready(&how)?;
         } else {
-            let nfs = gateway.as_ref().and_then(Gateway::address).map(|to| to.to_string());
-            report(args, &how, nfs.as_deref(), out);
+            let nfs = nfs_gateway.as_ref().and_then(nfs::Gateway::address);
+            let smb = smb_gateway.as_ref().and_then(smb::Gateway::address);
+            let [nfs, smb] = [nfs, smb].map(|address| address.map(|to| to.to_string()));
+            report(args, &how, &Gateways { nfs, smb }, out);
         }
         match mounted {
             Some((mounted, _)) => wait(Arc::new(mounted), stop),
             None => _ = stop.recv(),
         }
-        drop(gateway);
+        drop((nfs_gateway, smb_gateway));
         // Another process may wait for the pool: see `Pool::lock`.
         drop((control, disks));
         if let Err(error) = union.sync_all() {
@@ -275,18 +284,29 @@ pub(super) mod linux {
         Ok((mounted, served))
     }
 
-    /// Serves NFS clients, if that is wanted. What they change is dropped from the mount's caches.
-    fn start_nfs(
+    /// Addresses of the gateways.
+    struct Gateways {
+        nfs: Option<String>,
+        smb: Option<String>,
+    }
+
+    /// The union for gateways, if there are any. What their clients change is dropped from the
+    /// mount's caches.
+    fn share(
         args: &UnionUpArgs,
         pool: &Pool,
         union: &Arc<Union>,
         mounted: Option<Arc<UnionFileSystem>>,
-    ) -> Result<Option<Gateway>, Fault> {
-        let Some(listen) = &args.nfs else { return Ok(None) };
+    ) -> Result<Option<UnionShare>, Fault> {
+        let gateway = match (&args.nfs, &args.smb) {
+            (None, None) => return Ok(None),
+            (Some(_), _) => "NFS",
+            (None, Some(_)) => "SMB",
+        };
         let share = UnionShare::open(Arc::clone(union), pool.meta()).map_err(|error| {
             let text = error.to_string();
             let (why, hint) = text.split_once("; try: ").unwrap_or((&text, ""));
-            Fault::failed("starting the NFS gateway", why).hint(hint)
+            Fault::failed(format!("starting the {gateway} gateway"), why).hint(hint)
         })?;
         if let Some(mounted) = mounted {
             share.on_change(move |change| match change {
@@ -294,7 +314,26 @@ pub(super) mod linux {
                 Change::Name { directory, name } => mounted.name_changed(directory, &name),
             });
         }
+        Ok(Some(share))
+    }
+
+    /// Serves NFS clients, if that is wanted.
+    fn start_nfs(
+        args: &UnionUpArgs,
+        share: Option<UnionShare>,
+    ) -> Result<Option<nfs::Gateway>, Fault> {
+        let (Some(listen), Some(share)) = (&args.nfs, share) else { return Ok(None) };
         nfs::union::start(share, listen, &args.nfs_export).map(Some)
+    }
+
+    /// Serves SMB clients, if that is wanted.
+    fn start_smb(
+        args: &UnionUpArgs,
+        pool: &Pool,
+        share: Option<UnionShare>,
+    ) -> Result<Option<smb::Gateway>, Fault> {
+        let (Some(listen), Some(share)) = (&args.smb, share) else { return Ok(None) };
+        smb::union::start(share, pool.meta(), listen, &args.smb_share).map(Some)
     }
 
     fn mount_options(args: &UnionUpArgs, point: &Path, pool: &Pool) -> Result<MountOptions, Fault> {
@@ -328,10 +367,11 @@ pub(super) mod linux {
         let _ = ended.recv();
     }
 
-    fn report(args: &UnionUpArgs, how: &str, nfs: Option<&str>, out: Printer) {
+    fn report(args: &UnionUpArgs, how: &str, listen: &Gateways, out: Printer) {
         let point = args.point.as_deref();
         if out.json {
-            out.value(&json!({ "mount": point, "data": how, "nfs": nfs }));
+            let Gateways { nfs, smb } = listen;
+            out.value(&json!({ "mount": point, "data": how, "nfs": nfs, "smb": smb }));
         } else if let Some(point) = point {
             out.hint(format!("mounted on {}: {how}", shown(point)));
             out.next(format!("df {0}; braid umount {0}", shown(point)));

@@ -16,7 +16,7 @@ use crate::{
     embedded::{self, Embedded},
     nfs,
     output::{Exit, Fault, Printer, human_bytes, quoted},
-    servers,
+    servers, smb,
 };
 
 #[path = "up_union.rs"]
@@ -55,15 +55,17 @@ fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     #[cfg(target_os = "linux")]
     let mounted = mount(args, out)?;
     let gateway = args.nfs.as_deref().map(|listen| start_nfs(args, listen)).transpose()?;
+    let smb_gateway = args.smb.as_deref().map(|listen| start_smb(args, listen)).transpose()?;
     let pid_file = args.dir.join("braid.pid");
     fs::write(&pid_file, std::process::id().to_string())
         .map_err(|e| Fault::failed("writing braid.pid", e))?;
     ready(args, &cluster.address, cluster.iods(), out)?;
     gateway.iter().for_each(|gateway| gateway.print_next(out));
+    smb_gateway.iter().for_each(|gateway| gateway.print_next(out));
     let _ = stop.recv();
     out.hint("stopping");
-    // First: its clients' files are closed while the daemons still run.
-    drop(gateway);
+    // First: their clients' files are closed while the daemons still run.
+    drop((gateway, smb_gateway));
     // While the daemons still run: unmounting flushes and closes open files.
     #[cfg(target_os = "linux")]
     drop(mounted);
@@ -86,6 +88,15 @@ fn start_nfs(args: &UpArgs, listen: &str) -> Result<nfs::Gateway, Fault> {
         section.exports = vec![nfs::own_host_export()];
     }
     nfs::Gateway::start(&settings, &section, nfs::NextStart::BeginsAgain)
+}
+
+/// Starts the SMB gateway. Without shares in braid.toml, its users get the whole file system.
+fn start_smb(args: &UpArgs, listen: &str) -> Result<smb::Gateway, Fault> {
+    let settings = embedded::settings(&args.dir)?;
+    let section = settings.file.smb.clone();
+    let mut section = smb::section_for(section, listen, &args.smb_share, "braid")?;
+    section.users_file.get_or_insert_with(|| smb::users_path_in(&args.dir));
+    smb::Gateway::start(&settings, &section)
 }
 
 /// Where the cluster is mounted by default.
@@ -196,6 +207,8 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     command.args(args.no_mount.then_some("--no-mount"));
     command.args(args.nfs.iter().map(|listen| format!("--nfs={listen}")));
     command.args(args.nfs_export.iter().map(|export| format!("--nfs-export={export}")));
+    command.args(args.smb.iter().map(|listen| format!("--smb={listen}")));
+    command.args(args.smb_share.iter().map(|share| format!("--smb-share={share}")));
     command.args(args.mount.iter().flat_map(|point| ["--mount".as_ref(), point.as_os_str()]));
     command.args(std::iter::repeat_n("-v", usize::from(global.verbose.max(1))));
     command.stdin(Stdio::null()).stdout(log.try_clone().map_err(fail)?).stderr(log);

@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 mod kerberos;
 #[cfg(target_os = "linux")]
-mod users;
+pub mod users;
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use braid_nfs::{
     tls::{Tls, TlsFiles},
 };
 
-use super::private_file;
-use crate::output::Fault;
+use crate::{output::Fault, private_file};
 
 /// What a gateway offers, and what an operator should know about it.
 pub struct Started {

@@ -6,7 +6,8 @@ use braid_union_share::UnionShare;
 use tokio::sync::watch;
 
 use super::protection;
-use super::{Gateway, addresses, begin, export, mount_options, own_host_export, parse_exports};
+use super::{Gateway, LISTEN_DEFAULT};
+use super::{addresses, begin, export, mount_options, own_host_export, parse_exports};
 use crate::{connect, output::Fault};
 
 /// Serves a union on an address. Without exports, this host gets all of it.
@@ -20,7 +21,7 @@ pub fn start(share: UnionShare, listen: &str, exports: &[String]) -> Result<Gate
     // A union has no data servers.
     configs.iter_mut().for_each(|config| config.pnfs = false);
     let protected = protection::start(&section, &configs)?;
-    let listen = addresses(&section)?;
+    let listen = addresses(&section.listen, LISTEN_DEFAULT)?;
     let owner = format!("{} {}", connect::host(), listen[0]);
     let mut nfs = NfsConfig::new(owner, share.handle_key());
     let options = configs.first().map(mount_options).unwrap_or_default();

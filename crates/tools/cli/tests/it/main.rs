@@ -15,6 +15,7 @@ mod nfs_mistakes;
 mod operate;
 mod output;
 mod parallel;
+mod smb;
 mod sync;
 mod systemd;
 mod union;

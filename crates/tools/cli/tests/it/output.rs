@@ -17,7 +17,7 @@ use rustix::{
 };
 
 /// Both ends of a terminal of 80 columns: the first one reads what a program prints on the second.
-fn terminal() -> (File, File) {
+pub fn terminal() -> (File, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -142,6 +142,7 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
     let (key, man) = (format!("{dir}/host.key"), format!("{dir}/man"));
     let new = format!("{dir}/new");
     let (disk, pool) = (format!("{dir}/disk"), format!("{dir}/pool"));
+    let users = format!("{dir}/users");
     fs::create_dir(&disk).unwrap();
     let steps: Vec<(Vec<&str>, &str)> = vec![
         (vec!["init", &new], "next: braid mds --config"),
@@ -192,6 +193,7 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["union", "quota", "remove", &pool, "--user", "1000"], "next: braid union quota list"),
         (vec!["union", "status", &pool], "next: braid union up"),
         (vec!["union", "sweep", &pool], "next: braid union up"),
+        (vec!["smb", "user", "list", "--users", &users], "next: braid smb user add NAME --users "),
     ];
     fs::remove_file(&man).unwrap_or_default();
     let mut seen: BTreeSet<String> = WITHOUT_NEXT.iter().map(|name| (*name).to_owned()).collect();
@@ -268,7 +270,7 @@ fn log_with(path: &Path, words: &[&str]) -> String {
     }
 }
 
-/// A metadata server, an I/O daemon, an agent and an NFS gateway, each with a log file.
+/// A metadata server, an I/O daemon, an agent, an NFS and an SMB gateway, each with a log file.
 #[test]
 fn a_daemon_says_what_to_type_next_in_its_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -304,6 +306,18 @@ fn a_daemon_says_what_to_type_next_in_its_log() {
     let advice = "export /nosuch: no such directory; try: braid mkdir -p /nosuch";
     log_with(Path::new(&path("nfs.log")), &[advice]);
     log_with(Path::new(&path("nfs.log")), &["next: mount -t nfs4 -o vers=4.2,port="]);
+    let users = path("smb-users");
+    let gateway = ["smb", "--key", &key, "--listen", "127.0.0.1:0", "--users", &users];
+    let _smb =
+        start(&[&gateway[..], &["--share", "a=/", "--share", "b=/nosuch"]].concat(), "smb.log");
+    let advice = "share b: no such directory; try: braid mkdir -p /nosuch";
+    log_with(Path::new(&path("smb.log")), &[advice]);
+    let advice = format!("{users} has no user; try: braid smb user add NAME --users {users}");
+    log_with(Path::new(&path("smb.log")), &[&advice]);
+    log_with(Path::new(&path("smb.log")), &["next: smbclient //127.0.0.1/a -p ", " -U USER"]);
+    let nothing = start(&gateway, "nothing.log");
+    log_with(Path::new(&path("nothing.log")), &["nothing is shared; try: braid smb --share"]);
+    drop(nothing);
 }
 
 #[test]

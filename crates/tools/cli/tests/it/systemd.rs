@@ -15,8 +15,13 @@ use crate::harness::{Daemon, braid, daemon_logging, noise, text};
 use braid_testbed::{ports::free_address, programs::is_root};
 use tempfile::TempDir;
 
-const UNITS: [&str; 4] =
-    ["braid-mds.service", "braid-iod@.service", "braid-agent.service", "braid-nfs.service"];
+const UNITS: [&str; 5] = [
+    "braid-mds.service",
+    "braid-iod@.service",
+    "braid-agent.service",
+    "braid-nfs.service",
+    "braid-smb.service",
+];
 /// The disk of the one I/O daemon: its instance name.
 const INSTANCE: &str = "disk1";
 /// The user of the daemons in these tests, instead of the user `braid`.

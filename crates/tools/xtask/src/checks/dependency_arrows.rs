@@ -36,6 +36,7 @@ const TABLE: &[Row] = &[
     row("braid-wire", &["braid-types", "braid-layout"]),
     row("braid-net", &["braid-wire"]),
     row("braid-nfs-wire", &[]),
+    row("braid-smb-wire", &[]),
     row("braid-store", &["braid-types"]),
     row("braid-iod", &["braid-net", "braid-layout", "braid-nfs-wire", "braid-store"]),
     row("braid-meta", &["braid-types", "braid-layout"]),
@@ -49,7 +50,7 @@ const TABLE: &[Row] = &[
     // The mount of a union has no client (docs/adr/0044).
     Row { krate: "braid-fuse", uses: &["braid-vfs", "braid-types", "braid-union"], closed: true },
     network_gateway("braid-nfs", &["braid-share", "braid-nfs-wire"]),
-    network_gateway("braid-smb", &["braid-share"]),
+    network_gateway("braid-smb", &["braid-share", "braid-smb-wire"]),
     gateway("braid-http"),
     row("braid-gss", &["braid-nfs-wire"]),
     row("braid-capi", &["braid-client"]),

@@ -13,7 +13,7 @@ use braid_nfs::rpc::kerberos::Kerberos;
 use braid_nfs_wire::rpc::gss::{GssLimits, GssServer};
 
 use super::{Started, users::SystemUsers};
-use crate::{connect, nfs::private_file, output::Fault};
+use crate::{connect, output::Fault, private_file};
 
 const DOING: &str = "starting Kerberos of the NFS gateway";
 /// The keytab of a host. krb5.conf(5).

@@ -72,8 +72,8 @@ impl Users for SystemUsers {
     }
 }
 
-/// An answer of the database.
-fn found<T>(answer: nix::Result<Option<T>>) -> io::Result<Option<T>> {
+/// An answer of the database. `None`: it has no such name or number.
+pub fn found<T>(answer: nix::Result<Option<T>>) -> io::Result<Option<T>> {
     match answer {
         Ok(found) => Ok(found),
         // getpwnam(3): some databases report a missing name like this.

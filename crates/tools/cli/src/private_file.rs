@@ -1,6 +1,6 @@
-//! Files with keys, which nobody else may read.
+//! Files with keys or passwords, which nobody else may read.
 
-use std::{io::ErrorKind, path::Path};
+use std::{fs::File, io::ErrorKind, path::Path};
 
 use crate::output::Fault;
 
@@ -9,8 +9,7 @@ use crate::output::Fault;
 pub fn check(path: &Path, doing: &str, missing: &str) -> Result<(), Fault> {
     let shown = path.display();
     let fault = |why: String| Fault::usage(doing, format!("{shown}: {why}"));
-    let opened = std::fs::File::open(path).and_then(|file| file.metadata());
-    let found = opened.map_err(|why| {
+    let file = File::open(path).map_err(|why| {
         let fault = fault(why.to_string());
         match why.kind() {
             ErrorKind::NotFound => fault.hint(missing),
@@ -18,6 +17,14 @@ pub fn check(path: &Path, doing: &str, missing: &str) -> Result<(), Fault> {
             _ => fault,
         }
     })?;
+    check_open(&file, path, doing)
+}
+
+/// The same for a file that is open: what is read through it is what was checked.
+pub fn check_open(file: &File, path: &Path, doing: &str) -> Result<(), Fault> {
+    let shown = path.display();
+    let fault = |why: String| Fault::usage(doing, format!("{shown}: {why}"));
+    let found = file.metadata().map_err(|why| fault(why.to_string()))?;
     if !found.is_file() {
         return Err(fault("it is no file".to_owned()));
     }

@@ -1,0 +1,49 @@
+//! Serves a file system in memory as the share `share`, for suites and clients that need no
+//! cluster: `cargo run --example memory -- 127.0.0.1:4450 smbt pw`.
+
+use std::sync::Arc;
+
+use braid_share::Identity;
+use braid_share::memory::MemoryShare;
+use braid_smb::{Listener, ShareConfig, SmbConfig, SmbServer, User, Users};
+use braid_smb_wire::auth::ntlm::{NtHash, nt_hash};
+use tokio::sync::watch;
+
+#[derive(Debug)]
+struct One {
+    name: String,
+    hash: NtHash,
+}
+
+impl Users for One {
+    fn user(&self, name: &str) -> Option<(NtHash, User)> {
+        let is_it = name.eq_ignore_ascii_case(&self.name);
+        is_it.then(|| (self.hash.clone(), user(&self.name, 0)))
+    }
+
+    fn guest(&self) -> User {
+        user("nobody", 65534)
+    }
+}
+
+fn user(name: &str, id: u64) -> User {
+    let identity = Identity { uid: id, gid: id, groups: Vec::new(), checked: false };
+    User { name: name.to_owned(), identity, groups: Vec::new() }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).init();
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:4450".to_owned());
+    let name = arguments.next().unwrap_or_else(|| "smbt".to_owned());
+    let hash = nt_hash(&arguments.next().unwrap_or_else(|| "pw".to_owned()));
+    let mut config = SmbConfig::new("MEMORY", Arc::new(One { name, hash }));
+    config.shares = vec![ShareConfig::new("share", "/")];
+    let server = SmbServer::new(MemoryShare::new(), config)?;
+    let listener = Listener::bind(address.parse()?).await?;
+    println!("{}", listener.address());
+    let (_stop, stopped) = watch::channel(false);
+    listener.serve(server, stopped).await;
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! Attributes of BraidFS as those of MS-FSCC, and back.
+//!
+//! DOS attributes are not stored yet (ADR 0052, step 4). They follow from the kind, the mode and
+//! the name of a file: without any right to write it is READONLY, a name that begins with a dot is
+//! HIDDEN.
+
+use braid_share::{Attributes, FileKind, SetTime, StatFsReply, Timestamp};
+use braid_smb_wire::filetime::{FileTime, TimeChange};
+use braid_smb_wire::fscc::{
+    Entry, FileAttributes, FileFacts, FileNetworkOpen, FsAttributes, VolumeFacts,
+};
+
+/// Permission bits to write.
+const WRITE_BITS: u32 = 0o222;
+/// The owner's.
+const OWNER_WRITE_BIT: u32 = 0o200;
+/// Bytes of a sector.
+const SECTOR_BYTES: u32 = 512;
+/// Sectors of a unit of a volume.
+const SECTORS_PER_UNIT: u32 = 8;
+/// Characters of a name.
+const NAME_CHARACTERS_MAX: u32 = 255;
+
+/// A time as clients know it.
+pub fn file_time(time: Timestamp) -> FileTime {
+    FileTime::from_unix(time.seconds, time.nanos)
+}
+
+/// DOS attributes of a file with this name; without a name it is not HIDDEN.
+pub fn dos_attributes(known: &Attributes, name: &[u8]) -> FileAttributes {
+    let mut attributes = match known.kind {
+        FileKind::Directory => FileAttributes::DIRECTORY,
+        FileKind::File | FileKind::Symlink => FileAttributes::ARCHIVE,
+        _ => FileAttributes::default(),
+    };
+    if known.kind == FileKind::File && known.mode & WRITE_BITS == 0 {
+        attributes = attributes.with(FileAttributes::READONLY);
+    }
+    let is_dot_file = name.starts_with(b".") && !matches!(name, b"." | b"..");
+    if is_dot_file {
+        attributes = attributes.with(FileAttributes::HIDDEN);
+    }
+    // MS-FSCC 2.6: NORMAL stands alone.
+    if attributes == FileAttributes::default() { FileAttributes::NORMAL } else { attributes }
+}
+
+/// Bytes of a file, and its bytes on disks. Directories and special files have none.
+fn sizes(known: &Attributes) -> (u64, u64) {
+    match known.kind {
+        FileKind::File => (known.bytes.0, known.bytes_used.0),
+        _ => (0, 0),
+    }
+}
+
+/// What a server knows of a file with this name in its directory. The path, the open and its volume
+/// are not filled.
+pub fn facts(known: &Attributes, name: &[u8]) -> FileFacts {
+    let (end_of_file, allocation_bytes) = sizes(known);
+    let directory = known.kind == FileKind::Directory;
+    FileFacts {
+        creation: file_time(known.btime),
+        last_access: file_time(known.atime),
+        last_write: file_time(known.mtime),
+        change: file_time(known.ctime),
+        attributes: dos_attributes(known, name),
+        end_of_file,
+        allocation_bytes,
+        // A directory has one name; Unix counts those in it that lead to it, too.
+        links: if directory { 1 } else { known.links },
+        directory,
+        file_id: known.file.0,
+        ..FileFacts::default()
+    }
+}
+
+/// Times, sizes and attributes of a file, as the responses of CREATE and CLOSE have them. Without
+/// its name it is not HIDDEN.
+pub fn network_open(known: &Attributes) -> FileNetworkOpen {
+    facts(known, b"").network_open()
+}
+
+/// The entry of a directory.
+pub fn entry(known: &Attributes, name: String) -> Entry {
+    let (end_of_file, allocation_bytes) = sizes(known);
+    Entry {
+        creation: file_time(known.btime),
+        last_access: file_time(known.atime),
+        last_write: file_time(known.mtime),
+        change: file_time(known.ctime),
+        end_of_file,
+        allocation_bytes,
+        attributes: dos_attributes(known, name.as_bytes()),
+        file_id: known.file.0,
+        name,
+        ..Entry::default()
+    }
+}
+
+/// The serial number of a file system's volume. MS-FSCC 2.4.23.
+pub fn volume_serial(file_system: braid_share::FileSystemId) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = file_system.0;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// What a server knows of the volume behind a share with this name.
+pub fn volume(
+    share: &str,
+    file_system: braid_share::FileSystemId,
+    space: &StatFsReply,
+    is_read_only: bool,
+) -> VolumeFacts {
+    let unit_bytes = u64::from(SECTOR_BYTES * SECTORS_PER_UNIT);
+    let mut attributes = FsAttributes::CASE_SENSITIVE_SEARCH
+        .with(FsAttributes::CASE_PRESERVED_NAMES)
+        .with(FsAttributes::UNICODE_ON_DISK)
+        .with(FsAttributes::SUPPORTS_SPARSE_FILES)
+        .with(FsAttributes::SUPPORTS_HARD_LINKS)
+        .with(FsAttributes::SUPPORTS_EXTENDED_ATTRIBUTES);
+    if is_read_only {
+        attributes = attributes.with(FsAttributes::READ_ONLY_VOLUME);
+    }
+    VolumeFacts {
+        creation: FileTime::default(),
+        // MS-FSCC 2.5.9: 32 bits of it.
+        serial: volume_serial(file_system) as u32,
+        label: share.to_owned(),
+        total_units: space.total.0 / unit_bytes,
+        available_units: space.free.0 / unit_bytes,
+        caller_available_units: space.available.0 / unit_bytes,
+        sectors_per_unit: SECTORS_PER_UNIT,
+        bytes_per_sector: SECTOR_BYTES,
+        attributes,
+        name_characters_max: NAME_CHARACTERS_MAX,
+        // Programs look for this name before they use what it stands for, as they do at Samba's.
+        file_system: "NTFS".to_owned(),
+        object_id: file_system.0,
+    }
+}
+
+/// The time that a client sets; `None` if it sets none. Times that freeze are not there yet (step 4
+/// of ADR 0052).
+pub fn set_time(change: TimeChange) -> Option<SetTime> {
+    let TimeChange::Set(time) = change else { return None };
+    let (seconds, nanos) = time.to_unix();
+    Some(SetTime { time: Some(Timestamp { seconds, nanos }) })
+}
+
+/// The mode of a file whose DOS attributes are set; `None` if it does not change. READONLY takes
+/// all rights to write, and without it the owner has one (as Samba maps it).
+pub fn mode_with(known: &Attributes, attributes: FileAttributes) -> Option<u32> {
+    if known.kind != FileKind::File || attributes == FileAttributes::default() {
+        return None;
+    }
+    let is_read_only = known.mode & WRITE_BITS == 0;
+    match (attributes.has(FileAttributes::READONLY), is_read_only) {
+        (true, false) => Some(known.mode & !WRITE_BITS),
+        (false, true) => Some(known.mode | OWNER_WRITE_BIT),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use braid_share::{ByteCount, FileIndex, FileSystemId};
+
+    use super::*;
+
+    pub(crate) fn known(kind: FileKind, mode: u32) -> Attributes {
+        let time = |seconds| Timestamp { seconds, nanos: 0 };
+        Attributes {
+            file: FileIndex(7),
+            kind,
+            mode,
+            links: 2,
+            uid: 0,
+            gid: 0,
+            device: 0,
+            bytes: ByteCount(10),
+            bytes_used: ByteCount(4096),
+            atime: time(1),
+            mtime: time(2),
+            ctime: time(3),
+            btime: time(4),
+            change: 0,
+            flags: 0,
+            size_generation: Default::default(),
+            uncacheable: false,
+            has_xattrs: false,
+        }
+    }
+
+    #[test]
+    fn dos_attributes_follow_from_kind_mode_and_name() {
+        let archive = FileAttributes::ARCHIVE;
+        for (kind, mode, name, wanted) in [
+            (FileKind::File, 0o644, &b"a"[..], archive),
+            (FileKind::File, 0o444, b"a", archive.with(FileAttributes::READONLY)),
+            (FileKind::File, 0o600, b".a", archive.with(FileAttributes::HIDDEN)),
+            (FileKind::Directory, 0o555, b"d", FileAttributes::DIRECTORY),
+            (FileKind::Directory, 0o755, b"..", FileAttributes::DIRECTORY),
+            (FileKind::Fifo, 0o444, b"p", FileAttributes::NORMAL),
+        ] {
+            assert_eq!(dos_attributes(&known(kind, mode), name), wanted, "{kind:?} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn times_and_sizes_are_those_of_the_file() {
+        let facts = facts(&known(FileKind::File, 0o644), b"a");
+        let second = |count: i64| FileTime::from_unix(count, 0);
+        let times = [facts.creation, facts.last_access, facts.last_write, facts.change];
+        assert_eq!(times, [second(4), second(1), second(2), second(3)]);
+        assert_eq!((facts.end_of_file, facts.allocation_bytes, facts.links), (10, 4096, 2));
+        let directory = entry(&known(FileKind::Directory, 0o755), "d".to_owned());
+        assert_eq!(
+            (directory.end_of_file, directory.allocation_bytes, directory.file_id),
+            (0, 0, 7)
+        );
+    }
+
+    #[test]
+    fn readonly_takes_all_rights_to_write_and_gives_one_back() {
+        let of = |mode, attributes| mode_with(&known(FileKind::File, mode), attributes);
+        assert_eq!(of(0o664, FileAttributes::READONLY), Some(0o444));
+        assert_eq!(of(0o444, FileAttributes::ARCHIVE), Some(0o644));
+        assert_eq!(of(0o444, FileAttributes::READONLY), None);
+        assert_eq!(of(0o664, FileAttributes::NORMAL), None);
+        assert_eq!(of(0o444, FileAttributes::default()), None, "0 changes nothing");
+        let directory = known(FileKind::Directory, 0o755);
+        assert_eq!(mode_with(&directory, FileAttributes::READONLY), None);
+    }
+
+    #[test]
+    fn only_a_time_that_is_set_changes() {
+        assert_eq!(set_time(TimeChange::Keep), None);
+        assert_eq!(set_time(TimeChange::Freeze), None);
+        let set = set_time(TimeChange::Set(FileTime::from_unix(-5, 100)));
+        let time = Some(Timestamp { seconds: -5, nanos: 100 });
+        assert_eq!(set, Some(SetTime { time }));
+    }
+
+    #[test]
+    fn space_is_counted_in_units_of_4_kib() {
+        let space = StatFsReply {
+            total: ByteCount(10 << 20),
+            free: ByteCount(4097),
+            available: ByteCount(4095),
+            files: 0,
+            files_max: None,
+            iods_up: 1,
+            iods: 1,
+        };
+        let volume = volume("data", FileSystemId([1; 16]), &space, true);
+        let units = (volume.total_units, volume.available_units, volume.caller_available_units);
+        assert_eq!(units, (2560, 1, 0));
+        assert_eq!((volume.serial, volume.label.as_str()), (0x0101_0101, "data"));
+        assert!(volume.attributes.has(FsAttributes::READ_ONLY_VOLUME));
+    }
+}

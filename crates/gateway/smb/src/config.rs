@@ -1,0 +1,192 @@
+//! Configuration of the server: shares, users and limits. Everything is checked when the server
+//! starts.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::users::Users;
+
+/// Most shares.
+pub const SHARES_MAX: usize = 1024;
+/// Longest name of a share in UTF-16 units: that of Windows (MS-SRVS 2.2.4.23).
+pub const SHARE_NAME_UNITS_MAX: usize = 80;
+/// Longest path of a share.
+pub const SHARE_PATH_BYTES_MAX: usize = 1024;
+/// Longest name of a server: that of NetBIOS, for clients that still use it.
+pub const SERVER_NAME_BYTES_MAX: usize = 15;
+
+/// Configuration of a server.
+#[derive(Clone, Debug)]
+pub struct SmbConfig {
+    /// The name that the server calls itself.
+    pub server_name: String,
+    /// The workgroup or domain.
+    pub workgroup: String,
+    /// What is shared. Nothing by default.
+    pub shares: Vec<ShareConfig>,
+    /// Who may log on.
+    pub users: Arc<dyn Users>,
+    /// Whether clients must sign.
+    pub require_signing: bool,
+    /// Limits of clients and connections.
+    pub limits: Limits,
+}
+
+/// Limits of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most connections.
+    pub connections: usize,
+    /// Most connections from one address.
+    pub connections_per_address: usize,
+    /// Most sessions of a connection.
+    pub sessions_per_connection: usize,
+    /// Most trees of a session.
+    pub trees_per_session: usize,
+    /// Most opens of a session.
+    pub opens_per_session: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 8192,
+            connections_per_address: 1024,
+            sessions_per_connection: 64,
+            trees_per_session: 256,
+            opens_per_session: 65_536,
+        }
+    }
+}
+
+/// One share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShareConfig {
+    /// Its name. Names are equal without regard to case.
+    pub name: String,
+    /// Absolute path of a directory of the file system.
+    pub path: String,
+    /// A remark that clients show.
+    pub comment: String,
+    /// Who may use it; everybody who can log on if it is empty. `@group` is a group of the host.
+    pub users: Vec<String>,
+    /// Whether nothing may be changed through it.
+    pub read_only: bool,
+    /// Whether users without a password may use it, as the anonymous user.
+    pub guests: bool,
+    /// Whether it is left out of lists of shares.
+    pub hidden: bool,
+    /// Whether requests for it must be encrypted.
+    pub encrypt: bool,
+}
+
+impl ShareConfig {
+    /// A share of `path` to all users.
+    pub fn new(name: impl Into<String>, path: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            path: path.into(),
+            comment: String::new(),
+            users: Vec::new(),
+            read_only: false,
+            guests: false,
+            hidden: false,
+            encrypt: false,
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let name = || self.name.clone();
+        // The characters that MS-FSCC 2.1.6 excludes from names of shares.
+        let is_bad = |char: char| char < ' ' || "\"\\/[]:|<>+=;,*?".contains(char);
+        let units = self.name.encode_utf16().count();
+        if units == 0 || units > SHARE_NAME_UNITS_MAX || self.name.contains(is_bad) {
+            return Err(ConfigError::Name(name()));
+        }
+        if same_name(&self.name, "IPC$") {
+            return Err(ConfigError::Reserved(name()));
+        }
+        let normal = self.path == "/"
+            || self.path.strip_prefix('/').is_some_and(|rest| {
+                rest.split('/').all(|name| !matches!(name, "" | "." | "..") && name.len() <= 255)
+            });
+        if !normal || self.path.len() > SHARE_PATH_BYTES_MAX || self.path.contains('\0') {
+            return Err(ConfigError::Path(self.path.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// Whether two names of shares are the same.
+pub fn same_name(one: &str, other: &str) -> bool {
+    let upper = |name: &str| name.chars().flat_map(char::to_uppercase).collect::<String>();
+    one.eq_ignore_ascii_case(other) || upper(one) == upper(other)
+}
+
+impl SmbConfig {
+    /// A configuration with the defaults and no share.
+    pub fn new(server_name: impl Into<String>, users: Arc<dyn Users>) -> Self {
+        Self {
+            server_name: server_name.into(),
+            workgroup: "WORKGROUP".to_owned(),
+            shares: Vec::new(),
+            users,
+            require_signing: false,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Checks everything that does not need the file system.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the first mistake.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let is_label = |name: &str| {
+            !name.is_empty()
+                && name.len() <= SERVER_NAME_BYTES_MAX
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        for name in [&self.server_name, &self.workgroup] {
+            if !is_label(name) {
+                return Err(ConfigError::ServerName(name.clone()));
+            }
+        }
+        if self.shares.len() > SHARES_MAX {
+            return Err(ConfigError::TooManyShares);
+        }
+        for (index, share) in self.shares.iter().enumerate() {
+            share.check()?;
+            if self.shares[..index].iter().any(|other| same_name(&other.name, &share.name)) {
+                return Err(ConfigError::SameName(share.name.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A mistake in the configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The name of the server or workgroup.
+    #[error("{0:?} is no name: 1 to {SERVER_NAME_BYTES_MAX} letters, digits and hyphens")]
+    ServerName(String),
+    /// A name of a share.
+    #[error(
+        "{0:?} is no name of a share: 1 to {SHARE_NAME_UNITS_MAX} characters without \"\\/[]:|<>+=;,*?"
+    )]
+    Name(String),
+    /// A name that the protocol uses itself.
+    #[error("{0} is not free for a share")]
+    Reserved(String),
+    /// Two shares have one name.
+    #[error("two shares are named {0}")]
+    SameName(String),
+    /// The path of a share.
+    #[error("{0:?} is no path of a share: it begins with / and has no empty name, \".\" or \"..\"")]
+    Path(String),
+    /// Too many shares.
+    #[error("over {SHARES_MAX} shares")]
+    TooManyShares,
+}

@@ -1,0 +1,89 @@
+//! Which operation runs a request. MS-SMB2 3.3.5.
+
+use braid_share::Share;
+use braid_smb_wire::smb2::{Body, Command, Dialect, Empty};
+use braid_smb_wire::{NtStatus, Reader};
+
+use crate::context::{Context, OpResult, Reply, malformed};
+use crate::ops;
+
+/// Bytes that one credit pays for. 3.1.5.2.
+const CREDIT_BYTES: u32 = 64 << 10;
+
+/// Whether a command needs a tree. 3.3.5.2.11.
+pub fn needs_tree(command: Command) -> bool {
+    !matches!(
+        command,
+        Command::Negotiate
+            | Command::SessionSetup
+            | Command::Logoff
+            | Command::TreeConnect
+            | Command::Echo
+            | Command::Cancel
+    )
+}
+
+/// Whether a command names an open.
+pub fn uses_open(command: Command) -> bool {
+    needs_tree(command) && !matches!(command, Command::Create | Command::TreeDisconnect)
+}
+
+/// Runs a request.
+pub async fn run<S: Share>(context: &Context<S>, command: Command, mut body: Reader) -> OpResult {
+    let body = &mut body;
+    match command {
+        Command::Negotiate => ops::negotiate::negotiate(context, decode(body)?),
+        Command::SessionSetup => ops::session_setup::session_setup(context, decode(body)?).await,
+        Command::Logoff => {
+            let Empty = decode(body)?;
+            ops::session_setup::logoff(context).await
+        }
+        Command::TreeConnect => ops::tree_connect::tree_connect(context, decode(body)?).await,
+        Command::TreeDisconnect => {
+            let Empty = decode(body)?;
+            ops::tree_connect::tree_disconnect(context).await
+        }
+        Command::Create => ops::create::create(context, decode(body)?).await,
+        Command::Close => ops::close::close(context, decode(body)?).await,
+        Command::Flush => ops::flush::flush(context, decode(body)?).await,
+        Command::Read => ops::read::read(context, decode(body)?).await,
+        Command::Write => ops::write::write(context, decode(body)?).await,
+        Command::Lock => ops::lock::lock(context, decode(body)?).await,
+        Command::Ioctl => ops::ioctl::ioctl(context, decode(body)?).await,
+        Command::Echo => decode::<Empty>(body).map(|empty| Reply::new(&empty)),
+        Command::QueryDirectory => {
+            ops::query_directory::query_directory(context, decode(body)?).await
+        }
+        // Changes are not watched yet: clients then ask again (3.3.5.19).
+        Command::ChangeNotify => Err(NtStatus::NOT_SUPPORTED),
+        Command::QueryInfo => ops::query_info::query_info(context, decode(body)?).await,
+        Command::SetInfo => ops::set_info::set_info(context, decode(body)?).await,
+        // No oplock or lease is granted, so that none is broken (3.3.5.22).
+        Command::OplockBreak => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        // It is not answered, and does not come here.
+        Command::Cancel => Err(NtStatus::INVALID_PARAMETER),
+    }
+}
+
+fn decode<T: Body>(body: &mut Reader) -> Result<T, NtStatus> {
+    T::decode(body).map_err(malformed)
+}
+
+impl<S: Share> Context<S> {
+    /// Checks that a request has paid for as many bytes as it sends or asks for. 3.3.5.2.5.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER`.
+    pub fn paid_for(&self, bytes: u32) -> Result<(), NtStatus> {
+        let negotiated = self.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+        if bytes > negotiated.transfer_bytes_max() {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let has_credits = negotiated.dialect > Dialect::Smb202;
+        let needed = bytes.saturating_sub(1) / CREDIT_BYTES + 1;
+        if has_credits && needed > u32::from(self.header.credit_charge.max(1)) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        Ok(())
+    }
+}

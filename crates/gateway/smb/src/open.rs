@@ -1,0 +1,206 @@
+//! Opens: of files, directories and pipes. MS-SMB2 3.3.1.10.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use braid_share::{FileIndex, Share, ShareClient, Verifier};
+use braid_smb_wire::NtStatus;
+use braid_smb_wire::smb2::FileId;
+
+use crate::file_state::Claim;
+use crate::ops::lock::RangeLock;
+use crate::ops::query_directory::Search;
+use crate::tree::Tree;
+
+/// The open file of a share.
+pub type FileOf<S> = <<S as Share>::Client as ShareClient>::File;
+
+/// An open of a session.
+#[derive(Debug)]
+pub enum Open<S: Share> {
+    /// Of a file or directory.
+    File(FileOpen<S>),
+    /// Of a named pipe.
+    Pipe(PipeOpen),
+}
+
+impl<S: Share> Open<S> {
+    /// Its number.
+    pub fn id(&self) -> FileId {
+        match self {
+            Self::File(open) => open.id,
+            Self::Pipe(open) => open.id,
+        }
+    }
+
+    /// The tree that it was opened in.
+    pub fn tree(&self) -> &Arc<Tree> {
+        match self {
+            Self::File(open) => &open.tree,
+            Self::Pipe(open) => &open.tree,
+        }
+    }
+
+    /// The open of a file or directory.
+    ///
+    /// # Errors
+    /// `INVALID_DEVICE_REQUEST` for a pipe.
+    pub fn file(&self) -> Result<&FileOpen<S>, NtStatus> {
+        match self {
+            Self::File(open) => Ok(open),
+            Self::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        }
+    }
+}
+
+/// Where a file was opened: it may have other names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The directory; for the root of the share, the root itself.
+    pub dir: FileIndex,
+    /// The name in it; empty for the root of the share.
+    pub name: Vec<u8>,
+    /// The path below the root of the share, with backslashes, without one in front.
+    pub path: String,
+}
+
+/// An open of a file or directory.
+#[derive(Debug)]
+pub struct FileOpen<S: Share> {
+    /// Its number.
+    pub id: FileId,
+    /// The tree that it was opened in.
+    pub tree: Arc<Tree>,
+    /// The file.
+    pub file: FileIndex,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// The access that was granted, a mask of specific rights.
+    pub granted: u32,
+    /// The access that it lets others have: FILE_SHARE_READ 1, WRITE 2, DELETE 4.
+    pub share_access: u32,
+    /// The options of its CREATE.
+    pub options: u32,
+    /// The bytes. `None` for directories, and for opens without access to bytes, which the metadata
+    /// server does not know of.
+    pub data: Option<FileOf<S>>,
+    /// Whether the file is removed when this open is closed.
+    pub delete_on_close: AtomicBool,
+    place: Mutex<Place>,
+    /// The listing of a directory that is under way. Requests of one open run one after the other.
+    pub search: tokio::sync::Mutex<Option<Search>>,
+    /// FilePositionInformation, which only clients use.
+    pub position: std::sync::atomic::AtomicU64,
+    /// The verifier of the first write that no flush has followed.
+    unflushed: Mutex<Option<Verifier>>,
+    /// Its byte-range locks. LOCK requests of one open run one after the other.
+    pub locks: tokio::sync::Mutex<Vec<RangeLock>>,
+}
+
+/// What an open of a file begins with.
+#[derive(Debug)]
+pub struct NewFileOpen<S: Share> {
+    /// Its number.
+    pub id: FileId,
+    /// The tree that it is opened in.
+    pub tree: Arc<Tree>,
+    /// The file.
+    pub file: FileIndex,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// The access that is granted.
+    pub granted: u32,
+    /// The access that it lets others have.
+    pub share_access: u32,
+    /// The options of its CREATE.
+    pub options: u32,
+    /// The bytes.
+    pub data: Option<FileOf<S>>,
+    /// Where it is opened.
+    pub place: Place,
+}
+
+impl<S: Share> FileOpen<S> {
+    /// An open that has just begun.
+    pub fn new(new: NewFileOpen<S>) -> Self {
+        Self {
+            id: new.id,
+            tree: new.tree,
+            file: new.file,
+            is_directory: new.is_directory,
+            granted: new.granted,
+            share_access: new.share_access,
+            options: new.options,
+            data: new.data,
+            delete_on_close: AtomicBool::new(false),
+            place: Mutex::new(new.place),
+            search: tokio::sync::Mutex::default(),
+            position: std::sync::atomic::AtomicU64::new(0),
+            unflushed: Mutex::default(),
+            locks: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Where it was opened, or has been renamed to through this open.
+    pub fn place(&self) -> Place {
+        self.lock_place().clone()
+    }
+
+    /// Notes that the file was renamed through this open.
+    pub fn set_place(&self, place: Place) {
+        *self.lock_place() = place;
+    }
+
+    fn lock_place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that the open was granted all rights of `access`.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn needs(&self, access: u32) -> Result<(), NtStatus> {
+        if self.granted & access == access { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+    }
+
+    /// Its claim in the table of opens.
+    pub fn claim(&self) -> Claim {
+        Claim::new(self.granted, self.share_access)
+    }
+
+    /// Notes a write that is not durable yet.
+    pub fn note_unflushed(&self, verifier: Verifier) {
+        self.lock_unflushed().get_or_insert(verifier);
+    }
+
+    /// The verifier of the first write that no flush has followed; none afterwards.
+    pub fn take_unflushed(&self) -> Option<Verifier> {
+        self.lock_unflushed().take()
+    }
+
+    /// Notes once more that writes since this verifier are not durable. It is older than that of a
+    /// write meanwhile.
+    pub fn restore_unflushed(&self, verifier: Verifier) {
+        *self.lock_unflushed() = Some(verifier);
+    }
+
+    fn lock_unflushed(&self) -> MutexGuard<'_, Option<Verifier>> {
+        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the file is removed at the close.
+    pub fn is_delete_on_close(&self) -> bool {
+        self.delete_on_close.load(Ordering::Acquire)
+    }
+}
+
+/// An open of a named pipe.
+#[derive(Debug)]
+pub struct PipeOpen {
+    /// Its number.
+    pub id: FileId,
+    /// The tree that it was opened in.
+    pub tree: Arc<Tree>,
+    /// The service behind it. Requests run one after the other.
+    pub pipe: Mutex<braid_smb_wire::rpc::Pipe>,
+}

@@ -1,0 +1,233 @@
+//! CREATE. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
+//!
+//! ```text
+//!   checks ─> walk ─┬─ found ──> existing: access, share modes, open, truncation ─┬─> open, response
+//!                   └─ missing ─> new: file or directory ────────────────────────┘
+//! ```
+//!
+//! Another client may create or remove the file between two calls. Then the walk begins again.
+
+mod access;
+mod existing;
+mod new;
+mod pipe;
+mod response;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use braid_share::{Attributes, Deny, FileKind, Identity, OpenMode, Rights, Share, ShareFile};
+use braid_smb_wire::NtStatus;
+use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::smb2::create::{
+    CreateAction, CreateContext, CreateDisposition, CreateOptions, CreateRequest, context as tags,
+};
+
+use crate::context::{Context, OpResult, Reply};
+use crate::file_state::Claim;
+use crate::open::{FileOf, FileOpen, NewFileOpen, Open, Place};
+use crate::path::SharePath;
+use crate::tree::Tree;
+use crate::walk::{Target, walk};
+
+/// How often a CREATE begins again because the file came or went meanwhile.
+const ATTEMPTS_MAX: usize = 8;
+/// Bits of `CreateOptions` that no file system has (MS-FSA 2.1.5.1).
+const OPTIONS_UNKNOWN: u32 = 0xff00_0000;
+
+/// A CREATE of a file that has passed the checks of its fields.
+struct Job<'a, S: Share> {
+    context: &'a Context<S>,
+    request: &'a CreateRequest,
+    path: &'a SharePath,
+    client: &'a S::Client,
+    who: &'a Identity,
+    tree: &'a Arc<Tree>,
+    /// The specific rights that are asked for.
+    wanted: AccessMask,
+    /// Whether as much as possible is asked for as well.
+    wants_maximum: bool,
+}
+
+/// A file that was opened or created. It is in the table of opens.
+struct Made<S: Share> {
+    known: Attributes,
+    data: Option<FileOf<S>>,
+    granted: AccessMask,
+    maximal: AccessMask,
+    action: CreateAction,
+}
+
+/// The result of an attempt; `None` if the file came or went meanwhile.
+type Attempt<S> = Result<Option<Made<S>>, NtStatus>;
+
+/// Opens or creates a file, directory or pipe.
+pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> OpResult {
+    check_request(&request)?;
+    let tree = context.tree()?;
+    let Some(root) = tree.root() else { return pipe::open(context, &request) };
+    check_contexts(&request.contexts)?;
+    let access = AccessMask(request.desired_access).without_generic();
+    let path = SharePath::parse(&request.name)?;
+    let job = Job {
+        context,
+        request: &request,
+        path: &path,
+        client: context.client()?,
+        who: context.who()?,
+        tree,
+        wanted: access.without(AccessMask::MAXIMUM_ALLOWED),
+        wants_maximum: access.has(AccessMask::MAXIMUM_ALLOWED),
+    };
+    job.check()?;
+    for _ in 0..ATTEMPTS_MAX {
+        let follow = !request.options.has(CreateOptions::FILE_OPEN_REPARSE_POINT);
+        let target = walk(job.client, job.who, root, &path, follow).await?;
+        let made = match &target.found {
+            Some(known) => existing::open(&job, &target, known).await?,
+            None => new::create(&job, &target).await?,
+        };
+        if let Some(made) = made {
+            return finish(&job, target, made).await;
+        }
+    }
+    Err(NtStatus::SHARING_VIOLATION)
+}
+
+/// Checks the fields of a request. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
+fn check_request(request: &CreateRequest) -> Result<(), NtStatus> {
+    let options = request.options;
+    if !request.impersonation.is_known() {
+        return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
+    }
+    let both = CreateOptions::FILE_DIRECTORY_FILE.with(CreateOptions::FILE_NON_DIRECTORY_FILE);
+    if !request.disposition.is_known() || options.0 & OPTIONS_UNKNOWN != 0 || options.has(both) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    // What is there is a directory, and no directory is overwritten.
+    if options.has(CreateOptions::FILE_DIRECTORY_FILE) && request.disposition.overwrites() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    // MS-SMB2 2.2.13, CreateOptions.
+    let unsupported = CreateOptions::FILE_OPEN_BY_FILE_ID
+        .with(CreateOptions::FILE_CREATE_TREE_CONNECTION)
+        .with(CreateOptions::FILE_RESERVE_OPFILTER);
+    if options.has_any(unsupported) {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    let access = AccessMask(request.desired_access);
+    if access.0 == 0 || access.without(AccessMask::VALID).0 != 0 {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if access.has(AccessMask::ACCESS_SYSTEM_SECURITY) {
+        return Err(NtStatus::PRIVILEGE_NOT_HELD);
+    }
+    Ok(())
+}
+
+/// Refuses contexts that name what this server does not have. Others are answered or ignored.
+fn check_contexts(contexts: &[CreateContext]) -> Result<(), NtStatus> {
+    // 3.3.5.9.7, 3.3.5.9.12: no open outlives its connection; 3.3.5.9.4: there are no snapshots.
+    let named = [tags::DURABLE_RECONNECT, tags::DURABLE_RECONNECT_V2, tags::TIMEWARP];
+    match named.iter().any(|name| CreateContext::find(contexts, name).is_some()) {
+        true => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+        false => Ok(()),
+    }
+}
+
+impl<S: Share> Job<'_, S> {
+    fn has(&self, option: CreateOptions) -> bool {
+        self.request.options.has(option)
+    }
+
+    fn check(&self) -> Result<(), NtStatus> {
+        let deletes = self.has(CreateOptions::FILE_DELETE_ON_CLOSE);
+        if deletes && !self.wanted.has(AccessMask::DELETE) && !self.wants_maximum {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        // MS-SMB2 3.3.5.9: no more than the tree allows.
+        let more = self.wanted.without(AccessMask(self.tree.maximal_access));
+        let changes = deletes || self.request.disposition.overwrites();
+        if more.0 != 0 || (changes && self.tree.is_read_only()) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        // MS-FSA 2.1.5.1: a backslash at the end names no file, and `::$DATA` no directory.
+        if self.path.is_directory && self.has(CreateOptions::FILE_NON_DIRECTORY_FILE) {
+            return Err(NtStatus::OBJECT_NAME_INVALID);
+        }
+        if self.path.is_data && self.has(CreateOptions::FILE_DIRECTORY_FILE) {
+            return Err(NtStatus::NOT_A_DIRECTORY);
+        }
+        Ok(())
+    }
+
+    /// Whether the maximal access is asked for by a context. MS-SMB2 3.3.5.9.5.
+    fn asks_maximal(&self) -> bool {
+        CreateContext::find(&self.request.contexts, tags::MAXIMAL_ACCESS).is_some()
+    }
+
+    /// What the open does to the opens of others.
+    fn claim(&self, granted: AccessMask) -> Claim {
+        Claim::new(granted.0, self.request.share_access.0)
+    }
+
+    /// Access and denial at the metadata server, which compares them across gateways. `None` for an
+    /// open without bytes.
+    fn mode(&self, access: AccessMask) -> Option<OpenMode> {
+        let right = |bits, right: Rights| if access.has_any(bits) { right.0 } else { 0 };
+        let reads = AccessMask::READ_DATA.with(AccessMask::EXECUTE);
+        let writes = AccessMask::WRITE_DATA.with(AccessMask::APPEND_DATA);
+        let rights = Rights(right(reads, Rights::READ) | right(writes, Rights::WRITE));
+        let mut deny = Deny(!self.request.share_access.0 as u8 & Deny::ALL.0);
+        if access.has(AccessMask::DELETE) {
+            // The metadata server would refuse the rename and the removal of this open itself. The
+            // opens of this gateway are compared by its own table.
+            deny = Deny(deny.0 & !Deny::DELETE.0);
+        }
+        (rights.0 != 0).then_some(OpenMode { rights, deny })
+    }
+}
+
+/// Adds the open to the session, and answers.
+async fn finish<S: Share>(job: &Job<'_, S>, target: Target, made: Made<S>) -> OpResult {
+    let (server, session) = (&job.context.server, job.context.session()?);
+    let id = server.new_file_id();
+    let known = made.known;
+    let open = FileOpen::new(NewFileOpen {
+        id,
+        tree: Arc::clone(job.tree),
+        file: known.file,
+        is_directory: known.kind == FileKind::Directory,
+        granted: made.granted.0,
+        share_access: job.request.share_access.0,
+        options: job.request.options.0,
+        data: made.data,
+        place: Place { dir: target.dir, name: target.name, path: job.path.text() },
+    });
+    let deletes = job.has(CreateOptions::FILE_DELETE_ON_CLOSE);
+    open.delete_on_close.store(deletes, Ordering::Release);
+    let open = Arc::new(Open::File(open));
+    if let Err(status) = session.add_open(&server.config.limits, Arc::clone(&open)) {
+        // The file is not removed: the CREATE has failed.
+        if let Open::File(open) = &*open {
+            open.delete_on_close.store(false, Ordering::Release);
+        }
+        super::close::close_open(server, session, &open).await;
+        return Err(status);
+    }
+    let contexts = response::contexts(job, &known, made.maximal);
+    let body = response::response(id, made.action, &known, contexts);
+    Ok(Reply::new(&body).with_file(id))
+}
+
+/// Closes a file that is not used after all.
+async fn discard<F: ShareFile>(file: F) {
+    if let Err(error) = file.close().await {
+        tracing::debug!(%error, "a file is not closed");
+    }
+}
+
+/// Whether a disposition needs the file to be there.
+fn needs_file(disposition: CreateDisposition) -> bool {
+    !disposition.creates()
+}

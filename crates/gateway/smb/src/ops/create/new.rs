@@ -1,0 +1,102 @@
+//! CREATE of a file or directory that is not there. MS-FSA 2.1.5.1.1.
+
+use braid_share::{Attributes, Deny, OpenMode, OpenTarget, Rights, Share, ShareClient, Status};
+use braid_smb_wire::NtStatus;
+use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fscc::FileAttributes;
+use braid_smb_wire::smb2::create::{CreateAction, CreateOptions};
+
+use super::{Attempt, Job, Made, access, discard, needs_file};
+use crate::open::FileOf;
+use crate::status::failed;
+use crate::walk::Target;
+
+/// Permission bits of a new file: those of a POSIX program with the usual umask of 022. A default
+/// access list of the directory comes before them.
+pub const FILE_MODE: u32 = 0o644;
+/// Permission bits of a new directory.
+pub const DIRECTORY_MODE: u32 = 0o755;
+
+/// Creates the file or directory.
+pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attempt<S> {
+    if needs_file(job.request.disposition) {
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    if job.tree.is_read_only() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let is_directory = job.has(CreateOptions::FILE_DIRECTORY_FILE);
+    // MS-FSA 2.1.5.1.
+    if job.path.is_directory && !is_directory {
+        return Err(NtStatus::OBJECT_NAME_INVALID);
+    }
+    let is_read_only = FileAttributes(job.request.file_attributes).has(FileAttributes::READONLY);
+    // MS-FSA 2.1.5.1.1.
+    if is_read_only && job.has(CreateOptions::FILE_DELETE_ON_CLOSE) {
+        return Err(NtStatus::CANNOT_DELETE);
+    }
+    // The creator may do everything that the tree allows.
+    let maximal = AccessMask(job.tree.maximal_access);
+    let granted = access::grant(job.wanted, job.wants_maximum, maximal)?;
+    let made = match is_directory {
+        true => make_directory(job, target).await?,
+        false => make_file(job, target, granted, is_read_only).await?,
+    };
+    let Some((known, data)) = made else { return Ok(None) };
+    if let Err(status) = job.context.server.files.open(known.file, job.claim(granted)) {
+        // Somebody else has found and opened it already.
+        if let Some(file) = data {
+            discard(file).await;
+        }
+        return Err(status);
+    }
+    let action = CreateAction::CREATED;
+    Ok(Some(Made { known, data, granted, maximal, action }))
+}
+
+type New<S> = Option<(Attributes, Option<FileOf<S>>)>;
+
+async fn make_directory<S: Share>(job: &Job<'_, S>, target: &Target) -> Result<New<S>, NtStatus> {
+    let made = job.client.make_directory(job.who, target.dir, &target.name, DIRECTORY_MODE).await;
+    match made {
+        Ok((known, _)) => Ok(Some((known, None))),
+        Err(error) => not_made(error),
+    }
+}
+
+async fn make_file<S: Share>(
+    job: &Job<'_, S>,
+    target: &Target,
+    granted: AccessMask,
+    is_read_only: bool,
+) -> Result<New<S>, NtStatus> {
+    let mode = if is_read_only { FILE_MODE & !0o222 } else { FILE_MODE };
+    let name = OpenTarget::Create {
+        dir: target.dir,
+        name: target.name.clone(),
+        exclusive: true,
+        truncate: false,
+        mode,
+    };
+    let wanted = job.mode(granted);
+    let mode = wanted.unwrap_or(OpenMode { rights: Rights::READ, deny: Deny::NONE });
+    let opened = match job.client.open(job.who, name, mode).await {
+        Ok(opened) => opened,
+        Err(error) => return not_made(error),
+    };
+    if wanted.is_some() {
+        return Ok(Some((opened.attributes, Some(opened.file))));
+    }
+    discard(opened.file).await;
+    Ok(Some((opened.attributes, None)))
+}
+
+fn not_made<T>(error: braid_share::Error) -> Result<Option<T>, NtStatus> {
+    match error.status() {
+        Status::Exists => Ok(None),
+        // The directory was removed meanwhile.
+        Status::NotFound | Status::StaleHandle => Err(NtStatus::OBJECT_PATH_NOT_FOUND),
+        Status::Invalid | Status::NameTooLong => Err(NtStatus::OBJECT_NAME_INVALID),
+        _ => Err(failed(error)),
+    }
+}

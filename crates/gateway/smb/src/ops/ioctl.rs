@@ -1,0 +1,109 @@
+//! IOCTL. MS-SMB2 3.3.5.15.
+
+mod copy;
+mod ranges;
+mod validate;
+
+use braid_share::Share;
+use braid_smb_wire::NtStatus;
+use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fsctl::ControlCode;
+use braid_smb_wire::smb2::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
+use bytes::Bytes;
+
+use crate::context::{Context, OpResult, Reply};
+use crate::open::{FileOf, FileOpen, Open};
+
+/// Output of an operation, and `SUCCESS` or a warning.
+type Output = Result<(Vec<u8>, NtStatus), NtStatus>;
+
+/// Runs an operation of a file, a pipe or the server.
+pub async fn ioctl<S: Share>(context: &Context<S>, request: IoctlRequest) -> OpResult {
+    // 3.3.5.15.
+    if !request.flags.has(IoctlFlags::IS_FSCTL) {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    let input = u32::try_from(request.input.len()).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    let output = request.max_input.saturating_add(request.max_output);
+    context.paid_for(input.max(output))?;
+    match ControlCode(request.code) {
+        ControlCode::VALIDATE_NEGOTIATE_INFO => {
+            let output = validate::validate(context, &request)?;
+            Ok(reply(&request, (output, NtStatus::SUCCESS)))
+        }
+        // 3.3.5.15.2: this server has no DFS.
+        ControlCode::DFS_GET_REFERRALS | ControlCode::DFS_GET_REFERRALS_EX => {
+            Err(NtStatus::FS_DRIVER_REQUIRED)
+        }
+        // 3.3.5.15.11: there are no further channels. Nobody waits for a pipe.
+        ControlCode::QUERY_NETWORK_INTERFACE_INFO | ControlCode::PIPE_WAIT => {
+            Err(NtStatus::NOT_SUPPORTED)
+        }
+        _ => of_open(context, request).await,
+    }
+}
+
+/// Runs an operation of an open.
+async fn of_open<S: Share>(context: &Context<S>, mut request: IoctlRequest) -> OpResult {
+    let open = context.open(request.file_id)?;
+    // The response names the open, also where the request says "that of the request before".
+    request.file_id = open.id();
+    let output = match &*open {
+        Open::Pipe(pipe) => match ControlCode(request.code) {
+            ControlCode::PIPE_TRANSCEIVE => {
+                let sent = super::pipe::transceive(pipe, &request.input, request.max_output)?;
+                (sent.0.to_vec(), sent.1)
+            }
+            _ => return Err(NtStatus::INVALID_DEVICE_REQUEST),
+        },
+        Open::File(file) => of_file(context, file, &request).await?,
+    };
+    Ok(reply(&request, output).with_file(open.id()))
+}
+
+async fn of_file<S: Share>(
+    context: &Context<S>,
+    open: &FileOpen<S>,
+    request: &IoctlRequest,
+) -> Output {
+    match ControlCode(request.code) {
+        ControlCode::SET_SPARSE => set_sparse(open),
+        ControlCode::SET_ZERO_DATA => ranges::set_zero(open, &request.input).await,
+        ControlCode::QUERY_ALLOCATED_RANGES => ranges::query_allocated(open, request).await,
+        ControlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(open, request.max_output),
+        ControlCode::SRV_COPYCHUNK | ControlCode::SRV_COPYCHUNK_WRITE => {
+            copy::copy_chunks(context, open, request).await
+        }
+        _ => Err(NtStatus::INVALID_DEVICE_REQUEST),
+    }
+}
+
+/// MS-FSA 2.1.5.10.35. All files are sparse.
+fn set_sparse<S: Share>(open: &FileOpen<S>) -> Output {
+    if open.is_directory {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let rights =
+        AccessMask::WRITE_DATA.with(AccessMask::APPEND_DATA).with(AccessMask::WRITE_ATTRIBUTES);
+    match AccessMask(open.granted).has_any(rights) {
+        true => Ok((Vec::new(), NtStatus::SUCCESS)),
+        false => Err(NtStatus::ACCESS_DENIED),
+    }
+}
+
+/// The bytes of a file, for an open that has a right to them.
+fn bytes<S: Share>(open: &FileOpen<S>, rights: AccessMask) -> Result<&FileOf<S>, NtStatus> {
+    if open.is_directory {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if !AccessMask(open.granted).has_any(rights) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    open.data.as_ref().ok_or(NtStatus::INVALID_DEVICE_REQUEST)
+}
+
+fn reply(request: &IoctlRequest, (output, status): (Vec<u8>, NtStatus)) -> Reply {
+    let body =
+        IoctlResponse { code: request.code, file_id: request.file_id, output: Bytes::from(output) };
+    Reply::new(&body).with_status(status)
+}

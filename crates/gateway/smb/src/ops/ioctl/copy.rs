@@ -1,0 +1,139 @@
+//! Copies in the server. MS-SMB2 3.3.5.15.5, 3.3.5.15.6.
+
+use std::sync::Arc;
+
+use braid_share::{Share, ShareFile};
+use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fscc::Information;
+use braid_smb_wire::fsctl::{
+    ControlCode, CopyChunk, CopyChunkRequest, CopyChunkResponse, ResumeKey,
+};
+use braid_smb_wire::smb2::FileId;
+use braid_smb_wire::smb2::ioctl::IoctlRequest;
+use braid_smb_wire::{NtStatus, Reader};
+
+use super::{Output, bytes};
+use crate::context::{Context, malformed};
+use crate::open::{FileOpen, Open};
+use crate::ops::write::check_range;
+use crate::status::failed;
+
+/// Most chunks of a request. 3.3.3: those of Windows.
+pub const CHUNKS_MAX: u32 = 256;
+/// Most bytes of a chunk.
+pub const CHUNK_BYTES_MAX: u32 = 1 << 20;
+/// Most bytes of a request.
+pub const COPY_BYTES_MAX: u32 = 16 << 20;
+
+/// FSCTL_SRV_REQUEST_RESUME_KEY: a key that names the open as a source. It is the number of the
+/// open: only its own session finds it.
+pub(super) fn resume_key<S: Share>(open: &FileOpen<S>, max_output: u32) -> Output {
+    let mut key = [0; 24];
+    key[..8].copy_from_slice(&open.id.persistent.to_le_bytes());
+    key[8..16].copy_from_slice(&open.id.volatile.to_le_bytes());
+    let output = ResumeKey { key }.to_bytes();
+    // 3.3.5.15.5.
+    if output.len() > max_output as usize {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    Ok((output, NtStatus::SUCCESS))
+}
+
+/// FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE: copies chunks of another open to this one.
+pub(super) async fn copy_chunks<S: Share>(
+    context: &Context<S>,
+    open: &FileOpen<S>,
+    request: &IoctlRequest,
+) -> Output {
+    let wanted = CopyChunkRequest::decode(&mut Reader::new(request.input.clone()));
+    let wanted = wanted.map_err(malformed)?;
+    if request.max_output < 12 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let source = source(context, &wanted.source)?;
+    let source = source.file()?;
+    let to = bytes(open, AccessMask::WRITE_DATA.with(AccessMask::APPEND_DATA))?;
+    // 3.3.5.15.6: without _WRITE the target has to be readable as well.
+    if request.code == ControlCode::SRV_COPYCHUNK.0 {
+        open.needs(AccessMask::READ_DATA.0)?;
+    }
+    let from = bytes(source, AccessMask::READ_DATA.with(AccessMask::EXECUTE))?;
+    if !fits_limits(&wanted.chunks) {
+        // 3.3.5.15.6.2: the answer has the limits.
+        let limits = CopyChunkResponse {
+            chunks: CHUNKS_MAX,
+            chunk_bytes: CHUNK_BYTES_MAX,
+            total_bytes: COPY_BYTES_MAX,
+        };
+        return Ok((limits.to_bytes(), NtStatus::INVALID_PARAMETER));
+    }
+    let result = copy_all(from, to, &wanted.chunks).await;
+    // A copy has no verifier with which a later commit would find a loss (I6).
+    to.commit().await.map_err(failed)?;
+    let total_bytes = result?;
+    let chunks = wanted.chunks.len() as u32;
+    let response = CopyChunkResponse { chunks, chunk_bytes: 0, total_bytes };
+    Ok((response.to_bytes(), NtStatus::SUCCESS))
+}
+
+/// The open that a key names.
+fn source<S: Share>(context: &Context<S>, key: &[u8; 24]) -> Result<Arc<Open<S>>, NtStatus> {
+    let mut reader = Reader::new(bytes::Bytes::copy_from_slice(key));
+    let id = FileId::decode(&mut reader).map_err(malformed)?;
+    // 3.3.5.15.6.
+    let open = context.session()?.open(id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    // What a share sends encrypted only does not leave it by a copy to another share.
+    let target = context.tree()?;
+    if open.tree().requires_encryption() && !target.requires_encryption() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    Ok(open)
+}
+
+fn fits_limits(chunks: &[CopyChunk]) -> bool {
+    let total: u64 = chunks.iter().map(|chunk| u64::from(chunk.length)).sum();
+    let in_range = |chunk: &CopyChunk| (1..=CHUNK_BYTES_MAX).contains(&chunk.length);
+    chunks.len() <= CHUNKS_MAX as usize
+        && chunks.iter().all(in_range)
+        && total <= u64::from(COPY_BYTES_MAX)
+}
+
+/// Copies the chunks in their order, and returns the number of bytes.
+async fn copy_all<F: ShareFile>(from: &F, to: &F, chunks: &[CopyChunk]) -> Result<u32, NtStatus> {
+    let size = from.attributes().await.map_err(failed)?.bytes.0;
+    let mut total = 0;
+    for chunk in chunks {
+        let end = chunk.source_offset.checked_add(u64::from(chunk.length));
+        // 3.3.5.15.6: a chunk that passes the end of the source.
+        if end.is_none_or(|end| end > size) && from.index() != to.index() {
+            return Err(NtStatus::INVALID_VIEW_SIZE);
+        }
+        check_range(chunk.source_offset, u64::from(chunk.length))?;
+        check_range(chunk.target_offset, u64::from(chunk.length))?;
+        copy(from, to, chunk).await?;
+        total += chunk.length;
+    }
+    Ok(total)
+}
+
+async fn copy<F: ShareFile>(from: &F, to: &F, chunk: &CopyChunk) -> Result<(), NtStatus> {
+    let length = u64::from(chunk.length);
+    let distance = chunk.source_offset.abs_diff(chunk.target_offset);
+    if from.index() == to.index() && distance < length {
+        // The share does not copy a range onto itself.
+        let read = from.read(chunk.source_offset, chunk.length).await.map_err(failed)?;
+        if read.data.len() < chunk.length as usize {
+            return Err(NtStatus::INVALID_VIEW_SIZE);
+        }
+        return to.write(chunk.target_offset, read.data, false).await.map(drop).map_err(failed);
+    }
+    let mut done = 0;
+    while done < length {
+        let (source, target) = (chunk.source_offset + done, chunk.target_offset + done);
+        match to.copy_from(from, source, target, length - done).await.map_err(failed)? {
+            0 => return Err(NtStatus::INVALID_VIEW_SIZE),
+            some => done += some,
+        }
+    }
+    Ok(())
+}

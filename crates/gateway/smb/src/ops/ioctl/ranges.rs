@@ -1,0 +1,78 @@
+//! Holes of files. MS-FSA 2.1.5.10.22, 2.1.5.10.36, MS-FSCC 2.3.48, 2.3.71.
+
+use braid_share::{Share, ShareFile};
+use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fscc::Information;
+use braid_smb_wire::fsctl::{FileRange, ZeroData, encode_ranges};
+use braid_smb_wire::smb2::ioctl::IoctlRequest;
+use braid_smb_wire::{NtStatus, Reader};
+use bytes::Bytes;
+
+use super::{Output, bytes};
+use crate::context::malformed;
+use crate::open::FileOpen;
+use crate::ops::read::OFFSET_MAX;
+use crate::status::failed;
+
+/// Most ranges of a response, however large it may be.
+const RANGES_MAX: usize = 4096;
+/// Bytes of a range.
+const RANGE_BYTES: usize = 16;
+
+/// FSCTL_SET_ZERO_DATA: the range reads as zeros. What is behind the end of the file is left out.
+pub(super) async fn set_zero<S: Share>(open: &FileOpen<S>, input: &Bytes) -> Output {
+    let data = bytes(open, AccessMask::WRITE_DATA)?;
+    let range = ZeroData::decode(&mut Reader::new(input.clone())).map_err(malformed)?;
+    if range.offset > range.beyond || range.beyond > OFFSET_MAX {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let size = data.attributes().await.map_err(failed)?.bytes.0;
+    let end = range.beyond.min(size);
+    if range.offset < end {
+        data.punch(range.offset, end - range.offset).await.map_err(failed)?;
+    }
+    Ok((Vec::new(), NtStatus::SUCCESS))
+}
+
+/// FSCTL_QUERY_ALLOCATED_RANGES: the ranges with data.
+pub(super) async fn query_allocated<S: Share>(
+    open: &FileOpen<S>,
+    request: &IoctlRequest,
+) -> Output {
+    let data = bytes(open, AccessMask::READ_DATA)?;
+    let range = FileRange::decode(&mut Reader::new(request.input.clone())).map_err(malformed)?;
+    let end = range.offset.checked_add(range.length).filter(|end| *end <= OFFSET_MAX);
+    let end = end.ok_or(NtStatus::INVALID_PARAMETER)?;
+    let max_bytes = (request.max_output as usize).min(RANGES_MAX * RANGE_BYTES);
+    // One more shows whether there are more.
+    let ranges = allocated(data, range.offset, end, max_bytes / RANGE_BYTES + 1).await?;
+    let (output, all_fit) = encode_ranges(&ranges, max_bytes);
+    match (all_fit, output.is_empty()) {
+        (true, _) => Ok((output, NtStatus::SUCCESS)),
+        (false, true) => Err(NtStatus::BUFFER_TOO_SMALL),
+        (false, false) => Ok((output, NtStatus::BUFFER_OVERFLOW)),
+    }
+}
+
+async fn allocated<F: ShareFile>(
+    data: &F,
+    start: u64,
+    end: u64,
+    ranges_max: usize,
+) -> Result<Vec<FileRange>, NtStatus> {
+    let size = data.attributes().await.map_err(failed)?.bytes.0;
+    let (mut at, end) = (start, end.min(size));
+    let mut ranges = Vec::new();
+    while at < end && ranges.len() < ranges_max {
+        let first = data.next_data(at).await.map_err(failed)?;
+        let Some(offset) = first.filter(|first| *first < end) else { break };
+        let hole = data.next_hole(offset).await.map_err(failed)?;
+        let until = hole.unwrap_or(end).min(end);
+        // Another client may have punched a hole between the two calls.
+        if until > offset {
+            ranges.push(FileRange { offset, length: until - offset });
+        }
+        at = until.max(offset + 1);
+    }
+    Ok(ranges)
+}

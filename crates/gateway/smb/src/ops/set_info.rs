@@ -1,0 +1,180 @@
+//! SET_INFO. MS-SMB2 3.3.5.21, MS-FSA 2.1.5.15.
+
+mod rename;
+
+use std::sync::atomic::Ordering;
+
+use braid_share::{AttributeChanges, Attributes, Identity, Share, ShareClient, ShareFile};
+use braid_smb_wire::NtStatus;
+use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fscc::{
+    Disposition, FileAttributes, FileMode, InformationClass, RenameFlags, SetBasic, SetInformation,
+};
+use braid_smb_wire::smb2::query_info::InfoType;
+use braid_smb_wire::smb2::set_info::{SetInfoRequest, SetInfoResponse};
+
+use crate::attributes::{mode_with, set_time};
+use crate::context::{Context, OpResult, Reply};
+use crate::extended_attributes as eas;
+use crate::file_state::Removal;
+use crate::open::{FileOf, FileOpen};
+use crate::removal::check_deletable;
+use crate::status::failed;
+
+/// Changes a file.
+pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -> OpResult {
+    let bytes = u32::try_from(request.data.len()).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    context.paid_for(bytes)?;
+    let open = context.open(request.file_id)?;
+    let file = open.file()?;
+    match request.info_type {
+        InfoType::FILE => {}
+        // Descriptors are set with step 7 of ADR 0052; names and quotas of volumes are the
+        // cluster's.
+        InfoType::SECURITY | InfoType::FILESYSTEM | InfoType::QUOTA => {
+            return Err(NtStatus::NOT_SUPPORTED);
+        }
+        _ => return Err(NtStatus::INVALID_PARAMETER),
+    }
+    let class = InformationClass(request.info_class);
+    let information = SetInformation::decode(class, request.data)?;
+    let change = Change { context, open: file, client: context.client()?, who: context.who()? };
+    change.run(information).await?;
+    Ok(Reply::new(&SetInfoResponse).with_file(open.id()))
+}
+
+/// The access that an open needs to set information. 3.3.5.21.1.
+fn needed_access(information: &SetInformation) -> AccessMask {
+    match information {
+        SetInformation::Basic(_) => AccessMask::WRITE_ATTRIBUTES,
+        SetInformation::EndOfFile(_) | SetInformation::Allocation(_) => AccessMask::WRITE_DATA,
+        SetInformation::Disposition(_)
+        | SetInformation::DispositionEx(_)
+        | SetInformation::Rename(_)
+        | SetInformation::RenameEx(_) => AccessMask::DELETE,
+        SetInformation::FullEa(_) => AccessMask::WRITE_EA,
+        SetInformation::Link(_) | SetInformation::Position(_) | SetInformation::Mode(_) => {
+            AccessMask::default()
+        }
+    }
+}
+
+/// A change through an open.
+struct Change<'a, S: Share> {
+    context: &'a Context<S>,
+    open: &'a FileOpen<S>,
+    client: &'a S::Client,
+    who: &'a Identity,
+}
+
+impl<S: Share> Change<'_, S> {
+    async fn run(&self, information: SetInformation) -> Result<(), NtStatus> {
+        self.open.needs(needed_access(&information).0)?;
+        match information {
+            SetInformation::Basic(basic) => self.basic(&basic).await,
+            SetInformation::Disposition(flags) => self.disposition(flags).await,
+            SetInformation::DispositionEx(flags) => {
+                // Clients then ask without: the name stays until the last close here.
+                if flags.has(Disposition::POSIX_SEMANTICS) {
+                    return Err(NtStatus::NOT_SUPPORTED);
+                }
+                self.disposition(flags).await
+            }
+            SetInformation::EndOfFile(bytes) => self.set_len(bytes).await,
+            SetInformation::Allocation(bytes) => self.allocation(bytes).await,
+            SetInformation::Rename(target) => self.rename(&target).await,
+            SetInformation::RenameEx(target) => {
+                if target.flags.has(RenameFlags::POSIX_SEMANTICS) {
+                    return Err(NtStatus::NOT_SUPPORTED);
+                }
+                self.rename(&target).await
+            }
+            SetInformation::Link(target) => self.link(&target).await,
+            SetInformation::Position(offset) => {
+                self.open.position.store(offset, Ordering::Relaxed);
+                Ok(())
+            }
+            SetInformation::Mode(mode) => {
+                // MS-FSA 2.1.5.15.7. How a client uses the file is its own affair.
+                let unknown = mode.without(FileMode::SETTABLE);
+                if unknown == FileMode::default() {
+                    Ok(())
+                } else {
+                    Err(NtStatus::INVALID_PARAMETER)
+                }
+            }
+            SetInformation::FullEa(changes) => {
+                eas::set(self.client, self.who, self.open.file, &changes).await
+            }
+        }
+    }
+
+    async fn attributes(&self) -> Result<Attributes, NtStatus> {
+        self.client.attributes(self.who, self.open.file).await.map_err(failed)
+    }
+
+    /// MS-FSA 2.1.5.15.2.
+    async fn basic(&self, basic: &SetBasic) -> Result<(), NtStatus> {
+        let is_directory = self.open.is_directory;
+        let has = |attribute| basic.attributes.has(attribute);
+        if (has(FileAttributes::DIRECTORY) && !is_directory)
+            || (has(FileAttributes::TEMPORARY) && is_directory)
+        {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let mut changes = AttributeChanges {
+            atime: set_time(basic.last_access),
+            mtime: set_time(basic.last_write),
+            ..AttributeChanges::none()
+        };
+        if basic.attributes != FileAttributes::default() && !is_directory {
+            changes.mode = mode_with(&self.attributes().await?, basic.attributes);
+        }
+        if changes == AttributeChanges::none() {
+            return Ok(());
+        }
+        let changed = self.client.set_attributes(self.who, self.open.file, changes).await;
+        changed.map(drop).map_err(failed)
+    }
+
+    /// MS-FSA 2.1.5.15.3.
+    async fn disposition(&self, flags: Disposition) -> Result<(), NtStatus> {
+        let deletes = flags.has(Disposition::DELETE);
+        let place = self.open.place();
+        if deletes {
+            // The root of a share is not removed through it.
+            if place.name.is_empty() {
+                return Err(NtStatus::CANNOT_DELETE);
+            }
+            let mut known = self.attributes().await?;
+            if flags.has(Disposition::IGNORE_READONLY) {
+                known.mode |= 0o200;
+            }
+            check_deletable(self.client, self.who, &known).await?;
+        }
+        if flags.has(Disposition::ON_CLOSE) {
+            self.open.delete_on_close.store(deletes, Ordering::Release);
+            return Ok(());
+        }
+        let who = self.who.clone();
+        let removal = deletes.then_some(Removal { dir: place.dir, name: place.name, who });
+        self.context.server.files.set_removal(self.open.file, removal);
+        Ok(())
+    }
+
+    fn data(&self) -> Result<&FileOf<S>, NtStatus> {
+        // MS-FSA 2.1.5.15.4: not of a directory.
+        self.open.data.as_ref().ok_or(NtStatus::INVALID_PARAMETER)
+    }
+
+    async fn set_len(&self, bytes: u64) -> Result<(), NtStatus> {
+        self.data()?.set_len(bytes).await.map(drop).map_err(failed)
+    }
+
+    /// MS-FSA 2.1.5.15.1: fewer bytes on disks than the file has cut it. More are a hint, since
+    /// they do not change its size.
+    async fn allocation(&self, bytes: u64) -> Result<(), NtStatus> {
+        let known = self.data()?.attributes().await.map_err(failed)?;
+        if bytes < known.bytes.0 { self.set_len(bytes).await } else { Ok(()) }
+    }
+}

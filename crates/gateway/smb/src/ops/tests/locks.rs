@@ -1,0 +1,79 @@
+//! LOCK.
+
+use braid_smb_wire::smb2::lock::{LockElement, LockFlags, LockRequest};
+
+use super::*;
+
+const EXCLUSIVE: LockFlags = LockFlags(0x12);
+const SHARED: LockFlags = LockFlags(0x11);
+const UNLOCK: LockFlags = LockFlags::UNLOCK;
+
+async fn lock(client: &Client, id: FileId, elements: &[(u64, u64, LockFlags)]) -> OpResult {
+    let element = |(offset, length, flags): &_| LockElement {
+        offset: *offset,
+        length: *length,
+        flags: *flags,
+    };
+    let locks = elements.iter().map(element).collect();
+    let request = LockRequest { sequence: 0, file_id: id, locks };
+    super::super::lock::lock(&client.context(), request).await
+}
+
+#[tokio::test]
+async fn opens_of_two_clients_exclude_each_other() {
+    let one = Client::new(user()).await;
+    let two = Client::of(&one.server, user(), 2).await;
+    one.put("file", b"0123456789", 0o666).await;
+    let (first, second) =
+        (one.open("file", BOTH).await.unwrap(), two.open("file", BOTH).await.unwrap());
+    let refused = Err(NtStatus::LOCK_NOT_GRANTED);
+    lock(&one, first, &[(0, 5, EXCLUSIVE)]).await.unwrap();
+    assert_eq!(lock(&two, second, &[(4, 1, SHARED)]).await, refused);
+    // All or none: the second range is not free.
+    assert_eq!(lock(&two, second, &[(5, 5, EXCLUSIVE), (0, 1, SHARED)]).await, refused);
+    lock(&one, first, &[(5, 5, EXCLUSIVE)]).await.unwrap();
+    lock(&one, first, &[(0, 5, UNLOCK)]).await.unwrap();
+    lock(&two, second, &[(0, 5, SHARED)]).await.unwrap();
+    one.close(first).await.unwrap();
+    two.close(second).await.unwrap();
+    one.assert_nothing_open();
+}
+
+#[tokio::test]
+async fn a_range_is_unlocked_as_it_was_locked() {
+    let client = Client::new(user()).await;
+    client.put("file", b"0123456789", 0o666).await;
+    let id = client.open("file", BOTH).await.unwrap();
+    lock(&client, id, &[(0, 5, SHARED), (5, 5, SHARED)]).await.unwrap();
+    let not_locked = Err(NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(lock(&client, id, &[(0, 10, UNLOCK)]).await, not_locked);
+    assert_eq!(lock(&client, id, &[(0, 4, UNLOCK)]).await, not_locked);
+    lock(&client, id, &[(0, 5, UNLOCK), (5, 5, UNLOCK)]).await.unwrap();
+    assert_eq!(lock(&client, id, &[(0, 5, UNLOCK)]).await, not_locked);
+    assert_eq!(client.share().lock_count(), 0);
+}
+
+#[tokio::test]
+async fn overlapping_shared_locks_of_an_open_are_counted() {
+    let one = Client::new(user()).await;
+    let two = Client::of(&one.server, user(), 2).await;
+    one.put("file", b"0123456789", 0o666).await;
+    let (first, second) =
+        (one.open("file", BOTH).await.unwrap(), two.open("file", BOTH).await.unwrap());
+    lock(&one, first, &[(0, 6, SHARED), (4, 6, SHARED)]).await.unwrap();
+    lock(&one, first, &[(0, 6, UNLOCK)]).await.unwrap();
+    // Bytes 4 and 5 have the second lock still.
+    lock(&two, second, &[(0, 4, EXCLUSIVE)]).await.unwrap();
+    let refused = Err(NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&two, second, &[(4, 1, EXCLUSIVE)]).await, refused);
+}
+
+#[tokio::test]
+async fn a_lock_needs_access_to_bytes_and_a_file() {
+    let client = Client::new(user()).await;
+    let id = client.open("file", ATTRIBUTES).await.unwrap();
+    assert_eq!(lock(&client, id, &[(0, 1, SHARED)]).await, Err(NtStatus::ACCESS_DENIED));
+    let root = client.open("", READ).await.unwrap();
+    let refused = lock(&client, root, &[(0, 1, SHARED)]).await;
+    assert_eq!(refused, Err(NtStatus::INVALID_DEVICE_REQUEST));
+}

@@ -1,0 +1,72 @@
+//! Removal of files and directories at the last close. MS-FSA 2.1.5.5, 2.1.5.15.3.
+
+use braid_share::{
+    Attributes, FileIndex, FileKind, Identity, Result as ShareResult, Share, ShareClient,
+};
+use braid_smb_wire::NtStatus;
+
+use crate::file_state::{Claim, Removal};
+use crate::server::SmbServer;
+use crate::session::Session;
+use crate::status::failed;
+
+/// Bytes of a listing that shows whether a directory has an entry.
+const PROBE_BYTES: u32 = 1024;
+
+/// Checks that a file may be removed at its last close.
+///
+/// # Errors
+/// `CANNOT_DELETE` for a read-only file, `DIRECTORY_NOT_EMPTY`, and those of the share.
+pub async fn check_deletable<C: ShareClient>(
+    client: &C,
+    who: &Identity,
+    known: &Attributes,
+) -> Result<(), NtStatus> {
+    if is_read_only(known) {
+        return Err(NtStatus::CANNOT_DELETE);
+    }
+    if known.kind != FileKind::Directory {
+        return Ok(());
+    }
+    match client.list(who, known.file, 0, PROBE_BYTES, false).await {
+        Ok(listing) if !listing.entries.is_empty() => Err(NtStatus::DIRECTORY_NOT_EMPTY),
+        Ok(_) => Ok(()),
+        Err(error) => match failed(error) {
+            // Whoever may not list it may still remove it: the removal itself finds out.
+            NtStatus::ACCESS_DENIED => Ok(()),
+            status => Err(status),
+        },
+    }
+}
+
+/// Whether a file has the attribute READONLY: nobody may write it. On directories it has no effect
+/// (MS-FSCC 2.6).
+pub fn is_read_only(known: &Attributes) -> bool {
+    known.kind == FileKind::File && known.mode & 0o222 == 0
+}
+
+/// Removes an open from the table of opens, and the file if it was the last one of a file that is
+/// to be removed. With `removal` this open is what has it removed.
+pub async fn release<S: Share>(
+    server: &SmbServer<S>,
+    session: &Session<S>,
+    file: FileIndex,
+    claim: Claim,
+    removal: Option<Removal>,
+) {
+    let Some(due) = server.files.close(file, claim, removal) else { return };
+    if let Err(error) = remove(session.client(), file, due.removal()).await {
+        // A close has no answer for it, as in Windows.
+        tracing::debug!(%error, "a file is not removed at its last close");
+    }
+}
+
+/// Removes the name, unless it names another file by now.
+async fn remove<C: ShareClient>(client: &C, file: FileIndex, named: &Removal) -> ShareResult<()> {
+    let found = client.look_up(&named.who, named.dir, &named.name).await?;
+    // A link that was followed is removed itself (`crate::walk::Target::name`).
+    if found.file == file || found.kind == FileKind::Symlink {
+        client.remove(&named.who, named.dir, &named.name).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Sessions: a logged-on user, the trees and the opens. MS-SMB2 3.3.1.8.
+//!
+//! A session belongs to the server, not to a connection: a second connection can be bound to it
+//! later (ADR 0052, 4).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use braid_share::{Identity, Share, ShareClient};
+use braid_smb_wire::NtStatus;
+use braid_smb_wire::smb2::FileId;
+
+use crate::client::Machine;
+use crate::config::Limits;
+use crate::open::Open;
+use crate::protection::Protection;
+use crate::tree::Tree;
+use crate::users::User;
+
+/// How a user has logged on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Logon {
+    /// With a password or ticket.
+    User,
+    /// With the name of no user, or a wrong password where guests are allowed.
+    Guest,
+    /// Without a name.
+    Anonymous,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session<S: Share> {
+    /// Its number in the server.
+    pub id: u64,
+    /// The connection that it began on.
+    pub connection: u64,
+    /// The user.
+    pub user: User,
+    /// How the user has logged on.
+    pub logon: Logon,
+    /// Signatures and encryption.
+    pub protection: Protection,
+    machine: Arc<Machine<S>>,
+    trees: Mutex<HashMap<u32, Arc<Tree>>>,
+    next_tree: AtomicU32,
+    opens: Mutex<HashMap<u64, Arc<Open<S>>>>,
+    ended: AtomicBool,
+}
+
+impl<S: Share> Session<S> {
+    /// A session without trees and opens.
+    pub fn new(
+        id: u64,
+        connection: u64,
+        (user, logon): (User, Logon),
+        protection: Protection,
+        machine: Arc<Machine<S>>,
+    ) -> Self {
+        Self {
+            id,
+            connection,
+            user,
+            logon,
+            protection,
+            machine,
+            trees: Mutex::default(),
+            next_tree: AtomicU32::new(1),
+            opens: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// What the user is to the file system.
+    pub fn who(&self) -> &Identity {
+        &self.user.identity
+    }
+
+    /// The session of the metadata server.
+    pub fn client(&self) -> &S::Client {
+        self.machine.client()
+    }
+
+    /// The session of the metadata server, with what counts its users.
+    pub fn machine(&self) -> &Arc<Machine<S>> {
+        &self.machine
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Adds a tree, which `tree` makes for its number.
+    ///
+    /// # Errors
+    /// The session has as many as it may have.
+    pub fn add_tree(
+        &self,
+        limits: &Limits,
+        tree: impl FnOnce(u32) -> Tree,
+    ) -> Result<Arc<Tree>, NtStatus> {
+        let mut trees = lock(&self.trees);
+        if trees.len() >= limits.trees_per_session {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        let id = loop {
+            let id = self.next_tree.fetch_add(1, Ordering::Relaxed);
+            // 0 is in requests without a tree, and all ones mean the tree of the request before.
+            if id != 0 && id != u32::MAX && !trees.contains_key(&id) {
+                break id;
+            }
+        };
+        let tree = Arc::new(tree(id));
+        trees.insert(id, Arc::clone(&tree));
+        Ok(tree)
+    }
+
+    /// A tree.
+    pub fn tree(&self, id: u32) -> Option<Arc<Tree>> {
+        lock(&self.trees).get(&id).cloned()
+    }
+
+    /// Removes a tree, with its opens, which the caller closes.
+    pub fn remove_tree(&self, id: u32) -> Option<Vec<Arc<Open<S>>>> {
+        lock(&self.trees).remove(&id)?;
+        let mut opens = lock(&self.opens);
+        Some(opens.extract_if(|_, open| open.tree().id == id).map(|(_, open)| open).collect())
+    }
+
+    /// Adds an open.
+    ///
+    /// # Errors
+    /// The session has as many as it may have, or has ended: the open is closed by the caller.
+    pub fn add_open(&self, limits: &Limits, open: Arc<Open<S>>) -> Result<(), NtStatus> {
+        let mut opens = lock(&self.opens);
+        if opens.len() >= limits.opens_per_session {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        if self.has_ended() || self.tree(open.tree().id).is_none() {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        opens.insert(open.id().volatile, open);
+        Ok(())
+    }
+
+    /// An open. MS-SMB2 3.3.5.10: both halves of its number are checked.
+    pub fn open(&self, id: FileId) -> Option<Arc<Open<S>>> {
+        lock(&self.opens).get(&id.volatile).filter(|open| open.id() == id).cloned()
+    }
+
+    /// Removes an open, which the caller closes.
+    pub fn remove_open(&self, id: FileId) -> Option<Arc<Open<S>>> {
+        let mut opens = lock(&self.opens);
+        if opens.get(&id.volatile)?.id() != id {
+            return None;
+        }
+        opens.remove(&id.volatile)
+    }
+
+    /// Ends the session: no further open is added. Returns those that it has, which the caller
+    /// closes.
+    pub fn end(&self) -> Vec<Arc<Open<S>>> {
+        let mut opens = lock(&self.opens);
+        self.ended.store(true, Ordering::Release);
+        lock(&self.trees).clear();
+        opens.drain().map(|(_, open)| open).collect()
+    }
+
+    /// The name of the session at the metadata server, for the log.
+    pub fn number_at_server(&self) -> braid_share::SessionId {
+        self.client().session()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

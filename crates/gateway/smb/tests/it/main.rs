@@ -1,0 +1,11 @@
+//! The server over TCP, with a client that is made of the codecs of `braid-smb-wire`: what a peer
+//! may and may not do.
+
+mod client;
+mod compounds;
+mod credits;
+mod hostile;
+mod logon;
+mod negotiation;
+mod protection;
+mod server;

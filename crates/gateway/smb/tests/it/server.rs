@@ -1,0 +1,77 @@
+//! A server of a file system in memory, on a port of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use braid_share::memory::MemoryShare;
+use braid_share::{AttributeChanges, FileIndex, Identity, Share, ShareClient};
+use braid_smb::{Listener, ShareConfig, SmbConfig, SmbServer, User, Users};
+use braid_smb_wire::auth::ntlm::{NtHash, nt_hash};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+/// The password of the users `alice` and `bob`.
+pub const PASSWORD: &str = "a password";
+
+#[derive(Debug)]
+struct Two;
+
+impl Users for Two {
+    fn user(&self, name: &str) -> Option<(NtHash, User)> {
+        let known = ["alice", "bob"].into_iter().zip(1000..);
+        let (name, id) = known.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known))?;
+        Some((nt_hash(PASSWORD), user(name, id)))
+    }
+
+    fn guest(&self) -> User {
+        user("nobody", 65_534)
+    }
+}
+
+fn user(name: &str, id: u64) -> User {
+    let identity = Identity { uid: id, gid: id, groups: Vec::new(), checked: false };
+    User { name: name.to_owned(), identity, groups: Vec::new() }
+}
+
+/// A server with the shares `data`, and `secret`, which is encrypted. It ends when it is dropped.
+pub struct Server {
+    pub address: SocketAddr,
+    _stop: watch::Sender<bool>,
+    _runtime: Runtime,
+}
+
+impl Server {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A server whose shares have guests.
+    pub fn with_guests() -> Self {
+        Self::with(|config| {
+            config.shares.push(ShareConfig { guests: true, ..ShareConfig::new("open", "/") });
+        })
+    }
+
+    /// A server whose configuration is changed first.
+    pub fn with(change: impl FnOnce(&mut SmbConfig)) -> Self {
+        let mut config = SmbConfig::new("SERVER", Arc::new(Two));
+        let secret = ShareConfig { encrypt: true, ..ShareConfig::new("secret", "/") };
+        config.shares = vec![ShareConfig::new("data", "/"), secret];
+        change(&mut config);
+        let runtime = Runtime::new().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let address = runtime.block_on(async {
+            let share = MemoryShare::new();
+            // Everybody may change the root directory.
+            let changes = AttributeChanges { mode: Some(0o777), ..AttributeChanges::default() };
+            let (root, top) = (Identity::root(), FileIndex::ROOT);
+            share.own_client().set_attributes(&root, top, changes).await.unwrap();
+            let server = SmbServer::new(share, config).unwrap();
+            let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            let address = listener.address();
+            tokio::spawn(listener.serve(server, stopped));
+            address
+        });
+        Self { address, _stop: stop, _runtime: runtime }
+    }
+}
