@@ -27,7 +27,7 @@ const ACE_HEADER_BYTES: usize = 4;
 /// Names a user or a group. 2.4.2.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Sid {
-    /// Who gave the numbers; 48 bits.
+    /// The authority that gave the numbers; 48 bits.
     authority: u64,
     sub_authorities: Vec<u32>,
 }
@@ -335,7 +335,7 @@ bits! {
     }
 }
 
-/// Who owns a file, and who may do what with it. 2.4.6.
+/// The owner of a file, and what users may do with it. 2.4.6.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SecurityDescriptor {
     /// Flags. Those of which parts there are, are made from the fields when it is encoded; but

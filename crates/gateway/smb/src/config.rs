@@ -25,7 +25,7 @@ pub struct SmbConfig {
     pub workgroup: String,
     /// What is shared. Nothing by default.
     pub shares: Vec<ShareConfig>,
-    /// Who may log on.
+    /// The users that may log on.
     pub users: Arc<dyn Users>,
     /// Whether clients must sign.
     pub require_signing: bool,
@@ -69,7 +69,8 @@ pub struct ShareConfig {
     pub path: String,
     /// A remark that clients show.
     pub comment: String,
-    /// Who may use it; everybody who can log on if it is empty. `@group` is a group of the host.
+    /// The users that may use it; all that can log on if it is empty. `@group` is a group of the
+    /// host.
     pub users: Vec<String>,
     /// Whether nothing may be changed through it.
     pub read_only: bool,
@@ -174,7 +175,8 @@ pub enum ConfigError {
     ServerName(String),
     /// A name of a share.
     #[error(
-        "{0:?} is no name of a share: 1 to {SHARE_NAME_UNITS_MAX} characters without \"\\/[]:|<>+=;,*?"
+        "{0:?} is no name of a share: 1 to {SHARE_NAME_UNITS_MAX} characters without \
+         \"\\/[]:|<>+=;,*?"
     )]
     Name(String),
     /// A name that the protocol uses itself.

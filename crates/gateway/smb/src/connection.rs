@@ -1,7 +1,7 @@
 //! One TCP connection: frames in, requests run, responses out.
 //!
 //! ```text
-//!   socket ─> frame ─> [decrypt] ─> messages of a compound, one after the other ─> [sign] ─> socket
+//!   socket ─> frame ─> [decrypt] ─> messages, one after the other ─> [sign, encrypt] ─> socket
 //! ```
 //!
 //! The task of the connection runs one frame itself, and reads on while that one waits. Frames that
@@ -10,8 +10,8 @@
 //!
 //! Invariants:
 //! 1. At most [`FRAMES_MAX`] frames of a connection run, with at most [`FRAME_BYTES_RUNNING_MAX`]
-//!    bytes, and at most [`SERVER_FRAME_BYTES_MAX`] bytes of all connections. Further ones wait, and
-//!    their connection is not read.
+//!    bytes, and at most [`SERVER_FRAME_BYTES_MAX`] bytes of all connections. Further ones wait,
+//!    and their connection is not read.
 //! 2. A peer that begins a frame, or does not read its responses, is disconnected after
 //!    [`STALL_MAX`].
 //! 3. The first frames negotiate; a connection that asks for anything else before is ended.
@@ -46,8 +46,8 @@ pub const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 pub const TRANSFER_BYTES_MAX_202: u32 = 64 << 10;
 /// Most bytes of a frame: a WRITE, with what goes around it and a few requests beside it.
 pub const FRAME_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (64 << 10);
-/// Most bytes of a frame before anybody has logged on: a NEGOTIATE or SESSION_SETUP, whose token has
-/// at most 64 KiB. So strangers take little memory, and little of what all connections share.
+/// Most bytes of a frame before a user has logged on: a NEGOTIATE or SESSION_SETUP, whose token
+/// has at most 64 KiB. So strangers take little memory, and little of what all connections share.
 pub const FRAME_BYTES_BEFORE_LOGON: usize = 72 << 10;
 /// Most frames of a connection that run at the same time.
 pub const FRAMES_MAX: usize = 256;
@@ -75,7 +75,7 @@ pub struct Connection {
     wildcard: AtomicBool,
     /// Over the messages of the negotiation, for 3.1.1. 3.3.1.7, PreauthIntegrityHashValue.
     preauth: Mutex<Option<PreauthHash>>,
-    /// Logons that are under way, by session.
+    /// Logons that have not ended, by session.
     logons: Mutex<HashMap<u64, PendingLogon>>,
     /// Sessions that end with the connection.
     sessions: Mutex<Vec<u64>>,
@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// The logons that are under way.
+    /// The logons that have not ended.
     pub fn logons(&self) -> MutexGuard<'_, HashMap<u64, PendingLogon>> {
         lock(&self.logons)
     }

@@ -1,4 +1,4 @@
-//! A logon that is under way: from the first SESSION_SETUP to the last. MS-SMB2 3.3.5.5, MS-SPNG.
+//! A logon that has not ended: from the first SESSION_SETUP to the last. MS-SMB2 3.3.5.5, MS-SPNG.
 //!
 //! ```text
 //!   client: mechanisms, [NTLM NEGOTIATE]   ->   NTLM CHALLENGE
@@ -11,7 +11,7 @@ use braid_smb_wire::protect::{PreauthHash, Sender};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-/// A logon that is under way.
+/// A logon that has not ended.
 #[derive(Debug)]
 pub struct PendingLogon {
     /// Over the messages of the negotiation and of the logon, for 3.1.1.
@@ -197,7 +197,7 @@ impl PendingLogon {
                 own_mic = mic.map(|_| Bytes::copy_from_slice(&keys.mic(list)));
             } else {
                 let user = user.user.clone();
-                let why = "the list of mechanisms was changed on the way".to_owned();
+                let why = "the list of mechanisms was changed in flight".to_owned();
                 result = Err(Refused { user, why });
             }
         }

@@ -87,7 +87,8 @@ pub struct FileOpen<S: Share> {
     /// Whether the file is removed when this open is closed.
     pub delete_on_close: AtomicBool,
     place: Mutex<Place>,
-    /// The listing of a directory that is under way. Requests of one open run one after the other.
+    /// The listing of a directory, from one request to the next. Requests of one open
+    /// run one after the other.
     pub search: tokio::sync::Mutex<Option<Search>>,
     /// FilePositionInformation, which only clients use.
     pub position: std::sync::atomic::AtomicU64,

@@ -32,7 +32,7 @@ pub async fn check_deletable<C: ShareClient>(
         Ok(listing) if !listing.entries.is_empty() => Err(NtStatus::DIRECTORY_NOT_EMPTY),
         Ok(_) => Ok(()),
         Err(error) => match failed(error) {
-            // Whoever may not list it may still remove it: the removal itself finds out.
+            // A user that may not list it may still remove it: the removal itself finds out.
             NtStatus::ACCESS_DENIED => Ok(()),
             status => Err(status),
         },

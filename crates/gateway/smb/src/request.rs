@@ -23,7 +23,7 @@ use crate::server::SmbServer;
 use crate::session::Session;
 use crate::tree::Tree;
 
-/// Why a connection is ended. MS-SMB2 says so at the rule that each one cites.
+/// Why a connection is ended. Each one cites its rule of MS-SMB2.
 #[derive(Debug, thiserror::Error)]
 pub enum Disconnect {
     /// 3.3.5.2.

@@ -1,4 +1,4 @@
-//! Who may log on.
+//! The users that may log on.
 
 use std::fmt;
 

@@ -44,7 +44,7 @@ struct Walk<'a, C> {
 /// Follows a path. With `follow_last`, a symbolic link at its end is followed, too.
 ///
 /// # Errors
-/// `OBJECT_PATH_NOT_FOUND` if a directory on the way is missing, or a link leads out of the share;
+/// `OBJECT_PATH_NOT_FOUND` if a directory of the path is missing, or a link leads out of the share;
 /// and those of the share.
 pub async fn walk<C: ShareClient>(
     client: &C,
@@ -108,7 +108,7 @@ impl<C: ShareClient> Walk<'_, C> {
             Ok(found) => Ok(Some(found)),
             Err(error) => match error.status() {
                 Status::NotFound if is_last => Ok(None),
-                // A directory on the way that was removed meanwhile counts as missing.
+                // A directory of the path that was removed meanwhile counts as missing.
                 Status::NotFound | Status::NotDirectory | Status::StaleHandle => {
                     Err(NtStatus::OBJECT_PATH_NOT_FOUND)
                 }

@@ -9,7 +9,7 @@ use crate::smb2::header::SIGNATURE;
 use crate::smb2::negotiate::SigningAlgorithm;
 use crate::smb2::{Command, Header};
 
-/// Who sends a message; part of the nonce of AES-GMAC.
+/// The side that sends a message; part of the nonce of AES-GMAC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
     /// The client.

@@ -182,8 +182,9 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
             None => Some(self.logged_on),
         };
         let far = Instant::now() + Duration::from_secs(86_400);
+        let arrives = self.stream.read_buf(&mut self.buffer);
         let read = tokio::select! {
-            read = timeout_at(deadline.unwrap_or(far), self.stream.read_buf(&mut self.buffer)) => read,
+            read = timeout_at(deadline.unwrap_or(far), arrives) => read,
             () = self.connection.close.notified() => return Err(ReadEnd::ClosedHere),
         };
         match read {

@@ -1,8 +1,8 @@
 //! CREATE. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
 //!
 //! ```text
-//!   checks ─> walk ─┬─ found ──> existing: access, share modes, open, truncation ─┬─> open, response
-//!                   └─ missing ─> new: file or directory ────────────────────────┘
+//!   checks ─> walk ─┬─ found ──> existing: access, share modes, truncation ─┬─> response
+//!                   └─ missing ─> new: file or directory ───────────────────┘
 //! ```
 //!
 //! Another client may create or remove the file between two calls. Then the walk begins again.

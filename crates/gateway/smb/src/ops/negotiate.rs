@@ -60,7 +60,7 @@ pub fn multi_protocol<S: Share>(
         }
         Dialect::Smb202.number()
     } else {
-        // SMB 1 has no protection against changes on the way, and is not spoken.
+        // SMB 1 has no protection against changes in flight, and is not spoken.
         return Err(Disconnect::Smb1);
     };
     let body = response(server, dialect, Capabilities::default());

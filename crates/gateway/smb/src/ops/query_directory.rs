@@ -28,7 +28,7 @@ const PAGE_BYTES_MIN: u32 = 4 << 10;
 /// Bytes of a pattern: those of the longest name, with a wildcard between all.
 const PATTERN_BYTES_MAX: usize = 2048;
 
-/// A listing that is under way.
+/// A listing, from one request to the next.
 #[derive(Debug)]
 pub struct Search {
     text: String,

@@ -108,7 +108,7 @@ fn pending<S: Share>(context: &Context<S>) -> Result<(u64, Box<PendingLogon>), N
     Ok((id, Box::new(PendingLogon::new(names, challenge, now().0, preauth))))
 }
 
-/// Who has logged on.
+/// The user that has logged on.
 struct Who {
     user: User,
     logon: Logon,
@@ -138,7 +138,7 @@ fn accept<S: Share>(
             tracing::debug!(%peer, user = user.name, "logs on");
             Ok(Who { user, logon: Logon::User, key: Some(who.session_key) })
         }
-        // No user of this name, where guests are welcome. Who has a name needs its password.
+        // No user of this name, where guests are welcome. A known name needs its password.
         (Err(refused), None) if guests && !refused.user.is_empty() => {
             Ok(Who { user: config.users.guest(), logon: Logon::Guest, key: None })
         }

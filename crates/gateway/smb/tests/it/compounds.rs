@@ -117,7 +117,7 @@ fn a_signature_is_checked_for_each_request_of_a_compound() {
     client.signs = true;
     assert_eq!(client.tree_connect("data"), NtStatus::SUCCESS);
     let mut frame = client.compound_frame(&create_write_close(&create("file")));
-    // The data of the WRITE are changed on the way.
+    // The data of the WRITE are changed in flight.
     let at = frame.windows(3).position(|bytes| bytes == b"abc").unwrap();
     frame[at] = b'x';
     client.send(&frame);

@@ -1,4 +1,4 @@
-//! Logons: who gets a session, and what a stranger learns.
+//! Logons: the users that get a session, and what a stranger learns.
 
 use std::time::{Duration, Instant};
 
@@ -186,7 +186,7 @@ fn ntlm_is_accepted_without_spnego_and_where_kerberos_was_preferred() {
         client.signs = true;
         assert_eq!(client.tree_connect("data"), NtStatus::SUCCESS);
     }
-    // Somebody on the way may have put Kerberos first, or taken a stronger mechanism out.
+    // An attacker in the network may have put Kerberos first, or taken a stronger mechanism out.
     let logon = Logon { how: How::KerberosFirstWithoutMic, ..Logon::of("bob") };
     assert_eq!(status(&server, logon), NtStatus::LOGON_FAILURE);
 }

@@ -57,7 +57,7 @@ fn add(name: &str, from_stdin: bool, path: &Path, out: Printer) -> Result<(), Fa
     if let Some(why) = users_file::why_no_name(name) {
         return Err(Fault::usage(doing, why).hint("braid smb user add NAME"));
     }
-    // Before somebody types a password in vain.
+    // Before a password is typed for nothing.
     users_file::read(path)?;
     let password = match from_stdin {
         true => first_line(&doing)?,

@@ -46,8 +46,8 @@ pub enum LogonFailure {
     /// The user is unknown, or the password wrong.
     #[error("the user is unknown or the password is wrong")]
     Denied,
-    /// The MIC of the messages is wrong: somebody changed one on the way.
-    #[error("NTLM: the messages were changed on the way")]
+    /// The MIC of the messages is wrong: one was changed in flight.
+    #[error("NTLM: the messages were changed in flight")]
     Changed,
 }
 
@@ -162,7 +162,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// The message is malformed or the first one, the client is too old, the user is unknown, the
-    /// password wrong, or a message was changed on the way.
+    /// password wrong, or a message was changed in flight.
     pub fn authenticate(
         self,
         token: &Bytes,

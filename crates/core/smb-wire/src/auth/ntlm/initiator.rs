@@ -8,7 +8,7 @@ use super::crypto::{NtHash, proof, rc4, response_key};
 use super::messages::{Authenticate, Challenge, MessageFlags, Negotiate};
 use crate::cursor::{Result, Writer, to_utf16};
 
-/// Who logs on.
+/// The user that logs on.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The user.

@@ -178,7 +178,7 @@ impl Challenge {
     }
 }
 
-/// AUTHENTICATE: who the client is, and its proof. 2.2.1.3.
+/// AUTHENTICATE: the user, and the proof. 2.2.1.3.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Authenticate {
     /// The response of LM; not used here.

@@ -1,4 +1,5 @@
-//! Contexts of NEGOTIATE in 3.1.1. MS-SMB2 2.2.3.1; that of POSIX is of the SMB 3.1.1 POSIX extensions.
+//! Contexts of NEGOTIATE in 3.1.1. MS-SMB2 2.2.3.1; that of POSIX is of the SMB 3.1.1 POSIX
+//! extensions.
 
 use crate::cursor::{Malformed, Reader, Result, Writer, to_utf16, utf16};
 use crate::smb2::bits::{bits, values};

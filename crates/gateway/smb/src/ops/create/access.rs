@@ -48,14 +48,14 @@ fn of_permissions(allowed: u8, known: &Attributes) -> AccessMask {
     if allowed & READ != 0 {
         mask = mask.with(AccessMask::READ_DATA).with(AccessMask::READ_EA);
     }
-    // Windows has no bit on a file that makes it a program: who may read it may run it.
+    // Windows has no bit on a file that makes it a program: a user that may read it may run it.
     let runs = if known.kind == FileKind::Directory { EXECUTE } else { EXECUTE | READ };
     if allowed & runs != 0 {
         mask = mask.with(AccessMask::EXECUTE);
     }
     if allowed & WRITE != 0 {
         mask = mask.with(AccessMask::WRITE_EA).with(AccessMask::WRITE_ATTRIBUTES);
-        // MS-FSA 2.1.5.1.2.1: a read-only file is not written, whoever asks.
+        // MS-FSA 2.1.5.1.2.1: a read-only file is not written, also not by its owner.
         if !is_read_only(known) {
             mask = mask.with(AccessMask::WRITE_DATA).with(AccessMask::APPEND_DATA);
         }
@@ -73,8 +73,8 @@ async fn may_remove<C: ShareClient>(
     target: &Target,
     known: &Attributes,
 ) -> Result<bool, NtStatus> {
-    // For the root of a share this is the root itself: who may change it may open it with all
-    // rights, but it is never removed through the share.
+    // For the root of a share this is the root itself: a user that may change it may open it with
+    // all rights, but it is never removed through the share.
     let dir = client.attributes(who, target.dir).await.map_err(failed)?;
     let allowed = client.access_of(who, &dir, WRITE | EXECUTE).await.map_err(failed)?;
     let is_owner = who.uid == 0 || who.uid == dir.uid || who.uid == known.uid;
