@@ -320,7 +320,13 @@ impl<S: Share> Request<'_, S> {
             tree,
             related: chain.file.filter(|_| is_related),
         };
-        (dispatch::run(&context, command, body).await, signs)
+        let result = dispatch::run(&context, command, body).await;
+        // A session was there, so that this is the metadata server's answer.
+        if let (Err(NtStatus::USER_SESSION_DELETED), Some(session)) = (&result, &context.session) {
+            self.server.end_lost_session(session).await;
+            self.connection.remove_session(session.id);
+        }
+        (result, signs)
     }
 
     /// The session of a request.

@@ -140,6 +140,14 @@ impl<S: Share> SmbServer<S> {
         }
     }
 
+    /// Ends a session whose session of the metadata server has ended, so that the client's next
+    /// logon begins both again.
+    pub(crate) async fn end_lost_session(&self, session: &Session<S>) {
+        tracing::info!(session = session.id, "its session of the metadata server has ended");
+        self.machines.forget(session.machine());
+        self.end_session(session.id).await;
+    }
+
     /// Ends all sessions. Called at the end, after all listeners have ended.
     pub async fn end_all_sessions(&self) {
         let ids: Vec<_> = self.sessions().keys().copied().collect();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_share::{Identity, Share, ShareClient};
+use braid_share::{Identity, Share};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::smb2::FileId;
 
@@ -138,8 +138,11 @@ impl<S: Share> Session<S> {
         if opens.len() >= limits.opens_per_session {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
-        if self.has_ended() || self.tree(open.tree().id).is_none() {
+        if self.has_ended() {
             return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        if self.tree(open.tree().id).is_none() {
+            return Err(NtStatus::NETWORK_NAME_DELETED);
         }
         opens.insert(open.id().volatile, open);
         Ok(())
@@ -166,11 +169,6 @@ impl<S: Share> Session<S> {
         self.ended.store(true, Ordering::Release);
         lock(&self.trees).clear();
         opens.drain().map(|(_, open)| open).collect()
-    }
-
-    /// The name of the session at the metadata server, for the log.
-    pub fn number_at_server(&self) -> braid_share::SessionId {
-        self.client().session()
     }
 }
 

@@ -97,7 +97,7 @@ impl PipeError {
     pub fn status(self) -> NtStatus {
         match self {
             Self::Busy => NtStatus::PIPE_BUSY,
-            Self::NoAnswer => NtStatus::INVALID_PIPE_STATE,
+            Self::NoAnswer => NtStatus::PIPE_EMPTY,
             Self::Malformed(_) | Self::TooLong | Self::Disconnected => NtStatus::PIPE_DISCONNECTED,
         }
     }

@@ -1,9 +1,7 @@
 //! What a connection has negotiated. MS-SMB2 3.3.1.7.
 
 use braid_smb_wire::smb2::Dialect;
-use braid_smb_wire::smb2::negotiate::{
-    Capabilities, Cipher, NegotiateRequest, SecurityMode, SigningAlgorithm,
-};
+use braid_smb_wire::smb2::negotiate::{Capabilities, Cipher, SecurityMode, SigningAlgorithm};
 
 use super::{TRANSFER_BYTES_MAX, TRANSFER_BYTES_MAX_202};
 
@@ -28,8 +26,6 @@ pub struct Negotiated {
     pub signing: SigningAlgorithm,
     /// How messages are encrypted; `None` if they cannot be.
     pub cipher: Option<Cipher>,
-    /// Whether the client knows the POSIX extensions. Not used yet.
-    pub posix: bool,
 }
 
 impl Negotiated {
@@ -39,15 +35,5 @@ impl Negotiated {
             Dialect::Smb202 => TRANSFER_BYTES_MAX_202,
             _ => TRANSFER_BYTES_MAX,
         }
-    }
-
-    /// Whether a request may need several credits (3.3.5.2.5).
-    pub fn has_multi_credits(&self) -> bool {
-        self.dialect > Dialect::Smb202
-    }
-
-    /// What a client that checks the negotiation has to send, from its request.
-    pub fn offered_by(request: &NegotiateRequest) -> Vec<u16> {
-        request.dialects.clone()
     }
 }

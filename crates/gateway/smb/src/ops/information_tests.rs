@@ -202,7 +202,6 @@ fn negotiated() -> Negotiated {
         security_mode: SecurityMode::default(),
         signing: SigningAlgorithm::AES_CMAC,
         cipher: None,
-        posix: false,
     }
 }
 

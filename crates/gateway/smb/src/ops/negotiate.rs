@@ -154,7 +154,7 @@ fn choose<S: Share>(
         client_guid: request.client_guid,
         client_capabilities: client,
         client_security_mode: request.security_mode,
-        offered: Negotiated::offered_by(request),
+        offered: request.dialects.clone(),
         capabilities,
         security_mode: security_mode(server),
         signing: match dialect.is_smb3() {
@@ -162,7 +162,6 @@ fn choose<S: Share>(
             false => SigningAlgorithm::HMAC_SHA256,
         },
         cipher,
-        posix: false,
     }
 }
 

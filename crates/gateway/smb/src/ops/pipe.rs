@@ -25,7 +25,8 @@ pub fn service<S: Share>(server: &SmbServer<S>, name: &str) -> Option<Pipe> {
         name: share.name.clone(),
         kind: STYPE_DISKTREE,
         remark: share.comment.clone(),
-        path: share.path.clone(),
+        // Windows shows paths of the server to administrators only (MS-SRVS 3.1.4.8).
+        path: String::new(),
     });
     let info = ServerInfo {
         name: server.config.server_name.to_uppercase(),
@@ -34,15 +35,6 @@ pub fn service<S: Share>(server: &SmbServer<S>, name: &str) -> Option<Pipe> {
         shares: listed.chain([ipc]).collect(),
     };
     Some(Pipe::new(kind, info))
-}
-
-/// The status of a pipe's failure.
-fn failed(error: PipeError) -> NtStatus {
-    match error {
-        PipeError::Busy => NtStatus::PIPE_BUSY,
-        PipeError::NoAnswer => NtStatus::PIPE_EMPTY,
-        _ => NtStatus::PIPE_DISCONNECTED,
-    }
 }
 
 /// What was read, and whether it is all of a message.
@@ -62,7 +54,7 @@ pub fn read(open: &PipeOpen, max_bytes: u32) -> Result<(Bytes, NtStatus), NtStat
 /// Sends a message to the service, which runs it.
 pub fn write(open: &PipeOpen, data: &[u8]) -> Result<(), NtStatus> {
     let mut pipe = open.pipe.lock().unwrap_or_else(PoisonError::into_inner);
-    pipe.write(data).map_err(failed)
+    pipe.write(data).map_err(PipeError::status)
 }
 
 /// Sends a message and takes the answer.
@@ -72,6 +64,6 @@ pub fn transceive(
     max_bytes: u32,
 ) -> Result<(Bytes, NtStatus), NtStatus> {
     let mut pipe = open.pipe.lock().unwrap_or_else(PoisonError::into_inner);
-    pipe.write(data).map_err(failed)?;
+    pipe.write(data).map_err(PipeError::status)?;
     answer(&mut pipe, max_bytes)
 }

@@ -190,7 +190,6 @@ fn negotiated() -> Negotiated {
         security_mode: SecurityMode(1),
         signing: SigningAlgorithm::AES_CMAC,
         cipher: None,
-        posix: false,
     }
 }
 

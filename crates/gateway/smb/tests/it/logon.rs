@@ -12,7 +12,7 @@ use braid_smb_wire::smb2::session_setup::{
 use braid_smb_wire::smb2::{Body, Command, Dialect, Empty, Flags};
 use bytes::Bytes;
 
-use crate::client::{Answer, Client, offer};
+use crate::client::{Answer, Client, close, create, offer};
 use crate::server::{PASSWORD, Server};
 
 /// How a client logs on.
@@ -283,4 +283,23 @@ fn failures_of_an_address_delay_its_logons_until_one_succeeds() {
     assert!(time(Logon::of("alice"), NtStatus::SUCCESS) >= Duration::from_millis(500));
     time(wrong, NtStatus::LOGON_FAILURE);
     assert!(time(Logon::of("alice"), NtStatus::SUCCESS) < Duration::from_millis(250));
+}
+
+/// The metadata server ends the session of a machine that it has fenced. Before, the machine's next
+/// logon on the same connection got that session again.
+#[test]
+fn a_machine_whose_session_was_ended_logs_on_again() {
+    let server = Server::new();
+    let mut client = Client::ready(&server);
+    let id = client.open("a");
+    let mut sessions = server.share.client_records().into_iter();
+    let of_machine = sessions.find(|(_, record)| record.name.starts_with("smb "));
+    server.share.expire_session(of_machine.unwrap().0);
+    let lost = client.call(Command::Create, &create("b"));
+    assert_eq!(lost.status(), NtStatus::USER_SESSION_DELETED);
+    (client.session, client.tree, client.keys) = (0, 0, None);
+    assert_eq!(client.log_on("alice"), NtStatus::SUCCESS);
+    assert_eq!(client.tree_connect("data"), NtStatus::SUCCESS);
+    assert_eq!(client.call(Command::Close, &close(id)).status(), NtStatus::FILE_CLOSED);
+    assert!(client.has("a"));
 }

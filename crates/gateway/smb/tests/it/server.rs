@@ -36,6 +36,7 @@ fn user(name: &str, id: u64) -> User {
 /// A server with the shares `data`, and `secret`, which is encrypted. It ends when it is dropped.
 pub struct Server {
     pub address: SocketAddr,
+    pub share: MemoryShare,
     _stop: watch::Sender<bool>,
     _runtime: Runtime,
 }
@@ -60,18 +61,18 @@ impl Server {
         change(&mut config);
         let runtime = Runtime::new().unwrap();
         let (stop, stopped) = watch::channel(false);
+        let share = MemoryShare::new();
         let address = runtime.block_on(async {
-            let share = MemoryShare::new();
             // Everybody may change the root directory.
             let changes = AttributeChanges { mode: Some(0o777), ..AttributeChanges::default() };
             let (root, top) = (Identity::root(), FileIndex::ROOT);
             share.own_client().set_attributes(&root, top, changes).await.unwrap();
-            let server = SmbServer::new(share, config).unwrap();
+            let server = SmbServer::new(share.clone(), config).unwrap();
             let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
             let address = listener.address();
             tokio::spawn(listener.serve(server, stopped));
             address
         });
-        Self { address, _stop: stop, _runtime: runtime }
+        Self { address, share, _stop: stop, _runtime: runtime }
     }
 }
