@@ -47,6 +47,10 @@ macro_rules! namespace_calls {
             fn set_attributes_and_acl[at](
                 changes: AttributeChanges, list: Vec<u8>
             ) -> Attributes;
+            /// Changes attributes and the time of creation, in one step.
+            fn set_attributes_and_birth[at](
+                changes: AttributeChanges, btime: Timestamp
+            ) -> Attributes;
             /// Changes the low 12 bits of the mode.
             fn chmod[at](mode: u32) -> Attributes;
             /// Changes owner and group; `None` leaves a value unchanged.

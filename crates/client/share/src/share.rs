@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use braid_types::{FileIndex, SessionId, nfs4_acl::Nfs4Acl};
+use braid_types::{FileIndex, SessionId, Timestamp, nfs4_acl::Nfs4Acl};
 use bytes::Bytes;
 
 use crate::{
@@ -104,6 +104,16 @@ pub trait ShareClient: Clone + Send + Sync + fmt::Debug + 'static {
         who: &Identity,
         file: FileIndex,
         changes: AttributeChanges,
+    ) -> impl Future<Output = Result<Attributes>> + Send;
+
+    /// As [`ShareClient::set_attributes`], with the time of creation, all or none. `Unsupported`
+    /// where the time of creation cannot be set; then nothing is changed.
+    fn set_attributes_and_birth(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        btime: Timestamp,
     ) -> impl Future<Output = Result<Attributes>> + Send;
 
     /// As [`ShareClient::set_attributes`], with the NFSv4 access control list, all or none. The

@@ -4,6 +4,7 @@
 //! [`FileOffset`] and an [`ObjectOffset`] are in `braid-layout` only.
 #![forbid(unsafe_code)]
 
+pub mod dos_attributes;
 mod id;
 mod id_hash;
 pub mod limits;

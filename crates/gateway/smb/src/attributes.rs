@@ -1,10 +1,13 @@
 //! Attributes of BraidFS as those of MS-FSCC, and back.
 //!
-//! DOS attributes are not stored yet (ADR 0052, step 4). They follow from the kind, the mode and
-//! the name of a file: without any right to write it is READONLY, a name that begins with a dot is
-//! HIDDEN.
+//! DOS attributes are stored once a client sets them ([`braid_share::dos_attributes`]). Before that they
+//! follow from the kind and the name of a file: a name that begins with a dot is HIDDEN. READONLY
+//! of a file always follows from its mode: nobody may write it.
 
-use braid_share::{Attributes, FileKind, SetTime, StatFsReply, Timestamp};
+use braid_share::{
+    AttributeChanges, Attributes, FileKind, SetTime, StatFsReply, Timestamp,
+    dos_attributes as stored,
+};
 use braid_smb_wire::filetime::{FileTime, TimeChange};
 use braid_smb_wire::fscc::{
     Entry, FileAttributes, FileFacts, FileNetworkOpen, FsAttributes, VolumeFacts,
@@ -26,22 +29,31 @@ pub fn file_time(time: Timestamp) -> FileTime {
     FileTime::from_unix(time.seconds, time.nanos)
 }
 
-/// DOS attributes of a file with this name; without a name it is not HIDDEN.
+/// DOS attributes of a file with this name.
 pub fn dos_attributes(known: &Attributes, name: &[u8]) -> FileAttributes {
-    let mut attributes = match known.kind {
-        FileKind::Directory => FileAttributes::DIRECTORY,
-        FileKind::File | FileKind::Symlink => FileAttributes::ARCHIVE,
-        _ => FileAttributes::default(),
+    let mut attributes = match known.flags & stored::STORED {
+        0 => implied_attributes(known.kind, name),
+        _ => FileAttributes(known.flags & !stored::STORED),
     };
-    if known.kind == FileKind::File && known.mode & WRITE_BITS == 0 {
-        attributes = attributes.with(FileAttributes::READONLY);
-    }
-    let is_dot_file = name.starts_with(b".") && !matches!(name, b"." | b"..");
-    if is_dot_file {
-        attributes = attributes.with(FileAttributes::HIDDEN);
+    match known.kind {
+        FileKind::Directory => attributes = attributes.with(FileAttributes::DIRECTORY),
+        FileKind::File if known.mode & WRITE_BITS == 0 => {
+            attributes = attributes.with(FileAttributes::READONLY);
+        }
+        _ => {}
     }
     // MS-FSCC 2.6: NORMAL stands alone.
     if attributes == FileAttributes::default() { FileAttributes::NORMAL } else { attributes }
+}
+
+/// Those of a file that has none stored.
+fn implied_attributes(kind: FileKind, name: &[u8]) -> FileAttributes {
+    let attributes = match kind {
+        FileKind::File | FileKind::Symlink => FileAttributes::ARCHIVE,
+        _ => FileAttributes::default(),
+    };
+    let is_dot_file = name.starts_with(b".") && !matches!(name, b"." | b"..");
+    if is_dot_file { attributes.with(FileAttributes::HIDDEN) } else { attributes }
 }
 
 /// Bytes of a file, and its bytes on disks. Directories and special files have none.
@@ -73,10 +85,9 @@ pub fn facts(known: &Attributes, name: &[u8]) -> FileFacts {
     }
 }
 
-/// Times, sizes and attributes of a file, as the responses of CREATE and CLOSE have them. Without
-/// its name it is not HIDDEN.
-pub fn network_open(known: &Attributes) -> FileNetworkOpen {
-    facts(known, b"").network_open()
+/// Times, sizes and attributes of a file, as the responses of CREATE and CLOSE have them.
+pub fn network_open(known: &Attributes, name: &[u8]) -> FileNetworkOpen {
+    facts(known, name).network_open()
 }
 
 /// The entry of a directory.
@@ -145,10 +156,50 @@ pub fn set_time(change: TimeChange) -> Option<SetTime> {
     Some(SetTime { time: Some(Timestamp { seconds, nanos }) })
 }
 
+/// The changes that give a file with this name these DOS attributes; none where it shows them
+/// already.
+pub fn changes_to(known: &Attributes, name: &[u8], asked: FileAttributes) -> AttributeChanges {
+    let mut changes = AttributeChanges::none();
+    if asked == FileAttributes::default() {
+        return changes;
+    }
+    changes.mode = mode_with(known, asked);
+    let flags = stored_flags(known.kind, asked);
+    let new = Attributes { flags, ..known.clone() };
+    let before = dos_attributes(known, name);
+    changes.flags = (dos_attributes(&new, name) != before).then_some(flags);
+    changes
+}
+
+/// DOS attributes as they are stored.
+fn stored_flags(kind: FileKind, asked: FileAttributes) -> u32 {
+    let of_others = match kind {
+        // That of a file is in its mode.
+        FileKind::Directory => stored::TEMPORARY,
+        _ => stored::READONLY,
+    };
+    stored::STORED | (asked.0 & stored::ALL & !of_others)
+}
+
+/// The attributes that a new or overwritten file gets. MS-FSA 2.1.5.1.1: it is to be saved.
+pub fn of_new_file(kind: FileKind, asked: FileAttributes) -> FileAttributes {
+    let asked = asked.without(FileAttributes::NORMAL);
+    match kind {
+        FileKind::Directory => asked.with(FileAttributes::DIRECTORY),
+        _ => asked.with(FileAttributes::ARCHIVE),
+    }
+}
+
+/// Whether an overwriting open that asks for these attributes would show a file that is stored as
+/// HIDDEN or SYSTEM. MS-FSA 2.1.5.1.2 refuses it.
+pub fn uncovers(known: &Attributes, asked: FileAttributes) -> bool {
+    known.flags & (stored::HIDDEN | stored::SYSTEM) & !asked.0 != 0
+}
+
 /// The mode of a file whose DOS attributes are set; `None` if it does not change. READONLY takes
 /// all rights to write, and without it the owner has one (as Samba maps it).
-pub fn mode_with(known: &Attributes, attributes: FileAttributes) -> Option<u32> {
-    if known.kind != FileKind::File || attributes == FileAttributes::default() {
+fn mode_with(known: &Attributes, attributes: FileAttributes) -> Option<u32> {
+    if known.kind != FileKind::File {
         return None;
     }
     let is_read_only = known.mode & WRITE_BITS == 0;
@@ -219,15 +270,55 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn stored_attributes_come_before_those_of_the_name() {
+        let stored_as = |kind, flags| Attributes { flags, ..known(kind, 0o644) };
+        let cleared = stored_as(FileKind::File, stored::STORED);
+        assert_eq!(dos_attributes(&cleared, b".a"), FileAttributes::NORMAL);
+        let hidden = stored_as(FileKind::File, stored::STORED | stored::HIDDEN);
+        assert_eq!(dos_attributes(&hidden, b"a"), FileAttributes::HIDDEN);
+        let directory = stored_as(FileKind::Directory, stored::STORED | stored::READONLY);
+        let shown = FileAttributes::DIRECTORY.with(FileAttributes::READONLY);
+        assert_eq!(dos_attributes(&directory, b"d"), shown);
+        assert!(uncovers(&hidden, FileAttributes::ARCHIVE));
+        assert!(!uncovers(&hidden, FileAttributes::HIDDEN) && !uncovers(&cleared, shown));
+    }
+
+    #[test]
+    fn only_attributes_that_differ_are_stored() {
+        let flags = |kind, name, asked| changes_to(&known(kind, 0o644), name, asked).flags;
+        let archive = FileAttributes::ARCHIVE;
+        assert_eq!(flags(FileKind::File, b"a", FileAttributes::default()), None, "0: no change");
+        assert_eq!(flags(FileKind::File, b"a", archive), None);
+        assert_eq!(flags(FileKind::File, b"a", FileAttributes::NORMAL), Some(stored::STORED));
+        let stored_archive = stored::STORED | stored::ARCHIVE;
+        assert_eq!(flags(FileKind::File, b".a", archive), Some(stored_archive), "not hidden");
+        let all = FileAttributes(u32::MAX);
+        let of_file = stored::ALL & !stored::READONLY;
+        assert_eq!(flags(FileKind::File, b"a", all), Some(of_file));
+        let of_directory = stored::ALL & !stored::TEMPORARY;
+        assert_eq!(flags(FileKind::Directory, b"d", all), Some(of_directory));
+    }
+
+    #[test]
+    fn a_new_file_is_to_be_saved() {
+        let hidden = FileAttributes::HIDDEN;
+        let archive = FileAttributes::ARCHIVE;
+        assert_eq!(of_new_file(FileKind::File, FileAttributes::NORMAL), archive);
+        assert_eq!(of_new_file(FileKind::File, hidden), hidden.with(archive));
+        let directory = FileAttributes::DIRECTORY;
+        assert_eq!(of_new_file(FileKind::Directory, hidden), hidden.with(directory));
+    }
+
+    #[test]
     fn readonly_takes_all_rights_to_write_and_gives_one_back() {
-        let of = |mode, attributes| mode_with(&known(FileKind::File, mode), attributes);
+        let of = |mode, asked| changes_to(&known(FileKind::File, mode), b"a", asked).mode;
         assert_eq!(of(0o664, FileAttributes::READONLY), Some(0o444));
         assert_eq!(of(0o444, FileAttributes::ARCHIVE), Some(0o644));
         assert_eq!(of(0o444, FileAttributes::READONLY), None);
         assert_eq!(of(0o664, FileAttributes::NORMAL), None);
         assert_eq!(of(0o444, FileAttributes::default()), None, "0 changes nothing");
         let directory = known(FileKind::Directory, 0o755);
-        assert_eq!(mode_with(&directory, FileAttributes::READONLY), None);
+        assert_eq!(changes_to(&directory, b"d", FileAttributes::READONLY).mode, None);
     }
 
     #[test]

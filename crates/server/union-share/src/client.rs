@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_share::{
     AdoptedOpen, AttributeChanges, Attributes, DelegationRecall, DirectoryChange, FileIndex,
     FileKind, Identity, Listing, Lock, LockCancelHandle, LockConflict, OpenMode, OpenTarget,
-    Opened, RenameMode, Result, SessionId, ShareClient, StatFsReply, Status, XattrMode,
+    Opened, RenameMode, Result, SessionId, ShareClient, StatFsReply, Status, Timestamp, XattrMode,
     nfs4_acl::Nfs4Acl, tables::Wanted,
 };
 
@@ -81,6 +81,20 @@ impl ShareClient for UnionClient {
         let (who, session) = (who.clone(), self.session);
         self.run("set attributes", move |service| {
             service.set_attributes(&who, session, file, &changes)
+        })
+        .await
+    }
+
+    async fn set_attributes_and_birth(
+        &self,
+        _: &Identity,
+        file: FileIndex,
+        _: AttributeChanges,
+        _: Timestamp,
+    ) -> Result<Attributes> {
+        self.run("set the time of creation", move |service| {
+            service.files.node(file)?;
+            Err(Status::Unsupported)
         })
         .await
     }

@@ -118,6 +118,7 @@ impl Embedded {
         }
         let key = dir.join("keys/client.key");
         if !key.exists() {
+            own_root(&admin)?;
             let made = admin.key_add("local", KeyRights::full())?;
             let file = KeyFile {
                 id: made.key,
@@ -163,6 +164,23 @@ impl Embedded {
             iod.stop();
         }
     }
+}
+
+/// The root directory of a new cluster belongs to the user that creates the cluster: otherwise
+/// only root could create files in it through a gateway, which acts as the user that logged on.
+#[cfg(unix)]
+fn own_root(admin: &Client) -> Result<(), Fault> {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if !user.is_root() {
+        admin.chown("/", Some(user.as_raw().into()), Some(group.as_raw().into()), true)?;
+    }
+    Ok(())
+}
+
+/// Other systems have other users.
+#[cfg(not(unix))]
+fn own_root(_: &Client) -> Result<(), Fault> {
+    Ok(())
 }
 
 /// Creates a new cluster: keys, metadata, one directory per I/O daemon. In production each

@@ -6,7 +6,7 @@ use std::{
 };
 
 use braid_net::{Driver, Tokio};
-use braid_types::{FileIndex, IodId, KeyId, ObjectId, SessionId, ShardId};
+use braid_types::{FileIndex, IodId, KeyId, ObjectId, SessionId, ShardId, Timestamp};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
     import::{ImportEntry, ImportedEntry},

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_net::{Blocking, CallDeadline};
-use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
+use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId, Timestamp};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
     import::{ImportEntry, ImportedEntry},

@@ -1,11 +1,11 @@
 //! Attributes, permissions, size, free space, and layouts.
 
 use braid_net::Driver;
-use braid_types::{ByteCount, FileIndex, Status};
+use braid_types::{ByteCount, FileIndex, Status, Timestamp};
 use braid_wire::message::{
     mds::{
         Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes,
-        SetAttributesAndAcl, SetTime, Stat, StatFs, StatFsReply,
+        SetAttributesAndAcl, SetAttributesAndBirth, SetTime, Stat, StatFs, StatFsReply,
     },
     types::{Attributes, IodState, LayoutHint, PathRef},
 };
@@ -40,6 +40,20 @@ impl<D: Driver> Caller<D> {
     ) -> Result<Attributes> {
         let change = self.engine.begin_change(changes.bytes.is_some());
         let call = SetAttributes { at: at.clone(), follow, changes };
+        let changed = self.once("set attributes of", at, call).send().await?;
+        change.was_of(changed.file);
+        Ok(changed)
+    }
+
+    /// Changes attributes and the time of creation in one step; a symbolic link is not followed.
+    pub async fn set_attributes_and_birth(
+        &self,
+        at: &PathRef,
+        changes: AttributeChanges,
+        btime: Timestamp,
+    ) -> Result<Attributes> {
+        let change = self.engine.begin_change(changes.bytes.is_some());
+        let call = SetAttributesAndBirth { at: at.clone(), changes, btime };
         let changed = self.once("set attributes of", at, call).send().await?;
         change.was_of(changed.file);
         Ok(changed)

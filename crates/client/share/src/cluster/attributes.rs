@@ -4,7 +4,8 @@ use braid_types::{FileIndex, Status, nfs4_acl::Nfs4Acl};
 
 use super::session::{Client, Session};
 use crate::{
-    AttributeChanges, Attributes, Error, FileKind, Identity, Listing, Result, SetTime, acl_of_mode,
+    AttributeChanges, Attributes, Error, FileKind, Identity, Listing, Result, Timestamp,
+    acl_of_mode,
 };
 
 /// The permission bits that a call can ask for: read, write, execute or search.
@@ -19,15 +20,17 @@ const NANOS_END: u32 = 1_000_000_000;
 /// The extended attribute that shows a file's NFSv4 access control list.
 const NFS4_ACL: &[u8] = b"system.nfs4_acl";
 
-/// Refuses times that the server would take for a violation of the protocol.
-fn check_times(changes: &AttributeChanges) -> Result<()> {
-    let is_wrong = |set: &Option<SetTime>| {
-        set.as_ref().and_then(|set| set.time).is_some_and(|time| time.nanos >= NANOS_END)
-    };
-    if is_wrong(&changes.atime) || is_wrong(&changes.mtime) {
+/// Refuses a time that the server would take for a violation of the protocol.
+fn check_time(time: Option<Timestamp>) -> Result<()> {
+    if time.is_some_and(|time| time.nanos >= NANOS_END) {
         return Err(Error::new(Status::Invalid, "a time with a billion nanoseconds or more"));
     }
     Ok(())
+}
+
+fn check_times(changes: &AttributeChanges) -> Result<()> {
+    let given = [&changes.atime, &changes.mtime].into_iter().flatten();
+    given.map(|set| set.time).try_for_each(check_time)
 }
 
 /// The server lets a session that has the file open for writing set the size. Here the session has
@@ -47,6 +50,22 @@ impl Session {
         self.run_as(who, async |user: Client| {
             check_size(&user, file, &changes).await?;
             user.set_attributes(file, false, changes).await
+        })
+        .await
+    }
+
+    pub(super) async fn set_attributes_and_birth(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        btime: Timestamp,
+    ) -> Result<Attributes> {
+        check_times(&changes)?;
+        check_time(Some(btime))?;
+        self.run_as(who, async |user: Client| {
+            check_size(&user, file, &changes).await?;
+            user.set_attributes_and_birth(file, changes, btime).await
         })
         .await
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_client::message::mds::ReclaimedOpen;
-use braid_types::{FileIndex, SessionId, nfs4_acl::Nfs4Acl};
+use braid_types::{FileIndex, SessionId, Timestamp, nfs4_acl::Nfs4Acl};
 
 use super::{
     ClusterFile, direct_access,
@@ -73,6 +73,16 @@ impl ShareClient for ClusterClient {
         changes: AttributeChanges,
     ) -> Result<Attributes> {
         self.0.set_attributes(who, file, changes).await
+    }
+
+    async fn set_attributes_and_birth(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        btime: Timestamp,
+    ) -> Result<Attributes> {
+        self.0.set_attributes_and_birth(who, file, changes, btime).await
     }
 
     async fn set_attributes_and_acl(

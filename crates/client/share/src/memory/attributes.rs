@@ -1,7 +1,7 @@
 //! Attributes and extended attributes.
 
 use braid_types::{
-    FileIndex, SessionId, Status,
+    FileIndex, SessionId, Status, dos_attributes,
     limits::{FILE_BYTES_MAX, NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX},
     nfs4_acl::Nfs4Acl,
 };
@@ -37,8 +37,11 @@ impl State {
         check_owner(who, inode, changes)?;
         check_mode(who, inode, changes)?;
         check_times(who, inode, changes)?;
-        if changes.flags.is_some_and(|flags| flags != 0) {
-            return Err(Status::Unsupported);
+        if let Some(flags) = changes.flags {
+            if !dos_attributes::are_valid(flags) {
+                return Err(Status::Unsupported);
+            }
+            owner_only(who, inode).or_else(|_| permit(who, inode, WRITE))?;
         }
         if let Some(bytes) = changes.bytes {
             self.resize(who, file, bytes.0)?;
@@ -46,6 +49,24 @@ impl State {
         let now = self.now();
         self.change(file, |inode| {
             apply_others(who, inode, changes, now);
+            inode.attributes()
+        })
+    }
+
+    /// As [`State::set_attributes`], with the time of creation. Only the owner and root set it in
+    /// this double.
+    pub(super) fn set_attributes_and_birth(
+        &mut self,
+        who: &Identity,
+        session: SessionId,
+        file: FileIndex,
+        changes: &AttributeChanges,
+        btime: Timestamp,
+    ) -> Outcome<Attributes> {
+        owner_only(who, self.inode(file)?)?;
+        self.set_attributes(who, session, file, changes)?;
+        self.change(file, |inode| {
+            inode.btime = btime;
             inode.attributes()
         })
     }
@@ -114,6 +135,7 @@ impl State {
             if !is_privileged(who) {
                 inode.clear_set_ids();
             }
+            inode.flags = dos_attributes::after_write(inode.flags);
             if let Content::File(data) = &mut inode.content {
                 data.change_durably(|data| data.set_len(bytes));
             }
@@ -240,6 +262,7 @@ fn apply_others(who: &Identity, inode: &mut Inode, changes: &AttributeChanges, n
     let value = |set: &SetTime| set.time.unwrap_or(now);
     inode.atime = changes.atime.as_ref().map_or(inode.atime, value);
     inode.mtime = changes.mtime.as_ref().map_or(inode.mtime, value);
+    inode.flags = changes.flags.unwrap_or(inode.flags);
     if changes.drop_set_ids {
         inode.clear_set_ids();
     }

@@ -1,7 +1,7 @@
 //! Reads, writes and commits of open files.
 
 use braid_types::{
-    FileIndex, Status,
+    FileIndex, Status, dos_attributes,
     limits::{COPY_RANGE_BYTES_MAX, FILE_BYTES_MAX},
 };
 use bytes::Bytes;
@@ -153,6 +153,7 @@ impl State {
         self.modify(file, |inode| match &mut inode.content {
             Content::File(data) => {
                 change(data);
+                inode.flags = dos_attributes::after_write(inode.flags);
                 Ok(())
             }
             _ => Err(Status::Invalid),

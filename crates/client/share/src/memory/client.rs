@@ -1,6 +1,6 @@
 //! The session of a protocol client.
 
-use braid_types::{ByteCount, FileIndex, SessionId, Status, nfs4_acl::Nfs4Acl};
+use braid_types::{ByteCount, FileIndex, SessionId, Status, Timestamp, nfs4_acl::Nfs4Acl};
 
 use super::{
     CallKind as Call, MemoryFile,
@@ -88,6 +88,19 @@ impl ShareClient for MemoryClient {
         self.recall(Call::SetAttributes, file, Need::Change).await?;
         self.state.call(self.session, Call::SetAttributes, |state| {
             state.set_attributes(who, self.session, file, &changes)
+        })
+    }
+
+    async fn set_attributes_and_birth(
+        &self,
+        who: &Identity,
+        file: FileIndex,
+        changes: AttributeChanges,
+        btime: Timestamp,
+    ) -> Result<Attributes> {
+        self.recall(Call::SetAttributes, file, Need::Change).await?;
+        self.state.call(self.session, Call::SetAttributes, |state| {
+            state.set_attributes_and_birth(who, self.session, file, &changes, btime)
         })
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Inode {
     pub(super) ctime: Timestamp,
     pub(super) btime: Timestamp,
     pub(super) change: u64,
+    /// Those of `braid_types::dos_attributes`.
+    pub(super) flags: u32,
     pub(super) size_generation: u64,
     /// The directory of its newest name; exactly the parent of a directory.
     pub(super) parent: FileIndex,
@@ -90,7 +92,7 @@ impl Inode {
             ctime: self.ctime,
             btime: self.btime,
             change: self.change,
-            flags: 0,
+            flags: self.flags,
             size_generation: SizeGeneration(self.size_generation),
             uncacheable: !self.is_directory(),
             has_xattrs: !self.xattrs.is_empty() || self.nfs4_acl.is_some(),

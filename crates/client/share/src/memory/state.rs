@@ -210,6 +210,7 @@ impl State {
             ctime: now,
             btime: now,
             change: self.next_change(),
+            flags: 0,
             size_generation: 0,
             parent: FileIndex::ROOT,
             content: match kind {

@@ -739,6 +739,17 @@ calls! {
         nfs4_acl: Vec<u8>,
     } -> Attributes;
 
+    /// Change attributes and the time of creation, all or none. A symbolic link at the end of the
+    /// path is not followed. The right to set the time of the last write is needed.
+    SetAttributesAndBirth = 0x01fa {
+        /// The path.
+        at: PathRef,
+        /// The changes.
+        changes: AttributeChanges,
+        /// The time of creation.
+        btime: Timestamp,
+    } -> Attributes;
+
     /// Reserve indexes of regular files, for [`ImportEntries`]: this many, from the returned one
     /// on. Nothing else ever gets one of them. At most `RESERVED_FILES_MAX`.
     ReserveFiles = 0x01f6 {
@@ -927,7 +938,7 @@ wire_struct! {
         atime: Option<SetTime>,
         /// Last write.
         mtime: Option<SetTime>,
-        /// Attribute flags.
+        /// Attribute flags: those of `braid_types::dos_attributes`.
         flags: Option<u32>,
         /// Clear setuid in the present mode, and setgid if the group may execute, because a caller
         /// without the right to keep them is about to write. A directory keeps both. Also removes

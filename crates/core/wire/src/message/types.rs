@@ -61,7 +61,7 @@ wire_struct! {
         btime: Timestamp,
         /// Rises with every change.
         change: u64,
-        /// Attribute flags.
+        /// Attribute flags: those of `braid_types::dos_attributes`.
         flags: u32,
         /// Rises with every truncate and punch.
         size_generation: SizeGeneration,

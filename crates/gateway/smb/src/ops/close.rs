@@ -25,7 +25,7 @@ pub async fn close<S: Share>(context: &Context<S>, request: CloseRequest) -> OpR
         && request.flags.has(CloseFlags::POSTQUERY_ATTRIB)
         && let Some(known) = attributes_of(context, file).await
     {
-        body = response(&known);
+        body = response(&known, &file.place().name);
     }
     finish(&context.server, session, &open).await?;
     Ok(Reply::new(&body).with_file(open.id()))
@@ -41,8 +41,8 @@ async fn attributes_of<S: Share>(context: &Context<S>, open: &FileOpen<S>) -> Op
     known.ok()
 }
 
-fn response(known: &Attributes) -> CloseResponse {
-    let facts = attributes::network_open(known);
+fn response(known: &Attributes, name: &[u8]) -> CloseResponse {
+    let facts = attributes::network_open(known, name);
     CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
         creation_time: facts.creation.0,

@@ -16,13 +16,18 @@ mod response;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use braid_share::{Attributes, Deny, FileKind, Identity, OpenMode, Rights, Share, ShareFile};
+use braid_share::{
+    AttributeChanges, Attributes, Deny, FileKind, Identity, OpenMode, Rights, Share, ShareClient,
+    ShareFile,
+};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fscc::FileAttributes;
 use braid_smb_wire::smb2::create::{
     CreateAction, CreateContext, CreateDisposition, CreateOptions, CreateRequest, context as tags,
 };
 
+use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
 use crate::file_state::Claim;
 use crate::open::{FileOf, FileOpen, NewFileOpen, Open, Place};
@@ -34,6 +39,9 @@ use crate::walk::{Target, walk};
 const ATTEMPTS_MAX: usize = 8;
 /// Bits of `CreateOptions` that no file system has (MS-FSA 2.1.5.1).
 const OPTIONS_UNKNOWN: u32 = 0xff00_0000;
+
+/// Bits of `FileAttributes` that a client may send; those that it cannot set are ignored.
+const ATTRIBUTES_VALID: u32 = 0x0002_7fb7;
 
 /// A CREATE of a file that has passed the checks of its fields.
 struct Job<'a, S: Share> {
@@ -104,6 +112,10 @@ fn check_request(request: &CreateRequest) -> Result<(), NtStatus> {
     if !request.disposition.is_known() || options.0 & OPTIONS_UNKNOWN != 0 || options.has(both) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
+    // MS-FSA 2.1.5.1.
+    if request.file_attributes & !ATTRIBUTES_VALID != 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
     // What is there is a directory, and no directory is overwritten.
     if options.has(CreateOptions::FILE_DIRECTORY_FILE) && request.disposition.overwrites() {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -166,6 +178,24 @@ impl<S: Share> Job<'_, S> {
         CreateContext::find(&self.request.contexts, tags::MAXIMAL_ACCESS).is_some()
     }
 
+    /// Gives a new or overwritten file the attributes that are asked for. A file system that keeps
+    /// none shows those that follow from kind and name.
+    async fn set_attributes(&self, known: Attributes, name: &[u8]) -> Attributes {
+        let asked = FileAttributes(self.request.file_attributes);
+        let asked = attributes::of_new_file(known.kind, asked);
+        let changes = attributes::changes_to(&known, name, asked);
+        if changes == AttributeChanges::none() {
+            return known;
+        }
+        match self.client.set_attributes(self.who, known.file, changes).await {
+            Ok(changed) => changed,
+            Err(error) => {
+                tracing::debug!(%error, "DOS attributes of a new file");
+                known
+            }
+        }
+    }
+
     /// What the open does to the opens of others.
     fn claim(&self, granted: AccessMask) -> Claim {
         Claim::new(granted.0, self.request.share_access.0)
@@ -193,6 +223,8 @@ async fn finish<S: Share>(job: &Job<'_, S>, target: Target, made: Made<S>) -> Op
     let (server, session) = (&job.context.server, job.context.session()?);
     let id = server.new_file_id();
     let known = made.known;
+    let contexts = response::contexts(job, &known, made.maximal);
+    let body = response::response(id, made.action, &known, &target.name, contexts);
     let open = FileOpen::new(NewFileOpen {
         id,
         tree: Arc::clone(job.tree),
@@ -215,8 +247,6 @@ async fn finish<S: Share>(job: &Job<'_, S>, target: Target, made: Made<S>) -> Op
         super::close::close_open(server, session, &open).await;
         return Err(status);
     }
-    let contexts = response::contexts(job, &known, made.maximal);
-    let body = response::response(id, made.action, &known, contexts);
     Ok(Reply::new(&body).with_file(id))
 }
 

@@ -4,7 +4,9 @@ mod rename;
 
 use std::sync::atomic::Ordering;
 
-use braid_share::{AttributeChanges, Attributes, Identity, Share, ShareClient, ShareFile};
+use braid_share::{
+    AttributeChanges, Attributes, Identity, Share, ShareClient, ShareFile, Status, Timestamp,
+};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::{
@@ -13,7 +15,7 @@ use braid_smb_wire::fscc::{
 use braid_smb_wire::smb2::query_info::InfoType;
 use braid_smb_wire::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 
-use crate::attributes::{mode_with, set_time};
+use crate::attributes::{changes_to, set_time};
 use crate::context::{Context, OpResult, Reply};
 use crate::extended_attributes as eas;
 use crate::file_state::Removal;
@@ -122,19 +124,35 @@ impl<S: Share> Change<'_, S> {
         {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        let mut changes = AttributeChanges {
-            atime: set_time(basic.last_access),
-            mtime: set_time(basic.last_write),
-            ..AttributeChanges::none()
+        let mut changes = AttributeChanges::none();
+        if basic.attributes != FileAttributes::default() {
+            let known = self.attributes().await?;
+            changes = changes_to(&known, &self.open.place().name, basic.attributes);
+        }
+        (changes.atime, changes.mtime) = (set_time(basic.last_access), set_time(basic.last_write));
+        let btime = set_time(basic.creation).and_then(|set| set.time);
+        match self.set_attributes(changes.clone(), btime).await {
+            // A file system that keeps neither DOS attributes nor a time of creation.
+            Err(error) if error.status() == Status::Unsupported => {
+                self.set_attributes(AttributeChanges { flags: None, ..changes }, None).await
+            }
+            set => set,
+        }
+        .map_err(failed)
+    }
+
+    async fn set_attributes(
+        &self,
+        changes: AttributeChanges,
+        btime: Option<Timestamp>,
+    ) -> braid_share::Result<()> {
+        let (client, who, file) = (self.client, self.who, self.open.file);
+        match btime {
+            Some(btime) => client.set_attributes_and_birth(who, file, changes, btime).await?,
+            None if changes == AttributeChanges::none() => return Ok(()),
+            None => client.set_attributes(who, file, changes).await?,
         };
-        if basic.attributes != FileAttributes::default() && !is_directory {
-            changes.mode = mode_with(&self.attributes().await?, basic.attributes);
-        }
-        if changes == AttributeChanges::none() {
-            return Ok(());
-        }
-        let changed = self.client.set_attributes(self.who, self.open.file, changes).await;
-        changed.map(drop).map_err(failed)
+        Ok(())
     }
 
     /// MS-FSA 2.1.5.15.3.

@@ -6,9 +6,10 @@ use braid_meta::{
     AttributeChanges as StoredChanges, Inode, IntentKind, Principal, SetTime as StoredTime,
     lease::{LeaseMode, LeaseOf},
 };
-use braid_types::{Failure, FileIndex, Status};
+use braid_types::{Failure, FileIndex, Status, Timestamp};
 use braid_wire::message::mds::{
-    AttributeChanges, MdsRequest, SetAttributes, SetAttributesAndAcl, SetTime,
+    AttributeChanges, MdsRequest, SetAttributes, SetAttributesAndAcl, SetAttributesAndBirth,
+    SetTime,
 };
 
 use crate::{
@@ -31,7 +32,7 @@ impl MdsCore {
         if only_drops_privileges(&r.changes) && !self.namespace.has_privileges(&inode) {
             return self.reply_with_attributes(call, inode, || again, |attributes| attributes);
         }
-        self.change_attributes(call, inode, &r.changes, None, again)
+        self.change_attributes(call, inode, &r.changes, More::default(), again)
     }
 
     pub(super) fn set_attributes_and_acl(
@@ -42,7 +43,23 @@ impl MdsCore {
         match self.file_at(&call, &r.at, false) {
             Ok(inode) => {
                 let again = MdsRequest::SetAttributesAndAcl(r.clone());
-                self.change_attributes(call, inode, &r.changes, Some(&r.nfs4_acl), again)
+                let more = More { list: Some(&r.nfs4_acl), btime: None };
+                self.change_attributes(call, inode, &r.changes, more, again)
+            }
+            Err(failure) => CallOutcome::Fail(call, failure),
+        }
+    }
+
+    pub(super) fn set_attributes_and_birth(
+        &self,
+        call: Call,
+        r: &SetAttributesAndBirth,
+    ) -> CallOutcome {
+        match self.file_at(&call, &r.at, false) {
+            Ok(inode) => {
+                let again = MdsRequest::SetAttributesAndBirth(r.clone());
+                let more = More { list: None, btime: Some(r.btime) };
+                self.change_attributes(call, inode, &r.changes, more, again)
             }
             Err(failure) => CallOutcome::Fail(call, failure),
         }
@@ -53,12 +70,12 @@ impl MdsCore {
         call: Call,
         inode: Arc<Inode>,
         changes: &AttributeChanges,
-        list: Option<&[u8]>,
+        more: More<'_>,
         again: MdsRequest,
     ) -> CallOutcome {
         let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
         // A list changes the execute bit of the group, on which setgid depends.
-        let keeps_set_ids = list.is_some() && u32::from(inode.mode) & SET_IDS != 0;
+        let keeps_set_ids = more.list.is_some() && u32::from(inode.mode) & SET_IDS != 0;
         let data = match (changes.mode, changes.bytes) {
             (Some(mode), _) if mode & SET_IDS != 0 => given_set_ids(&inode),
             _ if keeps_set_ids => given_set_ids(&inode),
@@ -68,7 +85,7 @@ impl MdsCore {
         needs.extend(data);
         needs.extend(delegation_of(&inode));
         let call = claimed!(self.claim(call, &needs));
-        let others = match stored(changes, list) {
+        let others = match stored(changes, more) {
             Ok(others) => others,
             Err(failure) => return CallOutcome::Fail(call, failure),
         };
@@ -307,8 +324,17 @@ impl IntentOutcome {
     }
 }
 
-/// All changes but the size, and the access control list, in the types of the namespace.
-fn stored(changes: &AttributeChanges, list: Option<&[u8]>) -> Result<StoredChanges, Failure> {
+/// Changes that only some messages have.
+#[derive(Clone, Copy, Default)]
+struct More<'a> {
+    /// The access control list.
+    list: Option<&'a [u8]>,
+    /// The time of creation.
+    btime: Option<Timestamp>,
+}
+
+/// All changes but the size, in the types of the namespace.
+fn stored(changes: &AttributeChanges, more: More<'_>) -> Result<StoredChanges, Failure> {
     Ok(StoredChanges {
         mode: changes
             .mode
@@ -318,8 +344,9 @@ fn stored(changes: &AttributeChanges, list: Option<&[u8]>) -> Result<StoredChang
         group: changes.gid.map(Principal::posix),
         atime: changes.atime.as_ref().map(time),
         mtime: changes.mtime.as_ref().map(time),
-        nfs4_acl: list.map(<[u8]>::to_vec),
-        flags: changes.flags.map(u64::from),
+        btime: more.btime,
+        nfs4_acl: more.list.map(<[u8]>::to_vec),
+        flags: changes.flags,
         drop_set_ids: changes.drop_set_ids,
         drop_capabilities: changes.drop_capabilities,
     })

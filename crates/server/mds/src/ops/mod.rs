@@ -126,6 +126,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
         R::SetAttributes(_)
         | R::SetAttributesAndAcl(_)
+        | R::SetAttributesAndBirth(_)
         | R::PunchHole(_)
         | R::SetXattr(_)
         | R::RemoveXattr(_)
@@ -232,6 +233,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::RemoveEntry(r) => core.remove_entry(call, r),
         R::RenameEntry(r) => core.rename_entry(call, r),
         R::SetAttributesAndAcl(r) => core.set_attributes_and_acl(call, r),
+        R::SetAttributesAndBirth(r) => core.set_attributes_and_birth(call, r),
         R::ReserveFiles(r) => core.reserve_files(call, r),
         R::ImportEntries(r) => core.import_entries(call, r),
         _ => common::not_understood(call),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use braid_types::dos_attributes;
 use braid_types::nfs4_acl::ace_mask;
 use braid_types::{Failure, FileIndex, Status, Timestamp};
 
@@ -35,11 +36,13 @@ pub struct AttributeChanges {
     pub atime: Option<SetTime>,
     /// Last write.
     pub mtime: Option<SetTime>,
+    /// Creation.
+    pub btime: Option<Timestamp>,
     /// The NFSv4 access control list, as the extended attribute `system.nfs4_acl` has it. It is set
     /// after the mode, and decides the mode's permission bits (RFC 8881 6.4.1.3).
     pub nfs4_acl: Option<Vec<u8>>,
-    /// Attribute flags.
-    pub flags: Option<u64>,
+    /// Attribute flags: those of [`dos_attributes`].
+    pub flags: Option<u32>,
     /// Clears setuid, setgid if the group may execute, and file capabilities: a caller that may not
     /// keep them is about to write.
     pub drop_set_ids: bool,
@@ -132,12 +135,22 @@ pub(super) fn apply(
         clear_set_ids(new);
     }
     if let Some(flags) = changes.flags {
-        // No flag is defined yet (I10).
-        if flags != 0 {
-            return Err(Failure::new(Status::Unsupported, "no attribute flag is defined"));
-        }
-        owner_only(call.who, old)?;
+        apply_flags(call.who, old, new, flags)?;
     }
+    Ok(())
+}
+
+/// The lower half of the stored flags are those that clients set. A user that may write the file
+/// may set them, as with Samba's `store dos attributes`.
+fn apply_flags(who: &Identity, old: &Inode, new: &mut Inode, flags: u32) -> Result<(), Failure> {
+    if !dos_attributes::are_valid(flags) {
+        // A flag of a newer version (I10).
+        return Err(Failure::new(Status::Unsupported, "an attribute flag that is not known"));
+    }
+    if permit_owner_or(who, old, ace_mask::WRITE_ATTRIBUTES).is_err() {
+        permit(who, old, Want::WRITE)?;
+    }
+    new.flags = old.flags & !u64::from(u32::MAX) | u64::from(flags);
     Ok(())
 }
 
@@ -264,11 +277,12 @@ fn apply_times(
     new: &mut Inode,
     changes: &AttributeChanges,
 ) -> Result<(), Failure> {
-    let (atime, mtime) = (changes.atime, changes.mtime);
-    if atime.is_none() && mtime.is_none() {
+    let (atime, mtime, btime) = (changes.atime, changes.mtime, changes.btime);
+    if atime.is_none() && mtime.is_none() && btime.is_none() {
         return Ok(());
     }
-    let both_now = (atime, mtime) == (Some(SetTime::Now), Some(SetTime::Now));
+    let now = Some(SetTime::Now);
+    let both_now = (atime, mtime, btime) == (now, now, None);
     match permit_owner_or(call.who, old, ace_mask::WRITE_ATTRIBUTES) {
         Err(_) if both_now => permit(call.who, old, Want::WRITE)?,
         refused => refused?,
@@ -280,6 +294,7 @@ fn apply_times(
     };
     new.atime = atime.map_or(Ok(old.atime), value)?;
     new.mtime = mtime.map_or(Ok(old.mtime), value)?;
+    new.btime = btime.map_or(Ok(old.btime), |time| value(SetTime::To(time)))?;
     new.mtime_set |= mtime.is_some() && old.size_in_objects;
     Ok(())
 }

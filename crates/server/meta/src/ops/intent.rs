@@ -115,6 +115,7 @@ impl Namespace {
                 _ => inode.parts.merge(parts),
             }
             inode.modify(tx.now);
+            inode.note_write();
             tx.batch.remove(key::intent(intent.file));
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_layout::Layout;
-use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp};
+use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp, dos_attributes};
 
 use super::{RecordError, acl, layout};
 use crate::acl::InodeAcl;
@@ -174,7 +174,7 @@ pub struct Inode {
     pub btime: Timestamp,
     /// Change counter: rises with every change, never falls.
     pub change: u64,
-    /// Attribute flags; none is defined today.
+    /// Attribute flags. The lower half are those of `braid_types::dos_attributes`.
     pub flags: u64,
     /// A directory that holds, or held, a name of it. Exactly its parent for a directory, and for a
     /// file that was never `linked`.
@@ -308,11 +308,21 @@ impl Inode {
         if let Some(mtime) = found.mtime.filter(|mtime| *mtime > self.mtime) {
             new.mtime = mtime;
             new.ctime = new.ctime.max(mtime);
+            if mtime > self.ctime {
+                // A write after the last change of the flags.
+                new.note_write();
+            }
         }
         // Writes do not pass through the server, and one may leave size and time unchanged. The
         // counter therefore rises with each query of objects that may have changed.
         new.change = found.change.max(self.change);
         new
+    }
+
+    /// Notes in the attribute flags that the bytes have changed.
+    pub(crate) fn note_write(&mut self) {
+        let flags = u64::from(dos_attributes::after_write(self.flags as u32));
+        self.flags = self.flags & !u64::from(u32::MAX) | flags;
     }
 
     /// Notes a change of anything at `now`.

@@ -5,9 +5,11 @@ use braid_share::{
 };
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fscc::FileAttributes;
 use braid_smb_wire::smb2::create::{CreateAction, CreateDisposition, CreateOptions};
 
 use super::{Attempt, Job, Made, access, discard};
+use crate::attributes::uncovers;
 use crate::open::FileOf;
 use crate::removal::{check_deletable, release};
 use crate::status::failed;
@@ -51,6 +53,7 @@ pub(super) async fn open<S: Share>(
             return opened.map(|_| None);
         }
     };
+    let known = if overwrites { job.set_attributes(known, &target.name).await } else { known };
     let action = match job.request.disposition {
         CreateDisposition::SUPERSEDE => CreateAction::SUPERSEDED,
         _ if overwrites => CreateAction::OVERWRITTEN,
@@ -68,6 +71,9 @@ fn check_kind<S: Share>(job: &Job<'_, S>, known: &Attributes) -> Result<(), NtSt
     let is_directory = known.kind == FileKind::Directory;
     if !is_directory && (job.has(CreateOptions::FILE_DIRECTORY_FILE) || job.path.is_directory) {
         return Err(NtStatus::NOT_A_DIRECTORY);
+    }
+    if disposition.overwrites() && uncovers(known, FileAttributes(job.request.file_attributes)) {
+        return Err(NtStatus::ACCESS_DENIED);
     }
     // A link that is not followed, a fifo or a device has no bytes here.
     if known.kind != FileKind::File && !is_directory && disposition.overwrites() {

@@ -50,6 +50,7 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
         }
         return Err(status);
     }
+    let known = job.set_attributes(known, &target.name).await;
     let action = CreateAction::CREATED;
     Ok(Some(Made { known, data, granted, maximal, action }))
 }

@@ -36,9 +36,10 @@ pub(super) fn response(
     file_id: FileId,
     action: CreateAction,
     known: &Attributes,
+    name: &[u8],
     contexts: Vec<CreateContext>,
 ) -> CreateResponse {
-    let facts = attributes::network_open(known);
+    let facts = attributes::network_open(known, name);
     CreateResponse {
         oplock_level: OplockLevel::NONE,
         flags: 0,
