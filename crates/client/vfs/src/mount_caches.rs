@@ -22,6 +22,7 @@ use crate::{
         cached_attributes::{Cacheable, CachingLeases},
         name_cache::NameCache,
         names_lease::NamesLease,
+        pending_changes::AttributeChangeGuard,
     },
     open::lazy_open::LazyOpens,
     vfs::Vfs,
@@ -122,6 +123,20 @@ impl MountCaches {
             let _ = self.leases.return_lease(LeaseOf::Data(data.file()));
         });
         self.data.forget(data, |_| false);
+    }
+
+    /// Before this mount asks the server to change attributes of a file. Other clients may see the
+    /// change before its reply arrives here, and this mount's cached attributes must not be older
+    /// than what they see. So the attributes are dropped, here and at the gateway, and nothing
+    /// caches them until the guard is dropped.
+    ///
+    /// A reply that is being written now may have the old attributes. Its question is older than
+    /// this drop, and a kernel does not cache such a reply.
+    pub(crate) fn begin_attribute_change(&self, file: FileIndex) -> AttributeChangeGuard<'_> {
+        self.note_attribute_change(file);
+        let changing = self.names.begin_attribute_change(file);
+        self.drop_attributes(file);
+        changing
     }
 
     /// This mount changed the size of a file otherwise than by writing.

@@ -16,10 +16,11 @@
 //! 6. A listing is served from the cache, and added to it, only while this mount changes no entry
 //!    of the directory: another client may have seen the change already.
 //! 7. For the same reason no name is reported absent while this mount makes something under it.
+//! 8. For the same reason no attributes of a file are cached while this mount changes some of them.
 //!
 //! Assertions check 4. `under` compares the lease of every addition (1, 2), each `cache_…` compares
-//! the mark (3), and `look_up` checks 5 and 7, as the listing does 6. What the server knows at that
-//! moment cannot be seen here.
+//! the mark (3), `look_up` checks 5 and 7, as the listing does 6, and `set_attributes`, `set_own` and
+//! `set_after` check 8. What the server knows at that moment cannot be seen here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -372,7 +373,7 @@ impl CachedNames {
     }
 
     fn set_attributes(&mut self, lease: &Arc<NamesLease>, found: &Attributes) -> bool {
-        if found.kind == FileKind::Directory || found.uncacheable {
+        if found.kind == FileKind::Directory || !self.may_cache(found) {
             return false;
         }
         let Some(directory) = self.under(lease) else { return false };
@@ -383,11 +384,16 @@ impl CachedNames {
     }
 
     fn set_own(&mut self, lease: &Arc<NamesLease>, found: &Attributes) -> bool {
-        let Some(directory) = self.under(lease).filter(|_| !found.uncacheable) else {
+        if !self.may_cache(found) {
             return false;
-        };
+        }
+        let Some(directory) = self.under(lease) else { return false };
         directory.own = Some(found.clone());
         true
+    }
+
+    fn may_cache(&self, found: &Attributes) -> bool {
+        !found.uncacheable && !self.pending.is_changing_attributes(found.file)
     }
 
     /// Removes a directory, and returns the files whose attributes were given out of it.

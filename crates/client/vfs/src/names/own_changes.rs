@@ -23,15 +23,6 @@ impl NameCache {
         files.iter().for_each(|file| cached.change(*file));
     }
 
-    /// As [`NameCache::invalidate`]. Returns the mark after the change, if it was the only one
-    /// since `mark`.
-    pub(crate) fn invalidate_alone(&self, file: FileIndex, mark: ChangeMark) -> Option<ChangeMark> {
-        let mut cached = lock(&self.0);
-        let alone = cached.marks.is_unchanged(file, mark);
-        cached.change(file);
-        alone.then_some(cached.marks.now())
-    }
-
     /// This mount may have changed what a name leads to. What was given out of it is still
     /// invalidated at a recall.
     pub(crate) fn invalidate_name(&self, directory: FileIndex, name: &[u8]) {
@@ -120,7 +111,7 @@ impl NameCache {
 }
 
 impl CachedNames {
-    fn change(&mut self, file: FileIndex) {
+    pub(super) fn change(&mut self, file: FileIndex) {
         self.count_change(file);
         if let Some(own) = self.directories.get_mut(&file) {
             (own.own, own.own_unknown_since) = (None, self.marks.now());
@@ -160,6 +151,9 @@ impl CachedNames {
     /// Sets the attributes of a directory after a change of its entries. Whether they are known
     /// now.
     fn set_after(&mut self, lease: &Arc<NamesLease>, mark: ChangeMark, after: Attributes) -> bool {
+        if self.pending.is_changing_attributes(after.file) {
+            return false;
+        }
         let Some(found) = self.under(lease) else { return false };
         if found.own.as_ref().is_some_and(|own| own.change >= after.change) {
             return true;

@@ -1,14 +1,18 @@
-//! Changes of directory entries by this mount that the server has not answered yet.
+//! Changes by this mount, of directory entries or of attributes, that the server has not answered
+//! yet.
 //!
 //! The server may have applied such a change already, and another client may have seen it. What the
-//! cache says of the entry is then too old, and the server is asked ([`super::name_cache`], 5 to
-//! 7).
+//! cache says of the entry or the file is then too old, and the server is asked
+//! ([`super::name_cache`], 5 to 8).
 
 use std::{collections::HashMap, hash::Hash};
 
 use braid_client::FileIndex;
 
-use super::name_cache::NameCache;
+use super::{
+    change_marks::ChangeMark,
+    name_cache::{CachedNames, NameCache},
+};
 use crate::mutex::lock;
 
 /// A name in a directory.
@@ -23,6 +27,8 @@ pub(super) struct PendingChanges {
     changing: HashMap<FileIndex, u32>,
     /// Names under which something is being made: other clients may have seen it already (7).
     making: HashMap<Entry, u32>,
+    /// Changes of attributes, by file.
+    attributes: HashMap<FileIndex, u32>,
 }
 
 impl PendingChanges {
@@ -36,6 +42,10 @@ impl PendingChanges {
 
     pub(super) fn is_making(&self, directory: FileIndex, name: &[u8]) -> bool {
         !self.making.is_empty() && self.making.contains_key(&(directory, Box::from(name)))
+    }
+
+    pub(super) fn is_changing_attributes(&self, file: FileIndex) -> bool {
+        self.attributes.contains_key(&file)
     }
 }
 
@@ -55,7 +65,24 @@ pub(crate) struct ChangeGuard<'a> {
     making: Option<Entry>,
 }
 
+/// Attributes of a file are being changed until this is dropped.
+#[derive(Debug)]
+pub(crate) struct AttributeChangeGuard<'a> {
+    cache: &'a NameCache,
+    /// `None`: the change has ended.
+    file: Option<FileIndex>,
+}
+
 impl NameCache {
+    /// Before this mount changes attributes of a file. Removes the cached ones. None are cached
+    /// until the guard is dropped, and no reply to a question of that time is cached afterwards.
+    pub(crate) fn begin_attribute_change(&self, file: FileIndex) -> AttributeChangeGuard<'_> {
+        let mut cached = lock(&self.0);
+        cached.change(file);
+        one_more(&mut cached.pending.attributes, file);
+        AttributeChangeGuard { cache: self, file: Some(file) }
+    }
+
     /// Before this mount removes names from these directories. For one directory, name it twice.
     pub(crate) fn begin_removal(&self, directories: [FileIndex; 2]) -> RemovalGuard<'_> {
         let pending = &mut lock(&self.0).pending;
@@ -79,6 +106,33 @@ impl ChangeGuard<'_> {
         one_more(&mut lock(&self.cache.0).pending.making, Clone::clone(&entry));
         self.making = Some(entry);
         self
+    }
+}
+
+impl AttributeChangeGuard<'_> {
+    /// Ends the change. Returns the mark after it, if it was the only change of the file by this
+    /// mount since `mark`.
+    pub(crate) fn end(mut self, mark: ChangeMark) -> Option<ChangeMark> {
+        let file = self.file.take()?;
+        let mut cached = lock(&self.cache.0);
+        let is_only = cached.marks.is_unchanged(file, mark);
+        cached.end_attribute_change(file);
+        is_only.then_some(cached.marks.now())
+    }
+}
+
+impl CachedNames {
+    fn end_attribute_change(&mut self, file: FileIndex) {
+        self.change(file);
+        one_less(&mut self.pending.attributes, file);
+    }
+}
+
+impl Drop for AttributeChangeGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            lock(&self.cache.0).end_attribute_change(file);
+        }
     }
 }
 

@@ -111,13 +111,14 @@ impl Vfs {
             Err(error) => return Err(error.into()),
         };
         let truncate = new.truncate && new.access.write;
+        let changing = truncate.then(|| self.caches.begin_attribute_change(found));
         let _ = self.caches.flush_file(found);
         match self.users.asker(user)?.open(found, &new.access.options().truncate(truncate)) {
             Ok(file) => {
                 if truncate {
                     self.caches.note_resize(found);
-                    self.note_change(found);
                 }
+                drop(changing);
                 self.opened(file, new.access, None, None).map(Some)
             }
             Err(error) if is_gone(&error) => Ok(None),

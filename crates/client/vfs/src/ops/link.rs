@@ -18,10 +18,10 @@ impl Vfs {
     ) -> Result<CachedAttributes> {
         let at = (directory, name(wanted)?);
         let before = self.before_create(at);
-        self.caches.note_attribute_change(file);
+        let changing = self.caches.begin_attribute_change(file);
         let _ = self.caches.flush_file(file);
         let linked = self.client().hard_link(file, at);
-        self.note_change(file);
+        drop(changing);
         self.note_created(at, linked, before, None)
     }
 }

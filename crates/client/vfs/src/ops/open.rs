@@ -86,13 +86,13 @@ impl Vfs {
         {
             return Ok(opened);
         }
+        let changing = how.truncate.then(|| self.caches.begin_attribute_change(file));
         if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux truncates the file.
             let _ = self.caches.flush_file(file);
             let cut = self.client().truncate(file, 0);
             self.caches.note_resize(file);
             cut?;
-            self.note_change(file);
         }
         // The attributes of the reply must include what was written before.
         let _ = self.caches.flush_file(file);
@@ -102,8 +102,8 @@ impl Vfs {
         let opened = self.client().open(file, &options);
         if how.truncate && how.access.write {
             self.caches.note_resize(file);
-            self.note_change(file);
         }
+        drop(changing);
         let opened = opened?;
         let mut opened = self.opened(opened, how.access, None, Some(data))?;
         if how.truncate && how.kill_privileges && has_clearable_bits(opened.known.attributes.mode) {

@@ -1,15 +1,11 @@
 //! Changes of attributes. A new size truncates the file or extends it with zeros.
 
-use std::sync::Arc;
-
 use braid_client::{AttributeChanges, Attributes, Client, FileIndex};
 
 use crate::{
     data::set_ids::{SetIdBits, may_set_set_ids},
     error::Result,
-    names::{
-        cached_attributes::CachedAttributes, change_marks::ChangeMark, names_lease::NamesLease,
-    },
+    names::cached_attributes::CachedAttributes,
     open::handles::FileHandle,
     users::User,
     vfs::Vfs,
@@ -64,7 +60,7 @@ impl Vfs {
         if gives {
             self.caches.note_set_ids_change(file);
         }
-        self.caches.note_attribute_change(file);
+        let changing = self.caches.begin_attribute_change(file);
         // Earlier writes get their time and their place in the file before this change.
         let (lease, mark) = (self.names_lease_of(file), self.flush_and_mark(file));
         let resizes = changes.bytes.is_some();
@@ -79,21 +75,10 @@ impl Vfs {
         if resizes {
             self.caches.note_resize(file);
         }
-        // A failed change may have been made.
-        let attributes = attributes.inspect_err(|_| self.note_change(file))?;
-        self.changed_since(file, attributes, lease, mark)
-    }
-
-    /// Caches the attributes of the reply, unless another call of this mount changed the file
-    /// meanwhile.
-    fn changed_since(
-        &self,
-        file: FileIndex,
-        attributes: Attributes,
-        lease: Option<Arc<NamesLease>>,
-        mark: ChangeMark,
-    ) -> Result<CachedAttributes> {
-        Ok(match (lease, self.caches.names.invalidate_alone(file, mark)) {
+        // A failed change may have been made: the guard counts it, too.
+        let attributes = attributes?;
+        // The reply is cached, unless another call of this mount changed the file meanwhile.
+        Ok(match (lease, changing.end(mark)) {
             (Some(lease), Some(now)) => self.cache_under(attributes, &lease, now),
             _ => self.uncacheable(attributes),
         })

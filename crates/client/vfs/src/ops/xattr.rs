@@ -120,7 +120,7 @@ impl Vfs {
         name: &[u8],
         change: impl FnOnce() -> braid_client::Result<()>,
     ) -> Result<()> {
-        self.caches.note_attribute_change(file);
+        let _changing = self.caches.begin_attribute_change(file);
         let is_list = name.starts_with(ACCESS_LISTS) || name == NFS4_LIST;
         let gives = is_list || name == CAPABILITIES;
         let _late =
@@ -132,7 +132,6 @@ impl Vfs {
         if gives {
             self.caches.note_set_ids_change(file);
         }
-        self.note_change(file);
         Ok(done?)
     }
 }

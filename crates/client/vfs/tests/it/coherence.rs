@@ -8,12 +8,12 @@ use std::{
     },
 };
 
-use crate::support::{self, Cluster, ROOT, USER};
+use crate::support::{self, Cluster, ROOT, Stuck, USER, wait_for};
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
 use braid_vfs::{
     Access, CacheInvalidator, CachedAttributes, CachingLeases, FileHandle, FileIndex, FileKind,
-    LookupResult, NewFile, RenameMode, Status, Vfs, WriteAs, XattrMode,
+    LookupResult, NewFile, OpenAs, RenameMode, Status, Vfs, WriteAs, XattrMode,
 };
 use proptest::{prelude::*, test_runner::Config as Runs};
 
@@ -377,6 +377,58 @@ fn a_lookup_is_answered_from_the_cache_until_a_client_changes_it() {
     let mode = AttributeChanges { mode: Some(0o644), ..AttributeChanges::none() };
     one.vfs.set_attributes(file, None, mode, false).unwrap();
     assert_eq!(look(&two), [None, Some(0o644), Some(0o600)]);
+}
+
+/// Another client may see a change before its reply arrives at the mount that made it. Cached
+/// attributes of before the change would then contradict what that client saw.
+#[test]
+fn no_attributes_are_cached_while_this_mount_changes_them() {
+    let cluster = Cluster::start(1);
+    let mount = Mount::new(&cluster);
+    let file =
+        mount.vfs.make_node(USER, ROOT, b"f", FileKind::File, 0o600, 0, 0).unwrap().attributes.file;
+    let set = |changes: AttributeChanges| {
+        move |vfs: &Vfs| drop(vfs.set_attributes(file, None, changes.clone(), false).unwrap())
+    };
+    let none = AttributeChanges::none;
+    let (mode, bytes) = (Some(0o644), Some(ByteCount(7)));
+    let value = (b"user.colour", b"red");
+    let cuts = OpenAs { truncate: true, ..Access::READ_WRITE.into() };
+    let changes: [(&str, Box<dyn Fn(&Vfs) + Sync>); 5] = [
+        ("mode", Box::new(set(AttributeChanges { mode, ..none() }))),
+        ("size", Box::new(set(AttributeChanges { bytes, ..none() }))),
+        (
+            "xattr",
+            Box::new(|vfs| vfs.set_xattr(file, value.0, value.1, XattrMode::Either).unwrap()),
+        ),
+        ("open", Box::new(|vfs| drop(vfs.open(file, cuts).unwrap()))),
+        ("link", Box::new(|vfs| drop(vfs.link(file, ROOT, b"g").unwrap()))),
+    ];
+    let is_cacheable = |known: &CachedAttributes| {
+        mount.vfs.reply_cacheable(&known.leases, |cacheable| cacheable.attributes)
+    };
+    let known = || mount.vfs.attributes(file, None).unwrap();
+    let found = || support::found(&mount.vfs, b"f").unwrap();
+    for (what, change) in &changes {
+        wait_for(|| mount.stat(ROOT, b"f").is_some() && is_cacheable(&known()));
+        mount.stat(ROOT, b"f").unwrap();
+        let client = cluster.client();
+        let (stuck, let_go) = Stuck::serve(&client);
+        wait_for(|| client.leases().ask_names(ROOT).unwrap().is_some());
+        std::thread::scope(|scope| {
+            // Dropped first, also by a failed assertion.
+            let let_go = let_go;
+            let changing = scope.spawn(|| change(&mount.vfs));
+            wait_for(|| stuck.is_recalled());
+            let has_none = mount.memory(|memory| !memory.attributes.contains_key(&file));
+            assert!(has_none, "the kernel has attributes: {what}");
+            for _ in 0..2 {
+                assert!(!is_cacheable(&known()) && !is_cacheable(&found()), "{what}");
+            }
+            assert!(!changing.is_finished(), "{what}");
+            drop(let_go);
+        });
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use braid_vfs::{AttributeChanges, CachedAttributes, FileHandle, FileIndex, SetTime, User};
 
 use super::{Answer, Done, FileSystem, convert};
-use crate::kernel::{self, ExtendedStat, SetAttributes};
+use crate::kernel::{self, ExtendedStat, SetAttributes, Validity};
 
 /// `STATX_BASIC_STATS | STATX_BTIME`: all fields that BraidFS has.
 const STATX_KNOWN: u32 = 0x7ff | 0x800;
@@ -55,10 +55,14 @@ impl FileSystem {
             ..AttributeChanges::none()
         };
         let handle = wanted.handle.map(FileHandle);
-        self.attributes(
-            &self.vfs.set_attributes_for(user, file, handle, changes, wanted.kill_suidgid)?,
-            answer,
-        )
+        let changed =
+            self.vfs.set_attributes_for(user, file, handle, changes, wanted.kill_suidgid)?;
+        // Not cacheable. The thread that sent the request applies the reply when it runs, which may
+        // be after another mount's change and the recall for it. The kernel ignores a GETATTR or
+        // LOOKUP reply to a question older than the recall; older kernels apply this one.
+        answer.with(|reply| {
+            reply.attributes(&convert::attributes(&changed.attributes), Validity::Never)
+        })
     }
 
     fn attributes(&self, known: &CachedAttributes, answer: Answer<'_>) -> Done {

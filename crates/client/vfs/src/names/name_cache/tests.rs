@@ -113,3 +113,28 @@ fn no_name_is_reported_absent_while_something_is_made_under_it() {
     drop(again);
     assert!(looks(b"f").is_some());
 }
+
+#[test]
+fn no_attributes_of_a_file_are_cached_while_this_mount_changes_them() {
+    let known = Known::with(1);
+    known.make(0, b"f", 1000);
+    let file = FileIndex(1000);
+    let is_cached = || known.cache.attributes(file, |_| true).is_some();
+    let cache = |mark| {
+        let found = Attributes { file, ..known.file.clone() };
+        known.cache.cache_attributes(&known.leases[0], mark, &found, |_| true).attributes.is_some()
+    };
+    assert!(is_cached());
+    let before = known.cache.mark();
+    let one = known.cache.begin_attribute_change(file);
+    assert!(!is_cached() && !cache(before), "a reply to an earlier question");
+    let (mark, other) = (known.cache.mark(), known.cache.begin_attribute_change(file));
+    assert!(!cache(known.cache.mark()) && one.end(mark).is_none(), "another change began");
+    assert!(!cache(known.cache.mark()), "another change is pending");
+    let mark = known.cache.mark();
+    let now = other.end(mark).expect("no other change");
+    assert!(!cache(mark) && !is_cached(), "a question sent during the change");
+    assert!(cache(now) && is_cached());
+    drop(known.cache.begin_attribute_change(file));
+    assert!(!cache(now) && cache(known.cache.mark()), "an abandoned change counts, too");
+}
