@@ -181,13 +181,10 @@ fn stored_flags(kind: FileKind, asked: FileAttributes) -> u32 {
     stored::STORED | (asked.0 & stored::ALL & !of_others)
 }
 
-/// The attributes that a new or overwritten file gets. MS-FSA 2.1.5.1.1: it is to be saved.
-pub fn of_new_file(kind: FileKind, asked: FileAttributes) -> FileAttributes {
-    let asked = asked.without(FileAttributes::NORMAL);
-    match kind {
-        FileKind::Directory => asked.with(FileAttributes::DIRECTORY),
-        _ => asked.with(FileAttributes::ARCHIVE),
-    }
+/// The attributes that a new or overwritten file with this name gets: those that are asked for,
+/// and those that follow from kind and name. So a file is to be saved (MS-FSA 2.1.5.1.1).
+pub fn of_new_file(kind: FileKind, name: &[u8], asked: FileAttributes) -> FileAttributes {
+    asked.without(FileAttributes::NORMAL).with(implied_attributes(kind, name))
 }
 
 /// Whether an overwriting open that asks for these attributes would show a file that is stored as
@@ -300,13 +297,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_new_file_is_to_be_saved() {
-        let hidden = FileAttributes::HIDDEN;
-        let archive = FileAttributes::ARCHIVE;
-        assert_eq!(of_new_file(FileKind::File, FileAttributes::NORMAL), archive);
-        assert_eq!(of_new_file(FileKind::File, hidden), hidden.with(archive));
-        let directory = FileAttributes::DIRECTORY;
-        assert_eq!(of_new_file(FileKind::Directory, hidden), hidden.with(directory));
+    fn a_new_file_is_to_be_saved_and_a_dot_file_is_hidden() {
+        let (hidden, archive) = (FileAttributes::HIDDEN, FileAttributes::ARCHIVE);
+        let file = |name, asked| of_new_file(FileKind::File, name, asked);
+        assert_eq!(file(b"a", FileAttributes::NORMAL), archive);
+        assert_eq!(file(b"a", hidden), hidden.with(archive));
+        assert_eq!(file(b".a", FileAttributes::default()), hidden.with(archive));
+        let new = known(FileKind::File, 0o644);
+        let changes = changes_to(&new, b".a", file(b".a", FileAttributes::NORMAL));
+        assert_eq!(changes, AttributeChanges::none(), "nothing is stored for a dot file");
+        let system = FileAttributes::SYSTEM;
+        assert_eq!(of_new_file(FileKind::Directory, b"d", system), system);
     }
 
     #[test]

@@ -19,10 +19,13 @@ pub fn nt_status(status: Status) -> NtStatus {
         Status::NotEmpty => NtStatus::DIRECTORY_NOT_EMPTY,
         Status::Invalid | Status::WouldLoop => NtStatus::INVALID_PARAMETER,
         Status::NameTooLong => NtStatus::NAME_TOO_LONG,
-        Status::TooManyLinks => NtStatus::STOPPED_ON_SYMLINK,
+        // STOPPED_ON_SYMLINK would need data that say where (MS-SMB2 2.2.2.2.1).
+        Status::TooManyLinks => NtStatus::OBJECT_PATH_NOT_FOUND,
         Status::LinkLimit => NtStatus::TOO_MANY_LINKS,
-        Status::TooLarge | Status::NoSpace | Status::NoIods => NtStatus::DISK_FULL,
-        Status::QuotaExceeded => NtStatus::QUOTA_EXCEEDED,
+        // QUOTA_EXCEEDED is about the quota of a process; programs expect DISK_FULL.
+        Status::TooLarge | Status::NoSpace | Status::NoIods | Status::QuotaExceeded => {
+            NtStatus::DISK_FULL
+        }
         Status::ReadOnly => NtStatus::MEDIA_WRITE_PROTECTED,
         Status::NoAttribute => NtStatus::NONEXISTENT_EA_ENTRY,
         Status::Range => NtStatus::BUFFER_TOO_SMALL,

@@ -182,7 +182,7 @@ impl<S: Share> Job<'_, S> {
     /// none shows those that follow from kind and name.
     async fn set_attributes(&self, known: Attributes, name: &[u8]) -> Attributes {
         let asked = FileAttributes(self.request.file_attributes);
-        let asked = attributes::of_new_file(known.kind, asked);
+        let asked = attributes::of_new_file(known.kind, name, asked);
         let changes = attributes::changes_to(&known, name, asked);
         if changes == AttributeChanges::none() {
             return known;

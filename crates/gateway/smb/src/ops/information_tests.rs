@@ -400,9 +400,30 @@ async fn readonly_is_the_mode_and_protects_from_removal() {
     client.set(file, SetInformation::DispositionEx(anyway)).await.unwrap();
     client.set(file, set(FileAttributes::NORMAL)).await.unwrap();
     let basic: FileBasic = client.query(file, InformationClass::BASIC).await.unwrap();
-    assert_eq!(basic.attributes, FileAttributes::ARCHIVE);
+    assert_eq!(basic.attributes, FileAttributes::NORMAL);
     let directory = set(FileAttributes::DIRECTORY);
     assert_eq!(client.set(file, directory).await, Err(NtStatus::INVALID_PARAMETER));
+}
+
+#[tokio::test]
+async fn attributes_and_the_time_of_creation_stay() {
+    let client = Client::new().await;
+    let file = client.make("f").await;
+    let time = FileTime::from_unix(1_000_000_000, 500);
+    let attributes = FileAttributes::HIDDEN.with(FileAttributes::SYSTEM);
+    let creation = TimeChange::Set(time);
+    let basic = SetBasic { creation, attributes, ..SetBasic::default() };
+    client.set(file, SetInformation::Basic(basic)).await.unwrap();
+    client.close(file).await.unwrap();
+    let access = AccessMask::MAXIMUM_ALLOWED;
+    let options = CreateOptions::default();
+    let again = client.open_with("f", access, CreateDisposition::OPEN, options).await.unwrap();
+    let basic: FileBasic = client.query(again, InformationClass::BASIC).await.unwrap();
+    assert_eq!((basic.creation, basic.attributes), (time, attributes));
+    client.close(again).await.unwrap();
+    let over = CreateDisposition::OVERWRITE;
+    let refused = client.open_with("f", access, over, options).await;
+    assert_eq!(refused.err(), Some(NtStatus::ACCESS_DENIED), "it would not be hidden any more");
 }
 
 #[tokio::test]
@@ -487,6 +508,34 @@ async fn a_link_is_one_more_name() {
     let again = client.set(file, link(RenameFlags::default())).await;
     assert_eq!(again, Err(NtStatus::OBJECT_NAME_COLLISION));
     client.set(file, link(RenameFlags::REPLACE_IF_EXISTS)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_link_takes_the_name_of_another_file() {
+    let client = Client::new().await;
+    let file = client.make("one").await;
+    let other = client.make("two").await;
+    let link = || SetInformation::Link(rename("two", RenameFlags::REPLACE_IF_EXISTS));
+    assert_eq!(client.set(file, link()).await, Err(NtStatus::ACCESS_DENIED), "two is open");
+    client.close(other).await.unwrap();
+    client.set(file, link()).await.unwrap();
+    let standard: FileStandard = client.query(file, InformationClass::STANDARD).await.unwrap();
+    assert_eq!(standard.links, 2, "and no other name is left");
+    assert!(client.exists("one").await && client.exists("two").await);
+}
+
+#[tokio::test]
+async fn a_rename_moves_no_file_that_has_taken_the_name() {
+    let client = Client::new().await;
+    let first = client.make("f").await;
+    let (access, options) = (AccessMask::MAXIMUM_ALLOWED, CreateOptions::default());
+    let second = client.open_with("f", access, CreateDisposition::OPEN, options).await.unwrap();
+    let to = |name| SetInformation::Rename(rename(name, RenameFlags::default()));
+    client.set(first, to("g")).await.unwrap();
+    client.close(client.make("f").await).await.unwrap();
+    let refused = client.set(second, to("h")).await;
+    assert_eq!(refused, Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+    assert!(client.exists("f").await && client.exists("g").await && !client.exists("h").await);
 }
 
 #[tokio::test]

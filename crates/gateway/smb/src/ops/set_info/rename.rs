@@ -32,9 +32,11 @@ impl<S: Share> Change<'_, S> {
         if files.others_deny_delete(self.open.file, self.open.claim()) {
             return Err(NtStatus::SHARING_VIOLATION);
         }
-        // MS-FSA 2.1.5.15.11: the new directory may not be open for its own removal or rename, nor
-        // by an open that excludes those.
-        files.check(to.dir, Claim { has: Deny::DELETE, denies: Deny::DELETE })?;
+        // MS-FSA 2.1.5.15.11. Windows opens the new directory to write to it, and lets others have
+        // all but its removal. A working directory, open with FILE_SHARE_READ and
+        // FILE_SHARE_WRITE, does not stop this.
+        files.check(to.dir, Claim { has: Deny::WRITE, denies: Deny::DELETE })?;
+        self.check_source(&from).await?;
         let mode = match target.flags.has(RenameFlags::REPLACE_IF_EXISTS) {
             true => RenameMode::Replace,
             false => RenameMode::NoReplace,
@@ -67,10 +69,40 @@ impl<S: Share> Change<'_, S> {
                 };
             }
             self.check_replaced(found, target.flags)?;
-            self.client.remove(self.who, to.dir, &to.name).await.map_err(failed)?;
+            return self.link_over(&to).await;
         }
         let linked = self.client.link(self.who, self.open.file, to.dir, &to.name).await;
         linked.map(drop).map_err(failed)
+    }
+
+    /// Gives the file a name that another file has. That file keeps it if this fails: the link is
+    /// made with a name of its own, and renamed.
+    async fn link_over(&self, to: &Target) -> Result<(), NtStatus> {
+        let server = &self.context.server;
+        let (gateway, number) = (server.share.gateway_id(), server.new_file_id().volatile);
+        let name = format!(".smb-link-{gateway:x}-{number:x}").into_bytes();
+        let linked = self.client.link(self.who, self.open.file, to.dir, &name).await;
+        linked.map_err(failed)?;
+        let (old, new) = ((to.dir, &name[..]), (to.dir, &to.name[..]));
+        let renamed = self.client.rename(self.who, old, new, RenameMode::Replace).await;
+        if renamed.is_err()
+            && let Err(error) = self.client.remove(self.who, to.dir, &name).await
+        {
+            let name = String::from_utf8_lossy(&name);
+            tracing::warn!(%error, %name, "a name of a link that was not made is left");
+        }
+        renamed.map(drop).map_err(failed)
+    }
+
+    /// Checks that the name is still that of the file: another client may have renamed it, and
+    /// given the name to another file.
+    async fn check_source(&self, from: &Place) -> Result<(), NtStatus> {
+        let found = self.client.look_up(self.who, from.dir, &from.name).await.map_err(failed)?;
+        // The name of a symbolic link leads to the file that is open.
+        match found.file == self.open.file || found.kind == FileKind::Symlink {
+            true => Ok(()),
+            false => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+        }
     }
 
     /// Where the new name leads, and its path from the root of the share.
@@ -96,8 +128,10 @@ impl<S: Share> Change<'_, S> {
             return Err(NtStatus::OBJECT_NAME_COLLISION);
         }
         let is_protected = is_read_only(found) && !flags.has(RenameFlags::IGNORE_READONLY);
-        let is_open =
-            found.file != self.open.file && self.context.server.files.open_count(found.file) > 0;
+        let files = &self.context.server.files;
+        // While its removal runs, whatever has the name then would be removed.
+        let is_open = found.file != self.open.file
+            && (files.open_count(found.file) > 0 || files.is_delete_pending(found.file));
         if found.kind == FileKind::Directory || is_protected || is_open {
             return Err(NtStatus::ACCESS_DENIED);
         }
