@@ -1,5 +1,6 @@
 //! Attributes and extended attributes.
 
+use braid_share::dos_attributes as dos;
 use braid_share::nfs4_acl::{Ace, Nfs4Acl, Who, ace_flag, ace_mask::READ_DATA};
 use braid_share::{
     AttributeChanges, FileIndex, FileKind, SetTime, Share, ShareClient, ShareFile, Status,
@@ -7,11 +8,12 @@ use braid_share::{
 };
 use braid_types::ByteCount;
 
-use crate::support::{change_of, client, create, mkdir, on_both, refused, root, user};
+use crate::support::{change_of, client, create, mkdir, on_both, refused, root, user, write};
 
 on_both! {
     attributes_are_changed_together_or_not_at_all,
     a_list_and_attributes_are_set_together_or_not_at_all,
+    dos_attributes_and_the_time_of_creation_are_kept,
     a_size_belongs_to_regular_files_only,
     a_symbolic_link_itself_is_changed,
     extended_attributes_are_set_listed_and_removed,
@@ -80,6 +82,43 @@ async fn a_list_and_attributes_are_set_together_or_not_at_all<S: Share>(share: S
     let changed = client.set_attributes_and_acl(&root(), link.file, changes, &list).await;
     assert_eq!(refused(changed), Status::Unsupported);
     assert_eq!(refused(client.nfs4_acl(&root(), &link).await), Status::Unsupported);
+}
+
+async fn dos_attributes_and_the_time_of_creation_are_kept<S: Share>(share: S, top: FileIndex) {
+    let client = client(&share).await;
+    let opened = create(&client, top, "f").await;
+    let file = opened.index();
+    let flags = |flags| AttributeChanges { flags: Some(flags), ..AttributeChanges::none() };
+    let mode = AttributeChanges { mode: Some(0o666), ..AttributeChanges::none() };
+    client.set_attributes(&root(), file, mode).await.expect("a mode");
+    let btime = Timestamp { seconds: 1_000_000_000, nanos: 100 };
+    let hidden = dos::STORED | dos::HIDDEN;
+    let set = client.set_attributes_and_birth(&root(), file, flags(hidden), btime).await;
+    let now = set.expect("a change");
+    assert_eq!((now.flags, now.btime), (hidden, btime));
+    // Nothing is changed by what is refused.
+    for unknown in [dos::HIDDEN, dos::STORED | 0x10, u32::MAX] {
+        let changed = client.set_attributes(&root(), file, flags(unknown)).await;
+        assert_eq!(refused(changed), Status::Unsupported, "{unknown:#x}");
+    }
+    let nanos = Timestamp { seconds: 0, nanos: 1_000_000_000 };
+    let wrong = client.set_attributes_and_birth(&root(), file, flags(dos::STORED), nanos).await;
+    assert_eq!(refused(wrong), Status::Invalid);
+    let others = client.set_attributes_and_birth(&user(7), file, flags(dos::STORED), btime).await;
+    assert_eq!(refused(others), Status::NotPermitted, "a time is the owner's");
+    let now = client.attributes(&root(), file).await.expect("attributes");
+    assert_eq!((now.flags, now.btime), (hidden, btime));
+    // A user that may write sets attributes, and a write has the file saved again.
+    client.set_attributes(&user(7), file, flags(hidden)).await.expect("a writer's change");
+    write(&opened, 0, b"bytes").await;
+    opened.commit().await.expect("a commit");
+    opened.close().await.expect("a close");
+    let now = client.attributes(&root(), file).await.expect("attributes");
+    assert_eq!((now.flags, now.btime), (hidden | dos::ARCHIVE, btime));
+    let read_only = AttributeChanges { mode: Some(0o444), ..AttributeChanges::none() };
+    client.set_attributes(&root(), file, read_only).await.expect("a mode");
+    let changed = client.set_attributes(&user(7), file, flags(dos::STORED)).await;
+    assert_eq!(refused(changed), Status::PermissionDenied);
 }
 
 async fn a_size_belongs_to_regular_files_only<S: Share>(share: S, top: FileIndex) {
