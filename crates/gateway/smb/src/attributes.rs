@@ -1,8 +1,8 @@
 //! Attributes of BraidFS as those of MS-FSCC, and back.
 //!
-//! DOS attributes are stored once a client sets them ([`braid_share::dos_attributes`]). Before that they
-//! follow from the kind and the name of a file: a name that begins with a dot is HIDDEN. READONLY
-//! of a file always follows from its mode: nobody may write it.
+//! DOS attributes are stored once a client sets them ([`braid_share::dos_attributes`]). Before that
+//! they follow from the kind and the name of a file: a name that begins with a dot is HIDDEN.
+//! READONLY of a file always follows from its mode: nobody may write it.
 
 use braid_share::{
     AttributeChanges, Attributes, FileKind, SetTime, StatFsReply, Timestamp,

@@ -19,8 +19,8 @@
 //! 8. For the same reason no attributes of a file are cached while this mount changes some of them.
 //!
 //! Assertions check 4. `under` compares the lease of every addition (1, 2), each `cache_…` compares
-//! the mark (3), `look_up` checks 5 and 7, as the listing does 6, and `set_attributes`, `set_own` and
-//! `set_after` check 8. What the server knows at that moment cannot be seen here.
+//! the mark (3), `look_up` checks 5 and 7, as the listing does 6, and `set_attributes`, `set_own`
+//! and `set_after` check 8. What the server knows at that moment cannot be seen here.
 
 use std::{
     collections::{HashMap, HashSet},
