@@ -64,6 +64,9 @@ impl State {
         btime: Timestamp,
     ) -> Outcome<Attributes> {
         owner_only(who, self.inode(file)?)?;
+        if btime.nanos >= 1_000_000_000 {
+            return Err(Status::Invalid);
+        }
         self.set_attributes(who, session, file, changes)?;
         self.change(file, |inode| {
             inode.btime = btime;

@@ -308,10 +308,11 @@ impl Inode {
         if let Some(mtime) = found.mtime.filter(|mtime| *mtime > self.mtime) {
             new.mtime = mtime;
             new.ctime = new.ctime.max(mtime);
-            if mtime > self.ctime {
-                // A write after the last change of the flags.
-                new.note_write();
-            }
+        }
+        if new.mtime != self.mtime || new.size != self.size {
+            // Also for a write before the last change of the flags: a backup then saves the file
+            // once more than needed, but never once less.
+            new.note_write();
         }
         // Writes do not pass through the server, and one may leave size and time unchanged. The
         // counter therefore rises with each query of objects that may have changed.

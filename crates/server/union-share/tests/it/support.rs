@@ -27,6 +27,10 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "local file systems have POSIX lists, which are set on the mount",
     ),
     (
+        "dos_attributes_and_the_time_of_creation_are_kept",
+        "local file systems keep neither; docs/smb.md says so",
+    ),
+    (
         "extended_attributes_are_set_listed_and_removed",
         "ext4 has no value of 64 KiB; see branches::extended_attributes_of_the_disk_are_shown",
     ),
