@@ -379,6 +379,9 @@ fn a_lookup_is_answered_from_the_cache_until_a_client_changes_it() {
     assert_eq!(look(&two), [None, Some(0o644), Some(0o600)]);
 }
 
+/// A change that a mount makes.
+type Change<'a> = dyn Fn(&Vfs) + Sync + 'a;
+
 /// Another client may see a change before its reply arrives at the mount that made it. Cached
 /// attributes of before the change would then contradict what that client saw.
 #[test]
@@ -394,7 +397,7 @@ fn no_attributes_are_cached_while_this_mount_changes_them() {
     let (mode, bytes) = (Some(0o644), Some(ByteCount(7)));
     let value = (b"user.colour", b"red");
     let cuts = OpenAs { truncate: true, ..Access::READ_WRITE.into() };
-    let changes: [(&str, Box<dyn Fn(&Vfs) + Sync>); 5] = [
+    let changes: [(&str, Box<Change<'_>>); 5] = [
         ("mode", Box::new(set(AttributeChanges { mode, ..none() }))),
         ("size", Box::new(set(AttributeChanges { bytes, ..none() }))),
         (
