@@ -28,7 +28,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
     (
         "dos_attributes_and_the_time_of_creation_are_kept",
-        "local file systems keep neither; docs/smb.md says so",
+        "local file systems keep neither (docs/smb.md)",
     ),
     (
         "extended_attributes_are_set_listed_and_removed",
