@@ -132,8 +132,11 @@ impl<S: Share> Change<'_, S> {
         (changes.atime, changes.mtime) = (set_time(basic.last_access), set_time(basic.last_write));
         let btime = set_time(basic.creation).and_then(|set| set.time);
         match self.set_attributes(changes.clone(), btime).await {
-            // A file system that keeps neither DOS attributes nor a time of creation.
-            Err(error) if error.status() == Status::Unsupported => {
+            // A union, or an older metadata server, keeps neither DOS attributes nor a time of
+            // creation that a client sets.
+            Err(error)
+                if matches!(error.status(), Status::Unsupported | Status::UnknownMessage) =>
+            {
                 self.set_attributes(AttributeChanges { flags: None, ..changes }, None).await
             }
             set => set,
