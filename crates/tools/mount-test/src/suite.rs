@@ -24,10 +24,10 @@ use crate::{
 };
 
 /// Operations of fsx on one mount.
-const FSX_OPS: u64 = 60_000;
+const FSX_OPS: u64 = 25_000;
 /// Operations through two mounts, where each may wait for the other's leases: up to 3 ms each on
 /// two busy processors.
-const FSX_OPS_TWO: u64 = 40_000;
+const FSX_OPS_TWO: u64 = 15_000;
 const FSX_OPS_FULL: u64 = 10_000_000;
 /// Rounds of histories.
 const ROUNDS: u64 = 15;

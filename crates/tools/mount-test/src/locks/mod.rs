@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Increments of the counter under locks of a process, in total.
-const INCREMENTS: u64 = 30_000;
+const INCREMENTS: u64 = 12_000;
 const INCREMENTS_FULL: u64 = 100_000;
 /// The same for the other two kinds.
 const INCREMENTS_OTHERS: u64 = 8_000;
