@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dos_attributes;
+mod fold;
 mod id;
 mod id_hash;
 pub mod limits;
@@ -16,6 +17,7 @@ mod range_map;
 mod status;
 mod time;
 
+pub use fold::fold;
 pub use id::{
     ClusterUuid, ConnectionId, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch,
     ObjectGeneration, ObjectId, PartIndex, SessionId, ShardId, SizeGeneration, WriteVerifier,
