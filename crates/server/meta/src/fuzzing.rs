@@ -6,7 +6,8 @@ use braid_types::{FileIndex, IodId, KeyId, SessionId};
 use crate::acl_xattr;
 use crate::record::{
     ClientKey, ClusterIdentity, Deletion, DirectoryDefault, Inode, Intent, IodRecord, Quota,
-    ReplayRecord, SessionRecord, Usage, decode_cookie, decode_entry, decode_modes, encode_modes,
+    ReplayRecord, SessionRecord, Usage, decode_cookie, decode_entry, decode_folded_name,
+    decode_modes, encode_modes,
 };
 pub use crate::store::engine::fuzzing::*;
 
@@ -34,6 +35,7 @@ pub fn read_records(bytes: &[u8]) {
         Usage, Usage::decode;
     );
     let _ = (ReplayRecord::decode(bytes), decode_entry(bytes), decode_cookie(1, bytes));
+    let _ = decode_folded_name(bytes);
     if let Ok(modes) = decode_modes(bytes) {
         assert_eq!(decode_modes(&encode_modes(&modes)), Ok(modes));
     }

@@ -33,13 +33,16 @@ pub(crate) enum Kind {
     Cluster = b'U',
     WriteOpen = b'W',
     Xattr = b'X',
+    FoldedName = b'Y',
 }
 
 /// The shard of records that belong to the whole cluster.
 pub(crate) const CLUSTER_SHARD: ShardId = ShardId(0);
 
-/// The longest key: shard, kind, file, and a name.
-const BYTES_MAX: usize = 2 + 1 + 8 + NAME_BYTES_MAX;
+/// The longest key: shard, kind, file, a folded name, which has at most 3 bytes for each 2 of the
+/// name ([`braid_types::fold`]), NUL, and a cookie.
+const BYTES_MAX: usize = 2 + 1 + 8 + NAME_BYTES_MAX * 3 / 2 + 1 + 8;
+const _: () = assert!(BYTES_MAX <= crate::store::KEY_BYTES_MAX);
 
 /// A key, on the stack: a create uses a dozen.
 #[derive(Clone)]
@@ -102,6 +105,13 @@ pub(crate) fn entry(directory: FileIndex, name: &[u8]) -> Key {
 
 pub(crate) fn cookie(directory: FileIndex, cookie: u64) -> Key {
     of_file(Kind::Cookie, directory, &cookie.to_be_bytes())
+}
+
+/// The entry with this cookie, by its folded name. Names have no NUL, so that it ends the name.
+pub(crate) fn folded_name(directory: FileIndex, folded: &[u8], cookie: u64) -> Key {
+    let directory_bytes = directory.0.to_be_bytes();
+    let fields = [&directory_bytes, folded, &[0], &cookie.to_be_bytes()];
+    key(directory.shard(), Kind::FoldedName, &fields)
 }
 
 pub(crate) fn xattr(file: FileIndex, name: &[u8]) -> Key {
@@ -209,6 +219,13 @@ pub(crate) fn cookies_after(directory: FileIndex, after: u64) -> Range {
     }
 }
 
+/// Every entry of a directory with this folded name, in the order of their cookies.
+pub(crate) fn all_folded(directory: FileIndex, folded: &[u8]) -> Range {
+    let mut end = folded_name(directory, folded, u64::MAX).to_vec();
+    end.push(0);
+    Range { from: folded_name(directory, folded, 0).to_vec(), end }
+}
+
 /// Every replay record of a session in one shard.
 pub(crate) fn replays_of(shard: ShardId, session: SessionId) -> Range {
     let from = replay(shard, session, 0).to_vec();
@@ -230,6 +247,11 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<QuotaOwner> {
 /// The part of a file's key after the file: a name, a cookie.
 pub(crate) fn tail_of(key: &[u8]) -> &[u8] {
     key.get(11..).unwrap_or_default()
+}
+
+/// The cookie in a key of a folded name.
+pub(crate) fn cookie_of_folded(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(*tail_of(key).last_chunk()?))
 }
 
 /// The 64-bit number after the file: a cookie or a session.

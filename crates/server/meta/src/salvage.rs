@@ -23,12 +23,14 @@ use std::sync::Arc;
 use braid_types::limits::SHARDS_DEFAULT;
 use braid_types::{
     ClusterUuid, Failure, FileIndex, IdHashBuilder, MapEpoch, MdsEpoch, ShardId, Status, Timestamp,
+    fold,
 };
 
 use crate::key::{self, Kind};
 use crate::namespace::{COOKIE_FIRST, root};
 use crate::record::{
-    ClusterIdentity, Entry, FileKind, Inode, decode_cookie, decode_entry, write_cookie, write_entry,
+    ClusterIdentity, Entry, FileKind, Inode, decode_cookie, decode_entry, decode_folded_name,
+    write_cookie, write_entry, write_folded_name,
 };
 use crate::store::engine::{self, DumpSummary, SalvagedRecords};
 use crate::store::{Batch, Engine, EngineOptions, Fence, MetaStore, StoreError};
@@ -228,6 +230,8 @@ struct RecordSurvey {
     cookies: HashMap<FileIndex, u64, IdHashBuilder>,
     /// The parent and name of each directory.
     directories: HashMap<FileIndex, (FileIndex, Vec<u8>), IdHashBuilder>,
+    /// The last directory of an entry, and whether it keeps an index of folded names.
+    indexed: Option<(FileIndex, bool)>,
     dangling: Vec<(FileIndex, Vec<u8>)>,
     root_entries: u64,
     has_root: bool,
@@ -293,7 +297,10 @@ fn restore(
         if !batch.is_empty() && batch.bytes() + change.key.len() + value.len() >= BATCH_BYTES {
             store.commit(std::mem::take(&mut batch), fence)?;
         }
-        batch.put(change.key, value);
+        match change.value {
+            Some(value) => batch.put(change.key, value),
+            None => batch.remove(change.key),
+        }
     }
     store.commit(batch, fence)?;
     survey.repaired.dangling_count = survey.dangling.len() as u64;
@@ -337,6 +344,7 @@ impl RecordSurvey {
         match *kind {
             b if b == Kind::Cookie as u8 => self.by_cookie(view, file, key, value)?,
             b if b == Kind::Entry as u8 => self.by_name(view, file, key, value)?,
+            b if b == Kind::FoldedName as u8 => self.by_folded_name(view, file, key, value)?,
             b if b == Kind::Inode as u8 => self.inode(shard, file, value),
             b if b == Kind::Counter as u8 => {
                 let counter = self.counters.entry(shard).or_default();
@@ -363,6 +371,7 @@ impl RecordSurvey {
             return Ok(());
         };
         self.entry(directory, cookie, entry, name);
+        self.index(view, directory, cookie, name)?;
         if view.get(&key::entry(directory, name))?.is_none() {
             self.repaired.entries += 1;
             self.fixes.put_with(key::entry(directory, name), |out| write_entry(out, &entry));
@@ -383,6 +392,7 @@ impl RecordSurvey {
         let (name, Ok(entry)) = (key::tail_of(key), decode_entry(value)) else { return Ok(()) };
         if view.get(&key::cookie(directory, entry.cookie))?.is_none() {
             self.entry(directory, entry.cookie, entry, name);
+            self.index(view, directory, entry.cookie, name)?;
             self.repaired.entries += 1;
             self.fixes.put_with(key::cookie(directory, entry.cookie), |out| {
                 write_cookie(out, &entry, name)
@@ -392,6 +402,58 @@ impl RecordSurvey {
             }
         }
         Ok(())
+    }
+
+    /// An index record whose name or whose directory's mark was lost is removed.
+    fn by_folded_name(
+        &mut self,
+        view: &dyn crate::store::Snapshot,
+        directory: FileIndex,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let mut is_used = false;
+        if let (Some(cookie), Ok(name)) = (key::cookie_of_folded(key), decode_folded_name(value)) {
+            let entry = view.get(&key::entry(directory, name))?;
+            let entry = entry.and_then(|bytes| decode_entry(&bytes).ok());
+            is_used = key[..] == key::folded_name(directory, &fold(name), cookie)[..]
+                && (entry.is_some_and(|entry| entry.cookie == cookie)
+                    || view.get(&key::cookie(directory, cookie))?.is_some());
+        }
+        if !is_used || !self.keeps_name_index(view, directory)? {
+            self.fixes.remove(key);
+        }
+        Ok(())
+    }
+
+    /// Restores the index record of a name.
+    fn index(
+        &mut self,
+        view: &dyn crate::store::Snapshot,
+        directory: FileIndex,
+        cookie: u64,
+        name: &[u8],
+    ) -> Result<(), StoreError> {
+        let key = key::folded_name(directory, &fold(name), cookie);
+        if self.keeps_name_index(view, directory)? && view.get(&key)?.is_none() {
+            self.fixes.put_with(key, |out| write_folded_name(out, name));
+        }
+        Ok(())
+    }
+
+    fn keeps_name_index(
+        &mut self,
+        view: &dyn crate::store::Snapshot,
+        directory: FileIndex,
+    ) -> Result<bool, StoreError> {
+        if let Some((_, keeps)) = self.indexed.filter(|(last, _)| *last == directory) {
+            return Ok(keeps);
+        }
+        let inode = view.get(&key::inode(directory))?;
+        let inode = inode.and_then(|bytes| Inode::decode(directory, &bytes).ok());
+        let keeps = inode.is_some_and(|inode| inode.keeps_name_index());
+        self.indexed = Some((directory, keeps));
+        Ok(keeps)
     }
 
     fn entry(&mut self, directory: FileIndex, cookie: u64, entry: Entry, name: &[u8]) {

@@ -4,6 +4,7 @@ mod acl;
 mod basics;
 mod crash;
 mod engine;
+mod folded;
 mod import;
 mod modes;
 mod names;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use braid_layout::Layout;
-use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
+use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp, fold};
 
 use crate::identity::Replay;
 use crate::key;
@@ -26,7 +26,7 @@ use crate::opens::OpenFile;
 use crate::quota::{GrantChange, UsageDelta, add_usage_deltas};
 use crate::record::{
     self, ClusterIdentity, Deletion, DirectoryChange, Entry, Inode, Outcome, Quota, QuotaOwner,
-    ReplayRecord, Usage, decode_entry, write_cookie, write_entry,
+    ReplayRecord, Usage, decode_entry, write_cookie, write_entry, write_folded_name,
 };
 use crate::store::{Batch, ReserveUse};
 
@@ -60,6 +60,7 @@ pub(crate) enum Op {
     SetQuota = 24,
     AssignQuotaDirectory = 25,
     Remove = 26,
+    IndexNames = 27,
 }
 
 impl Op {
@@ -202,19 +203,37 @@ impl<'a> Tx<'a> {
     }
 
     /// Makes an existing name lead to another file.
+    /// The cookie stays, and so does the folded name.
     pub(crate) fn replace_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
         self.stale_names.push((directory, name.into()));
         self.put_entry(directory, name, entry);
     }
 
-    /// Adds a name under both of its keys.
-    pub(crate) fn put_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
+    /// Adds a name under all of its keys.
+    pub(crate) fn add_entry(&mut self, directory: &Inode, name: &[u8], entry: &Entry) {
+        self.put_entry(directory.file, name, entry);
+        if directory.keeps_name_index() {
+            self.index_name(directory.file, name, entry.cookie);
+        }
+    }
+
+    /// Adds a name to the index of folded names.
+    pub(crate) fn index_name(&mut self, directory: FileIndex, name: &[u8], cookie: u64) {
+        let key = key::folded_name(directory, &fold(name), cookie);
+        self.batch.put_with(key, |out| write_folded_name(out, name));
+    }
+
+    fn put_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
         self.batch.put_with(key::entry(directory, name), |out| write_entry(out, entry));
         self.batch
             .put_with(key::cookie(directory, entry.cookie), |out| write_cookie(out, entry, name));
     }
 
-    pub(crate) fn remove_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
+    pub(crate) fn remove_entry(&mut self, from: &Inode, name: &[u8], entry: &Entry) {
+        let directory = from.file;
+        if from.keeps_name_index() {
+            self.batch.remove(key::folded_name(directory, &fold(name), entry.cookie));
+        }
         if entry.kind == record::FileKind::Directory {
             self.stale_names.push((directory, name.into()));
         }

@@ -9,7 +9,9 @@ use crate::acl::{self, Acl, InodeAcl, NewMode};
 use crate::identity::{Call, Identity, Want, permit};
 use crate::namespace::COOKIE_FIRST;
 use crate::nfs4_permissions::permit_add;
-use crate::record::{DirectoryChange, Entry, FileKind, Inode, Outcome, Parts, Principal};
+use crate::record::{
+    DirectoryChange, Entry, FileKind, Inode, NAMES_INDEXED, Outcome, Parts, Principal,
+};
 use crate::tx::Tx;
 
 /// A name that was made.
@@ -78,7 +80,7 @@ pub(super) fn add_name(
     kind: FileKind,
 ) {
     let mut directory = directory.clone();
-    tx.put_entry(directory.file, name, &Entry { file, kind, cookie: directory.next_cookie });
+    tx.add_entry(&directory, name, &Entry { file, kind, cookie: directory.next_cookie });
     directory.next_cookie += 1;
     directory.size += 1;
     directory.nlink += u32::from(kind == FileKind::Directory);
@@ -89,7 +91,7 @@ pub(super) fn add_name(
 /// Removes an entry and updates its directory.
 pub(super) fn remove_name(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], entry: &Entry) {
     let mut directory = directory.clone();
-    tx.remove_entry(directory.file, name, entry);
+    tx.remove_entry(&directory, name, entry);
     directory.size -= 1;
     directory.nlink -= u32::from(entry.kind == FileKind::Directory);
     directory.modify(tx.now);
@@ -112,6 +114,7 @@ pub(super) fn inode(
     let inherits = parent.mode & 0o2000 != 0;
     let group = if inherits { parent.group } else { Principal::posix(who.gid) };
     let asked = mode;
+    let is_indexed = kind == FileKind::Directory && parent.keeps_name_index();
     let (mut mode, acl) = permissions(parent, kind, mode);
     if kind == FileKind::Directory && inherits {
         mode |= 0o2000;
@@ -139,7 +142,7 @@ pub(super) fn inode(
         ctime: now,
         btime: now,
         change: 1,
-        flags: 0,
+        flags: if is_indexed { NAMES_INDEXED } else { 0 },
         parent: parent.file,
         quota_directory: parent.quota_directory,
         next_cookie: if kind == FileKind::Directory { COOKIE_FIRST } else { 0 },

@@ -6,6 +6,7 @@ mod cluster;
 mod create;
 mod default;
 mod deletion;
+mod folded;
 mod fsck;
 mod import;
 mod intent;

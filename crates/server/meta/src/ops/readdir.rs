@@ -62,7 +62,7 @@ impl Namespace {
         Ok(page)
     }
 
-    fn page(
+    pub(super) fn page(
         &self,
         directory: FileIndex,
         cookie: u64,

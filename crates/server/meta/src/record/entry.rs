@@ -1,4 +1,4 @@
-//! A directory entry, found by name and by cookie.
+//! A directory entry, found by name, by cookie, and by folded name.
 
 use braid_types::FileIndex;
 
@@ -43,4 +43,13 @@ pub(crate) fn decode_cookie(cookie: u64, bytes: &[u8]) -> Result<(Entry, &[u8]),
     let file = FileIndex(from.u64()?);
     let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
     Ok((Entry { file, kind, cookie }, from.tail()))
+}
+
+/// The record under the folded name and the cookie: the name.
+pub(crate) fn write_folded_name(out: &mut Encoder, name: &[u8]) {
+    out.u8(VERSION).raw(name);
+}
+
+pub(crate) fn decode_folded_name(bytes: &[u8]) -> Result<&[u8], RecordError> {
+    Ok(Decoder::new("folded name", VERSION, bytes)?.tail())
 }

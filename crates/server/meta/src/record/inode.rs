@@ -174,7 +174,8 @@ pub struct Inode {
     pub btime: Timestamp,
     /// Change counter: rises with every change, never falls.
     pub change: u64,
-    /// Attribute flags. The lower half are those of `braid_types::dos_attributes`.
+    /// Attribute flags. The lower half are those of `braid_types::dos_attributes`. The upper half
+    /// are marks of the server, which clients do not see: `NAMES_INDEXED`, `NAMES_BEING_INDEXED`.
     pub flags: u64,
     /// A directory that holds, or held, a name of it. Exactly its parent for a directory, and for a
     /// file that was never `linked`.
@@ -195,6 +196,12 @@ pub struct Inode {
     /// Created without a name and not given one yet: only such an orphan may get a name.
     pub unnamed: bool,
 }
+
+/// A mark in `flags` of a directory: its index of folded names is complete.
+pub(crate) const NAMES_INDEXED: u64 = 1 << 32;
+/// A mark in `flags` of a directory: each change of its names updates the index of folded names, in
+/// which older names may be missing.
+pub(crate) const NAMES_BEING_INDEXED: u64 = 1 << 33;
 
 const SIZE_IN_OBJECTS: u8 = 1;
 const HAS_DEFAULT: u8 = 2;
@@ -297,6 +304,16 @@ impl Inode {
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.kind == FileKind::Directory
+    }
+
+    /// Whether each change of its names updates the index of folded names.
+    pub(crate) fn keeps_name_index(&self) -> bool {
+        self.is_directory() && self.flags & (NAMES_INDEXED | NAMES_BEING_INDEXED) != 0
+    }
+
+    /// Whether its index of folded names has all of its names.
+    pub(crate) fn has_name_index(&self) -> bool {
+        self.is_directory() && self.flags & NAMES_INDEXED != 0
     }
 
     /// The inode with the state of its objects. The same value is recorded later, so that a caller

@@ -18,8 +18,11 @@ use braid_types::{Failure, Status};
 pub use cluster::{ClientKey, ClusterIdentity, IodRecord, IodState, KeyRights};
 pub use default::{DirectoryDefault, DistributionKind, Placement};
 pub use entry::Entry;
-pub(crate) use entry::{decode_cookie, decode_entry, write_cookie, write_entry};
+pub(crate) use entry::{
+    decode_cookie, decode_entry, decode_folded_name, write_cookie, write_entry, write_folded_name,
+};
 pub use inode::{FileKind, Inode, Parts, Principal, PrincipalKind};
+pub(crate) use inode::{NAMES_BEING_INDEXED, NAMES_INDEXED};
 pub(crate) use layout::fits as layout_fits;
 pub(crate) use modes::{decode_modes, encode_modes};
 pub use queue::{Deletion, Intent, IntentKind};

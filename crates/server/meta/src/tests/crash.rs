@@ -17,6 +17,7 @@ fn check_whole(ns: &Namespace) -> usize {
     for inode in inodes.values().filter(|inode| inode.is_directory()) {
         let names = names(ns, inode.file);
         assert_eq!(inode.size, names.len() as u64);
+        super::folded::check_index(ns, inode.file);
         let mut below = 0;
         for name in names {
             let found = ns.lookup(&root, inode.file, &name).unwrap();
@@ -57,11 +58,13 @@ fn churn(ns: &Namespace, state: &mut u64, steps: usize) {
         let args = OpenArgs::plain(SessionId(1), Access::WRITE);
         let open = (draw(2) == 0).then_some(args);
         let created = CreateArgs { mode: 0o644.into(), exclusive: true, open, place };
-        let _refused_or_done = match draw(7) {
+        let _refused_or_done = match draw(8) {
             0 | 1 => ns.create(call, dirs[0], &names[0], created).map(drop),
             2 => ns.mkdir(call, ROOT, format!("d{}", draw(4)).as_bytes(), 0o755).map(drop),
             3 => ns.rename(call, (dirs[0], &names[0]), (dirs[1], &names[1]), mode),
             4 => ns.unlink(call, dirs[0], &names[0]),
+            // Some directories get an index of folded names, in the middle of everything.
+            7 => ns.look_up_folded(&root, dirs[0], &names[0].to_ascii_uppercase()).map(drop),
             5 => ns
                 .lookup(&root, dirs[0], &names[0])
                 .and_then(|f| ns.link(call, f.file, dirs[1], &names[1]).map(drop)),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use braid_types::fold;
 use proptest::prelude::*;
 
 use super::*;
@@ -125,6 +126,8 @@ enum Step {
     Unlink(Place),
     Rmdir(Place),
     Rename(Place, Place, u8),
+    /// Without regard to case.
+    LookUp(Place),
     /// The commit of the next operation fails.
     FailNext,
     Sync,
@@ -134,7 +137,7 @@ enum Step {
 }
 
 fn place_strategy() -> impl Strategy<Value = Place> {
-    (0..6usize, 0..5u8)
+    (0..6usize, 0..NAMES.len() as u8)
 }
 
 fn step_strategy() -> impl Strategy<Value = Step> {
@@ -147,6 +150,7 @@ fn step_strategy() -> impl Strategy<Value = Step> {
         3 => place().prop_map(Step::Unlink),
         2 => place().prop_map(Step::Rmdir),
         6 => (place(), place(), 0..3u8).prop_map(|(a, b, mode)| Step::Rename(a, b, mode)),
+        2 => place().prop_map(Step::LookUp),
         2 => Just(Step::FailNext),
         1 => Just(Step::Sync),
         1 => Just(Step::Kill),
@@ -164,7 +168,15 @@ struct Bench {
     failing: bool,
 }
 
-const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", &[0xff, 0xfe], b"a longer name than the others"];
+const NAMES: [&[u8]; 7] = [
+    b"a",
+    b"b",
+    b"A",
+    "ä".as_bytes(),
+    "Ä".as_bytes(),
+    &[0xff, 0xfe],
+    b"a longer name than the others",
+];
 
 impl Bench {
     fn new() -> Self {
@@ -232,6 +244,9 @@ impl Bench {
         self.history
             .extend((before.0 + 1..committed.0).map(|sequence| (sequence, unchanged.clone())));
         self.history.insert(committed.0, self.model.clone());
+        for directory in self.model.directories.keys() {
+            super::folded::check_index(&self.ns, *directory);
+        }
     }
 
     /// Runs the operation on both sides; returns the model's answer and the namespace's.
@@ -288,6 +303,18 @@ impl Bench {
                 let (from, to) = (self.place(*from), self.place(*to));
                 (model.rename(from, to, mode), self.ns.rename(call, from, to, mode))
             }
+            Step::LookUp(at) => {
+                let at = self.place(*at);
+                let equal = |name: &&Vec<u8>| fold(name) == fold(at.1);
+                let wanted = self.model.directories[&at.0].keys().filter(equal).count();
+                let found = self.ns.look_up_folded(&root, at.0, at.1);
+                if let Ok((name, inode)) = &found {
+                    assert!(equal(&name));
+                    assert_eq!(self.model.at((at.0, name)), Some(inode.file));
+                    assert!(self.model.at(at).is_none_or(|file| file == inode.file), "exact first");
+                }
+                (if wanted == 0 { Err(Status::NotFound) } else { Ok(()) }, found.map(drop))
+            }
             _ => unreachable!("not an operation"),
         }
     }
@@ -303,6 +330,7 @@ impl Bench {
             assert_eq!((inode.size, inode.nlink), (entries.len() as u64, below + 2));
             let listed: BTreeSet<_> = names(&self.ns, *directory).into_iter().collect();
             assert_eq!(listed, entries.keys().cloned().collect());
+            super::folded::check_index(&self.ns, *directory);
             for (name, file) in entries {
                 let found = self.ns.lookup(&root, *directory, name).unwrap();
                 assert_eq!(found.file, *file);

@@ -295,3 +295,35 @@ fn a_truncated_or_flipped_dump_is_not_loaded() {
         "over another store"
     );
 }
+
+#[test]
+fn a_salvaged_directory_has_its_index_of_folded_names() {
+    let root = Identity::root();
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(default(directory.path()));
+    let ns = fresh(store.clone());
+    let dir = ns.mkdir(&call(&root), ROOT, b"dir", 0o755).unwrap().file;
+    assert_eq!(status(ns.look_up_folded(&root, dir, b"none")), Status::NotFound);
+    for n in 0..FILES {
+        create(&ns, &call(&root), dir, file_name(n).as_bytes()).unwrap();
+    }
+    // A name without its index record.
+    let mut batch = crate::Batch::new();
+    let cookie = ns.find_entry(dir, file_name(7).as_bytes()).unwrap().unwrap().cookie;
+    batch.remove(crate::key::folded_name(dir, b"FILE-7", cookie));
+    // An index record without a name.
+    batch.put(crate::key::folded_name(dir, b"GONE", 1 << 40), b"\x01gone");
+    store.commit(batch, store.fence()).unwrap();
+    let left = killed(&store, directory.path());
+    let segment = segments(left.path()).remove(0);
+    edit(&segment, |bytes| {
+        let name = file_name(147).into_bytes();
+        let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+        bytes[at + 40] ^= 1;
+    });
+    done(left.path());
+    let ns = open(Arc::new(default(left.path())));
+    super::folded::check_index(&ns, dir_of(&ns));
+    let found = ns.look_up_folded(&root, dir, b"FILE-7").unwrap().0;
+    assert_eq!(found, file_name(7).into_bytes());
+}
