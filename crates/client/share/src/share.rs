@@ -82,6 +82,17 @@ pub trait ShareClient: Clone + Send + Sync + fmt::Debug + 'static {
         name: &[u8],
     ) -> impl Future<Output = Result<Attributes>> + Send;
 
+    /// Name and attributes of the entry whose name equals `name` without regard to case
+    /// ([`braid_types::fold`]): `name` itself, else the first one of a listing. A symbolic link is
+    /// not followed. Fails with `NotFound` if there is none, and if the file system cannot look up
+    /// names so.
+    fn look_up_folded(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> impl Future<Output = Result<(Vec<u8>, Attributes)>> + Send;
+
     /// Attributes of the directory above a directory; of the root for the root itself.
     fn parent(
         &self,

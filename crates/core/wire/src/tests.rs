@@ -180,6 +180,7 @@ fn messages_page() -> String {
         QuotaDifference,
         DirectoryChange,
         OpenEntryReply,
+        LookUpFoldedReply,
         MakeEntryReply,
         RenameEntryReply,
         Xattr,

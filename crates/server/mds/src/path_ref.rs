@@ -30,6 +30,19 @@ impl MdsCore {
         Ok(inode)
     }
 
+    /// The name and file of a path reference whose last name counts without regard to case.
+    pub(crate) fn file_at_folded(
+        &self,
+        call: &Call,
+        at: &PathRef,
+    ) -> Result<(Vec<u8>, Arc<Inode>), Failure> {
+        let slot = self.slot_at(call, at, false)?;
+        let (name, inode) = self.namespace.look_up_folded(&call.who, slot.directory, &slot.name)?;
+        self.check_below(call, &inode)?;
+        note_reached_file(call, &inode);
+        Ok((name, inode))
+    }
+
     /// The directory and name of a path reference, whether the name exists or not.
     pub(crate) fn slot_at(
         &self,

@@ -63,6 +63,16 @@ impl ShareClient for UnionClient {
         self.run("look up", move |service| service.look_up(&who, dir, &name)).await
     }
 
+    async fn look_up_folded(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> Result<(Vec<u8>, Attributes)> {
+        let (who, name) = (who.clone(), name.to_vec());
+        self.run("look up", move |service| service.look_up_folded(&who, dir, &name)).await
+    }
+
     async fn parent(&self, who: &Identity, dir: FileIndex) -> Result<Attributes> {
         let who = who.clone();
         self.run("parent", move |service| service.parent(&who, dir)).await

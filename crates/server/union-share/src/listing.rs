@@ -7,6 +7,7 @@ use std::{
 };
 
 use braid_share::{DirectoryEntry, FileIndex, Identity, Listing, Status, tables::Outcome};
+use braid_types::fold;
 use braid_union::Access;
 use rustix::io::Errno;
 use siphasher::sip::SipHasher13;
@@ -27,6 +28,8 @@ const ENTRIES_MAX: usize = 4096;
 const LISTINGS_MAX: usize = 16;
 /// Names of a listing that is remembered at most.
 const NAMES_MAX: usize = 1 << 20;
+/// Names that differ only in case and that a look-up tries at most.
+const FOLDED_MAX: usize = 16;
 /// RFC 8881 18.23.3: 0 is the beginning, and 1 and 2 are reserved.
 const FIRST_COOKIE: u64 = 3;
 
@@ -85,6 +88,20 @@ impl Service {
             }
         }
         Ok(listing)
+    }
+
+    /// Names that equal `name` without regard to case, in the order of a listing. A kept listing is
+    /// used while the directory has not changed.
+    pub(crate) fn listed_as(
+        &self,
+        directory: FileIndex,
+        node: &NodeRef,
+        name: &[u8],
+    ) -> Outcome<Vec<Vec<u8>>> {
+        let folded = fold(name);
+        let sorted = self.sorted(directory, node, FIRST_COOKIE)?;
+        let equal = sorted.iter().filter(|(_, listed)| fold(&listed.name) == folded);
+        Ok(equal.take(FOLDED_MAX).map(|(_, listed)| listed.name.to_vec()).collect())
     }
 
     fn sorted(&self, directory: FileIndex, node: &NodeRef, cookie: u64) -> Outcome<Sorted> {

@@ -39,6 +39,25 @@ impl Service {
         Ok(self.shown(named.file, &named.found))
     }
 
+    /// Name and attributes of an entry whose name equals `name` without regard to case.
+    pub(crate) fn look_up_folded(
+        &self,
+        who: &Identity,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Outcome<(Vec<u8>, Attributes)> {
+        let parent = self.directory(directory)?;
+        if let Some(named) = self.find(who, directory, &parent, name)? {
+            return Ok((name.to_vec(), self.shown(named.file, &named.found)));
+        }
+        for stored in self.listed_as(directory, &parent, name)? {
+            if let Some(named) = self.find(who, directory, &parent, &stored)? {
+                return Ok((stored, self.shown(named.file, &named.found)));
+            }
+        }
+        Err(Status::NotFound)
+    }
+
     pub(crate) fn parent(&self, who: &Identity, directory: FileIndex) -> Outcome<Attributes> {
         let node = self.directory(directory)?;
         self.permit(who, node.node, SEARCH)?;

@@ -4,7 +4,7 @@
 use braid_net::Driver;
 use braid_types::FileIndex;
 use braid_wire::message::{
-    entry::{CreateMode, DirectoryChange, MakeEntryReply, RenameEntryReply},
+    entry::{CreateMode, DirectoryChange, LookUpFoldedReply, MakeEntryReply, RenameEntryReply},
     mds::RenameMode,
     types::PathRef,
 };
@@ -35,6 +35,15 @@ impl<D: Driver> Client<D> {
     ) -> Result<(File<D>, bool, Option<DirectoryChange>)> {
         let (file, created, change) = self.caller().open_entry(&path(at), create, options).await?;
         Ok((File::new(file)?, created, change))
+    }
+
+    /// Name and attributes of the entry of a directory whose name equals this one without regard to
+    /// case: the name itself, else the first one of a listing. No symbolic link is followed.
+    ///
+    /// # Errors
+    /// `NotFound`; `UnknownMessage` from a server that has no such call.
+    pub async fn look_up_folded(&self, at: (FileIndex, &[u8])) -> Result<LookUpFoldedReply> {
+        self.caller().look_up_folded(&path(at)).await
     }
 
     /// Makes an entry of a directory.

@@ -5,10 +5,11 @@ use braid_net::Driver;
 use braid_types::{FileIndex, Status};
 use braid_wire::message::{
     FileKind,
-    entry::{DirectoryChange, EntryKind, MakeEntryReply, RenameEntryReply},
+    entry::{DirectoryChange, EntryKind, LookUpFoldedReply, MakeEntryReply, RenameEntryReply},
     mds::{
-        MakeDirectory, MakeEntry, MakeLink, MakeNode, MakeReply, MakeSymlink, ReadLink,
-        RemoveDirectory, RemoveEntry, RemoveReply, Rename, RenameEntry, RenameMode, Unlink,
+        LookUpFolded, MakeDirectory, MakeEntry, MakeLink, MakeNode, MakeReply, MakeSymlink,
+        ReadLink, RemoveDirectory, RemoveEntry, RemoveReply, Rename, RenameEntry, RenameMode,
+        Unlink,
     },
     types::{Attributes, PathRef},
 };
@@ -87,6 +88,12 @@ impl<D: Driver> Caller<D> {
             }
         };
         self.once("make", at, call).send().await
+    }
+
+    /// The entry of the directory `at.dir` whose name equals `at.path` without regard to case.
+    pub async fn look_up_folded(&self, at: &PathRef) -> Result<LookUpFoldedReply> {
+        let call = LookUpFolded { dir: at.dir, name: at.path.clone() };
+        self.repeatable("look up", at, call).send().await
     }
 
     /// Removes the name `at.path` of the directory `at.dir`, of a file or of an empty directory.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_client::message::mds::ReclaimedOpen;
-use braid_types::{FileIndex, SessionId, Timestamp, nfs4_acl::Nfs4Acl};
+use braid_types::{FileIndex, SessionId, Status, Timestamp, nfs4_acl::Nfs4Acl};
 
 use super::{
     ClusterFile, direct_access,
@@ -56,6 +56,26 @@ impl ShareClient for ClusterClient {
     async fn look_up(&self, who: &Identity, dir: FileIndex, name: &[u8]) -> Result<Attributes> {
         check(name)?;
         self.0.run_as(who, async |user: Client| user.lstat((dir, name)).await).await
+    }
+
+    async fn look_up_folded(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> Result<(Vec<u8>, Attributes)> {
+        check(name)?;
+        let found = self.0.run_as(who, async |user: Client| user.look_up_folded((dir, name)).await);
+        match found.await {
+            Ok(found) => Ok((found.name, found.attributes)),
+            // An older server knows no such call (I10).
+            Err(error)
+                if matches!(error.status(), Status::UnknownMessage | Status::Unsupported) =>
+            {
+                Err(crate::Error::new(Status::NotFound, "a name that differs only in case"))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn parent(&self, who: &Identity, dir: FileIndex) -> Result<Attributes> {

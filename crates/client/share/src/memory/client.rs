@@ -70,6 +70,20 @@ impl ShareClient for MemoryClient {
         self.state.call(self.session, Call::LookUp, |state| state.look_up(who, dir, name))
     }
 
+    async fn look_up_folded(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> Result<(Vec<u8>, Attributes)> {
+        self.state
+            .recall(self.session, Call::LookUp, |state| {
+                state.named_folded(dir, name).map(|file| (file, Need::Look)).into_iter().collect()
+            })
+            .await?;
+        self.state.call(self.session, Call::LookUp, |state| state.look_up_folded(who, dir, name))
+    }
+
     async fn parent(&self, who: &Identity, dir: FileIndex) -> Result<Attributes> {
         self.state.call(self.session, Call::Parent, |state| state.parent(who, dir))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use braid_types::{ByteCount, FileIndex, SizeGeneration, Timestamp, nfs4_acl::Nfs4Acl};
+use braid_types::{ByteCount, FileIndex, SizeGeneration, Timestamp, fold, nfs4_acl::Nfs4Acl};
 
 use super::data::FileData;
 use crate::{Attributes, DirectoryEntry, FileKind};
@@ -124,6 +124,15 @@ impl Directory {
     pub(super) fn find(&self, name: &[u8]) -> Option<FileIndex> {
         let cookie = self.cookies.get(name)?;
         self.entries.get(cookie).map(|(_, file, _)| *file)
+    }
+
+    /// The name that equals this one without regard to case, and its file: the name itself, else
+    /// the first one of a listing.
+    pub(super) fn find_folded(&self, name: &[u8]) -> Option<(&[u8], FileIndex)> {
+        let exact = self.cookies.get(name).and_then(|cookie| self.entries.get(cookie));
+        let folded = fold(name);
+        let found = exact.or_else(|| self.entries.values().find(|entry| fold(&entry.0) == folded));
+        found.map(|(name, file, _)| (&name[..], *file))
     }
 
     /// Adds a name, or makes an existing one lead to another file.

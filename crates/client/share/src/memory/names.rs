@@ -28,6 +28,25 @@ impl State {
         Ok(self.inode(found)?.attributes())
     }
 
+    pub(super) fn look_up_folded(
+        &self,
+        who: &Identity,
+        dir: FileIndex,
+        name: &[u8],
+    ) -> Outcome<(Vec<u8>, Attributes)> {
+        check_name(name)?;
+        let (inode, directory) = self.directory(dir)?;
+        permit(who, inode, EXECUTE)?;
+        let (name, file) = directory.find_folded(name).ok_or(Status::NotFound)?;
+        Ok((name.to_vec(), self.inode(file)?.attributes()))
+    }
+
+    /// The file of a name without regard to case.
+    pub(super) fn named_folded(&self, dir: FileIndex, name: &[u8]) -> Option<FileIndex> {
+        let (_, directory) = self.directory(dir).ok()?;
+        directory.find_folded(name).map(|(_, file)| file)
+    }
+
     /// The file of a name, if it exists. The user must be able to search the directory.
     pub(super) fn find(
         &self,

@@ -27,6 +27,14 @@ wire_struct! {
         change: Option<DirectoryChange>,
     }
 
+    /// An entry that was found by its name without regard to case.
+    pub struct LookUpFoldedReply {
+        /// Its name.
+        name: Vec<u8>,
+        /// The attributes of the file.
+        attributes: Attributes,
+    }
+
     /// An entry that was made.
     pub struct MakeEntryReply {
         /// The attributes of the file.

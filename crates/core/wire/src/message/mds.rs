@@ -13,7 +13,8 @@ use braid_types::{
 use super::{
     FileKind, calls,
     entry::{
-        CreateMode, DirectoryChange, EntryKind, MakeEntryReply, OpenEntryReply, RenameEntryReply,
+        CreateMode, DirectoryChange, EntryKind, LookUpFoldedReply, MakeEntryReply, OpenEntryReply,
+        RenameEntryReply,
     },
     import::{ImportEntry, ImportedEntry},
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
@@ -764,6 +765,16 @@ calls! {
         /// The entries.
         entries: Vec<ImportEntry>,
     } -> Vec<ImportedEntry>;
+
+    /// The entry of a directory whose name equals this one without regard to case: the name itself,
+    /// else the first one of a listing. A symbolic link is not followed. The first call that misses
+    /// in a directory may take long: it indexes its names.
+    LookUpFolded = 0x01f9 {
+        /// The directory.
+        dir: FileIndex,
+        /// The name.
+        name: Vec<u8>,
+    } -> LookUpFoldedReply;
 }
 
 wire_struct! {

@@ -6,9 +6,14 @@ use braid_meta::{DirectoryChange as StoredChange, Made, NodeArgs, RenameMode as 
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
     FileKind,
-    entry::{CreateMode, DirectoryChange, EntryKind, MakeEntryReply, RenameEntryReply},
+    entry::{
+        CreateMode, DirectoryChange, EntryKind, LookUpFoldedReply, MakeEntryReply, RenameEntryReply,
+    },
     lease::LeaseMode,
-    mds::{Create, MakeEntry, MdsRequest, OpenEntry, RemoveEntry, RenameEntry, RenameMode},
+    mds::{
+        Create, LookUpFolded, MakeEntry, MdsRequest, OpenEntry, RemoveEntry, RenameEntry,
+        RenameMode,
+    },
     types::{Attributes, LayoutHint, PathRef},
 };
 
@@ -52,6 +57,19 @@ impl MdsCore {
             deny,
         };
         self.create_in(call, slot, CreateCall { what: &what, entry: Some(r) })
+    }
+
+    pub(super) fn look_up_folded(&self, call: Call, r: &LookUpFolded) -> CallOutcome {
+        let found = entry_path(r.dir, &r.name).and_then(|at| self.file_at_folded(&call, &at));
+        match found {
+            Ok((name, inode)) => self.reply_with_attributes(
+                call,
+                inode,
+                || MdsRequest::LookUpFolded(r.clone()),
+                move |attributes: Attributes| LookUpFoldedReply { name, attributes },
+            ),
+            Err(failure) => CallOutcome::Fail(call, failure),
+        }
     }
 
     pub(super) fn make_entry(&self, call: Call, r: &MakeEntry) -> CallOutcome {

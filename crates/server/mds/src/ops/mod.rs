@@ -87,6 +87,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::OpenSession(_) | R::DefineIdentity(_) | R::MdsStatus(_) => Needs::plain(USERS),
         R::GetClusterMap(_) => Needs::plain(ANYBODY),
         R::Stat(_) | R::ReadLink(_) | R::ReadDirectory(_) | R::Access(_) => Needs::plain(USERS),
+        R::LookUpFolded(_) => Needs::plain(USERS),
         R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
         R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) | R::Reclaim(_) => Needs::session(),
         R::GetGatewaySecret(_) => Needs::session(),
@@ -236,6 +237,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> CallO
         R::SetAttributesAndBirth(r) => core.set_attributes_and_birth(call, r),
         R::ReserveFiles(r) => core.reserve_files(call, r),
         R::ImportEntries(r) => core.import_entries(call, r),
+        R::LookUpFolded(r) => core.look_up_folded(call, r),
         _ => common::not_understood(call),
     }
 }

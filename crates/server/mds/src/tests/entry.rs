@@ -188,3 +188,29 @@ fn retry_after_a_restart_returns_the_same_counters() {
     assert_eq!(a, b);
     assert_eq!(status(world.client().stat("h")), Status::NotFound);
 }
+
+#[test]
+fn a_name_is_looked_up_without_regard_to_case() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("Name");
+    world.write(&opened, 100).unwrap();
+    let look_up = |dir, name: &str| client.call(LookUpFolded { dir, name: name.into() });
+    for name in ["Name", "NAME"] {
+        let found = look_up(ROOT, name).unwrap();
+        assert_eq!(found.name, b"Name");
+        assert_eq!(found.attributes.file, opened.attributes.file);
+        assert_eq!(found.attributes.bytes.0, 100, "the size is collected");
+    }
+    let root = client.stat("").unwrap();
+    assert_eq!(root.flags, 0, "clients see no mark");
+    for (name, wanted) in [
+        ("", Status::NotFound),
+        ("other", Status::NotFound),
+        ("..", Status::Invalid),
+        ("a/b", Status::Invalid),
+    ] {
+        assert_eq!(status(look_up(ROOT, name)), wanted, "{name}");
+    }
+    assert_eq!(status(look_up(opened.attributes.file, "x")), Status::NotDirectory);
+}
