@@ -1,5 +1,9 @@
 //! From the root of a share along a path to a file, by one look-up for each name.
 //!
+//! A name of the client counts without regard to case, as in Windows: if there is none with exactly
+//! this name, the directory's index of folded names is asked ([`ShareClient::look_up_folded`]). The
+//! names in a symbolic link are those of another client, and count as they are.
+//!
 //! Symbolic links are followed here if they are relative and stay inside the share. So a client
 //! without links of its own sees what is behind them. (Answering STOPPED_ON_SYMLINK, MS-SMB2
 //! 2.2.2.2.1, comes with reparse points.)
@@ -23,11 +27,31 @@ pub const LINKS_MAX: usize = 40;
 pub struct Target {
     /// The directory that has the last name; for the root of the share the root itself.
     pub dir: FileIndex,
-    /// The last name; empty for the root of the share. For a link that was followed it is that of
-    /// the link, so that a rename or removal is one of the link.
+    /// The last name as it is stored, whose case may differ from that in the path; if there is no
+    /// file, as it is in the path. Empty for the root of the share. For a link that was followed it
+    /// is that of the link, so that a rename or removal is one of the link.
     pub name: Vec<u8>,
     /// The file; `None` if there is none with this name.
     pub found: Option<Attributes>,
+}
+
+/// The stored name and the attributes of a name in a directory: of exactly this name, else of the
+/// first one that differs only in case.
+///
+/// # Errors
+/// As [`ShareClient::look_up`].
+pub async fn look_up<C: ShareClient>(
+    client: &C,
+    who: &Identity,
+    dir: FileIndex,
+    name: &[u8],
+) -> braid_share::Result<(Vec<u8>, Attributes)> {
+    match client.look_up(who, dir, name).await {
+        Err(error) if error.status() == Status::NotFound => {
+            client.look_up_folded(who, dir, name).await
+        }
+        found => found.map(|found| (name.to_vec(), found)),
+    }
 }
 
 /// The directories of a walk, the last one being the current one.
@@ -38,6 +62,8 @@ struct Walk<'a, C> {
     dirs: Vec<FileIndex>,
     /// Names that are left.
     names: VecDeque<Vec<u8>>,
+    /// How many of them, at the front, come from links.
+    link_names: usize,
     links: usize,
 }
 
@@ -54,7 +80,7 @@ pub async fn walk<C: ShareClient>(
     follow_last: bool,
 ) -> Result<Target, NtStatus> {
     let names = path.names().iter().map(|name| name.clone().into_bytes()).collect();
-    let mut walk = Walk { client, who, dirs: vec![root], names, links: 0 };
+    let mut walk = Walk { client, who, dirs: vec![root], names, link_names: 0, links: 0 };
     // The first link at the end of the path.
     let mut link: Option<(FileIndex, Vec<u8>)> = None;
     loop {
@@ -64,12 +90,14 @@ pub async fn walk<C: ShareClient>(
             let (dir, name) = link.unwrap_or((walk.dir(), Vec::new()));
             return Ok(Target { dir, name, found: Some(found) });
         };
+        let is_exact = walk.link_names > 0;
+        walk.link_names = walk.link_names.saturating_sub(1);
         if name == b".." {
             walk.up()?;
             continue;
         }
         let is_last = walk.names.is_empty();
-        let Some(found) = walk.look_up(&name, is_last).await? else {
+        let Some((name, found)) = walk.look_up(&name, is_exact, is_last).await? else {
             return Ok(Target { dir: walk.dir(), name, found: None });
         };
         if found.kind == FileKind::Symlink && (follow_last || !is_last) {
@@ -103,8 +131,19 @@ impl<C: ShareClient> Walk<'_, C> {
         Ok(())
     }
 
-    async fn look_up(&self, name: &[u8], is_last: bool) -> Result<Option<Attributes>, NtStatus> {
-        match self.client.look_up(self.who, self.dir(), name).await {
+    /// Name and attributes of what has this name; unless it `is_exact`, also in another case.
+    async fn look_up(
+        &self,
+        name: &[u8],
+        is_exact: bool,
+        is_last: bool,
+    ) -> Result<Option<(Vec<u8>, Attributes)>, NtStatus> {
+        let (client, who, dir) = (self.client, self.who, self.dir());
+        let found = match is_exact {
+            true => client.look_up(who, dir, name).await.map(|found| (name.to_vec(), found)),
+            false => look_up(client, who, dir, name).await,
+        };
+        match found {
             Ok(found) => Ok(Some(found)),
             Err(error) => match error.status() {
                 Status::NotFound if is_last => Ok(None),
@@ -131,6 +170,7 @@ impl<C: ShareClient> Walk<'_, C> {
         let names = target.split(|byte| *byte == b'/');
         for name in names.filter(|name| !name.is_empty() && *name != b".").rev() {
             self.names.push_front(name.to_vec());
+            self.link_names += 1;
         }
         // Links that lead to each other must not collect names.
         if self.names.len() > 2 * PATH_NAMES_MAX {

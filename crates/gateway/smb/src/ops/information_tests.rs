@@ -299,7 +299,7 @@ async fn a_pattern_chooses_names_without_their_case() {
     names.sort();
     assert_eq!(names, ["One.TXT", "two.txt"]);
     let one = client.root().await;
-    assert_eq!(client.names(one, "three.c").await.unwrap(), ["three.c"]);
+    assert_eq!(client.names(one, "THREE.c").await.unwrap(), ["three.c"]);
     assert_eq!(client.names(one, "three.c").await, Err(NtStatus::NO_MORE_FILES));
     let none = client.root().await;
     for end in [NtStatus::NO_SUCH_FILE, NtStatus::NO_MORE_FILES] {

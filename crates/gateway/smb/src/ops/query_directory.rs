@@ -19,7 +19,7 @@ use crate::context::{Context, OpResult, Reply};
 use crate::open::{FileOpen, Place};
 use crate::path::{SharePath, is_name};
 use crate::status::failed;
-use crate::walk::walk;
+use crate::walk::{look_up, walk};
 
 /// Bytes of a page: about 200 for each entry with its attributes.
 const PAGE_BYTES_MAX: u32 = 256 << 10;
@@ -58,8 +58,7 @@ impl Search {
         }
     }
 
-    /// The name that is asked for, if the pattern has no wildcard. Names in the file system are
-    /// compared with their case.
+    /// The name that is asked for, if the pattern has no wildcard.
     fn only_name(&self) -> Option<&str> {
         self.pattern.only_name().map(|_| self.text.as_str())
     }
@@ -222,10 +221,10 @@ impl<S: Share> Listing<'_, S> {
         if !is_name(name) {
             return Ok(None);
         }
-        match self.client.look_up(self.who, self.file.file, name.as_bytes()).await {
-            Ok(known) => Ok(Some(DirectoryEntry {
+        match look_up(self.client, self.who, self.file.file, name.as_bytes()).await {
+            Ok((name, known)) => Ok(Some(DirectoryEntry {
                 cookie: 0,
-                name: name.as_bytes().to_vec(),
+                name,
                 file: known.file,
                 kind: known.kind,
                 attributes: Some(known),

@@ -1,5 +1,6 @@
 //! Operations of files on the file system in memory, below the messages.
 
+mod case;
 mod create;
 mod data;
 mod locks;

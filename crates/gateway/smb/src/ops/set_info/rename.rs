@@ -12,6 +12,16 @@ use crate::removal::is_read_only;
 use crate::status::failed;
 use crate::walk::{Target, walk};
 
+/// A new name.
+struct NewName {
+    /// What has it already, perhaps in another case.
+    to: Target,
+    /// The name as the client wants it.
+    name: Vec<u8>,
+    /// Its path from the root of the share.
+    path: String,
+}
+
 impl<S: Share> Change<'_, S> {
     /// Gives the file another name, and takes that through which it was opened.
     pub(super) async fn rename(&self, target: &RenameTarget) -> Result<(), NtStatus> {
@@ -20,12 +30,13 @@ impl<S: Share> Change<'_, S> {
         if from.name.is_empty() {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        let (to, path) = self.find(target).await?;
+        let NewName { to, name, path } = self.find(target).await?;
         let is_same = (to.dir, &to.name) == (from.dir, &from.name);
-        if is_same {
+        if is_same && to.name == name {
             return Ok(());
         }
-        if let Some(found) = &to.found {
+        // If only the case changes, the file does not collide with itself.
+        if let Some(found) = to.found.as_ref().filter(|_| !is_same) {
             self.check_replaced(found, target.flags)?;
         }
         let files = &self.context.server.files;
@@ -41,9 +52,21 @@ impl<S: Share> Change<'_, S> {
             true => RenameMode::Replace,
             false => RenameMode::NoReplace,
         };
-        let (old, new) = ((from.dir, &from.name[..]), (to.dir, &to.name[..]));
-        self.client.rename(self.who, old, new, mode).await.map_err(failed)?;
-        let place = Place { dir: to.dir, name: to.name, path };
+        let (old, new) = ((from.dir, &from.name[..]), (to.dir, &name[..]));
+        let replaced = (to.dir, &to.name[..]);
+        let name = match is_same || to.name == name {
+            true => {
+                self.client.rename(self.who, old, new, mode).await.map_err(failed)?;
+                name
+            }
+            false => {
+                self.client.rename(self.who, old, replaced, mode).await.map_err(failed)?;
+                // The file has replaced one whose name differs in case, and now gets its own name.
+                let new = self.client.rename(self.who, replaced, new, RenameMode::NoReplace).await;
+                if new.is_ok() { name } else { to.name }
+            }
+        };
+        let place = Place { dir: to.dir, name, path };
         if files.is_delete_pending(self.open.file) {
             let (dir, name, who) = (place.dir, place.name.clone(), self.who.clone());
             files.set_removal(self.open.file, Some(Removal { dir, name, who }));
@@ -60,7 +83,7 @@ impl<S: Share> Change<'_, S> {
         if self.open.is_directory {
             return Err(NtStatus::FILE_IS_A_DIRECTORY);
         }
-        let (to, _) = self.find(target).await?;
+        let NewName { to, name, .. } = self.find(target).await?;
         if let Some(found) = &to.found {
             if found.file == self.open.file {
                 return match target.flags.has(RenameFlags::REPLACE_IF_EXISTS) {
@@ -71,7 +94,7 @@ impl<S: Share> Change<'_, S> {
             self.check_replaced(found, target.flags)?;
             return self.link_over(&to).await;
         }
-        let linked = self.client.link(self.who, self.open.file, to.dir, &to.name).await;
+        let linked = self.client.link(self.who, self.open.file, to.dir, &name).await;
         linked.map(drop).map_err(failed)
     }
 
@@ -105,8 +128,8 @@ impl<S: Share> Change<'_, S> {
         }
     }
 
-    /// Where the new name leads, and its path from the root of the share.
-    async fn find(&self, target: &RenameTarget) -> Result<(Target, String), NtStatus> {
+    /// Where the new name leads.
+    async fn find(&self, target: &RenameTarget) -> Result<NewName, NtStatus> {
         // MS-FSCC 2.4.42.2: no directory is named beside the path.
         if target.root_directory != 0 {
             return Err(NtStatus::INVALID_PARAMETER);
@@ -118,8 +141,9 @@ impl<S: Share> Change<'_, S> {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
         let root = self.open.tree.root().ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
-        let found = walk(self.client, self.who, root, &path, false).await?;
-        Ok((found, path.text()))
+        let to = walk(self.client, self.who, root, &path, false).await?;
+        let name = path.names().last().map(|name| name.clone().into_bytes()).unwrap_or_default();
+        Ok(NewName { to, name, path: path.text() })
     }
 
     /// Checks that what has the new name may be replaced.
