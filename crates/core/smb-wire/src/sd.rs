@@ -46,6 +46,16 @@ impl Sid {
         Self::new(1, &[0])
     }
 
+    /// `S-1-3-0`: in an entry that is inherited, the owner of what inherits it.
+    pub fn creator_owner() -> Self {
+        Self::new(3, &[0])
+    }
+
+    /// `S-1-3-1`: in an entry that is inherited, the group of what inherits it.
+    pub fn creator_group() -> Self {
+        Self::new(3, &[1])
+    }
+
     /// `S-1-22-1-UID`: a user of Unix without a user of Windows, as Samba names it.
     pub fn unix_user(uid: u32) -> Self {
         Self::new(22, &[1, uid])

@@ -1,13 +1,30 @@
 //! Security descriptors of files: the access control lists of BraidFS as those of Windows. The bits
-//! of their masks have the same numbers (RFC 8881 6.2.1.3, MS-DTYP 2.4.3).
+//! of their masks have the same numbers (RFC 8881 6.2.1.3, MS-DTYP 2.4.3), and so have those of
+//! inheritance.
 //!
-//! Users and groups of Unix are `S-1-22-1-UID` and `S-1-22-2-GID`, as with Samba.
+//! ```text
+//!   BraidFS                        Windows
+//!   user, group                    S-1-22-1-UID, S-1-22-2-GID, as with Samba
+//!   EVERYONE@                      S-1-1-0 (Everyone)
+//!   OWNER@, GROUP@                 the owner's and the group's SID
+//!   OWNER@, GROUP@, inherited      S-1-3-0 (Creator Owner), S-1-3-1 (Creator Group)
+//! ```
+//!
+//! An entry of `OWNER@` that a directory has for itself and for what is made in it becomes two of
+//! Windows, and one of Windows for the owner becomes two of BraidFS: `OWNER@` for the directory,
+//! and the user for what is made in it, which may get another owner.
+
+mod change;
+#[cfg(test)]
+mod tests;
 
 use braid_share::Attributes;
 use braid_share::nfs4_acl::{Ace, AceKind, Nfs4Acl, Who, ace_flag};
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::sd::{Ace as SmbAce, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use braid_smb_wire::smb2::query_info::SecurityInformation;
+
+pub use change::{DescriptorChange, change};
 
 /// The parts of a file's security descriptor that are asked for.
 pub fn descriptor(
@@ -16,7 +33,7 @@ pub fn descriptor(
     wanted: SecurityInformation,
 ) -> SecurityDescriptor {
     let has = |part| wanted.has(part);
-    let aces = || list.aces().iter().map(|ace| ace_of(known, ace)).collect();
+    let aces = || list.aces().iter().flat_map(|ace| aces_of(known, ace)).collect();
     SecurityDescriptor {
         control: Control::SELF_RELATIVE,
         owner: has(SecurityInformation::OWNER).then(|| user(known.uid)),
@@ -34,54 +51,30 @@ fn group(gid: u64) -> Sid {
     Sid::unix_group(u32::try_from(gid).unwrap_or(u32::MAX))
 }
 
-fn ace_of(known: &Attributes, ace: &Ace) -> SmbAce {
-    let sid = match ace.who {
-        Who::Owner => user(known.uid),
-        Who::OwningGroup => group(known.gid),
-        Who::Everyone => Sid::everyone(),
-        Who::User(uid) => user(uid),
-        Who::Group(gid) => group(gid),
+/// The entries of Windows for one of ours.
+fn aces_of(known: &Attributes, ace: &Ace) -> impl Iterator<Item = SmbAce> + use<> {
+    let (sid, creator) = match ace.who {
+        Who::Owner => (user(known.uid), Some(Sid::creator_owner())),
+        Who::OwningGroup => (group(known.gid), Some(Sid::creator_group())),
+        Who::Everyone => (Sid::everyone(), None),
+        Who::User(uid) => (user(uid), None),
+        Who::Group(gid) => (group(gid), None),
     };
-    // The bits of inheritance have the same numbers, too.
-    let flags = AceFlags(ace.flags & ace_flag::INHERITANCE);
-    let mask = AccessMask(ace.mask & AccessMask::ALL.0);
-    match ace.kind {
-        AceKind::Allow => SmbAce::allow(sid, mask, flags),
-        AceKind::Deny => SmbAce::deny(sid, mask, flags),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::attributes::tests::known;
-    use braid_share::{FileKind, acl_of_mode};
-
-    #[test]
-    fn only_the_parts_that_are_asked_for_are_there() {
-        let known = known(FileKind::File, 0o640);
-        let wanted = SecurityInformation::OWNER.with(SecurityInformation::GROUP);
-        let descriptor = descriptor(&known, &acl_of_mode(&known), wanted);
-        assert_eq!(descriptor.owner, Some(Sid::unix_user(0)));
-        assert_eq!(descriptor.group, Some(Sid::unix_group(0)));
-        assert_eq!((descriptor.dacl, descriptor.sacl), (None, None));
-    }
-
-    #[test]
-    fn a_list_keeps_its_order_masks_and_inheritance() {
-        let inherits = ace_flag::FILE_INHERIT | ace_flag::INHERIT_ONLY;
-        let aces = vec![
-            Ace::deny(Who::User(7), 2),
-            Ace { flags: inherits, ..Ace::allow(Who::Everyone, 0x0012_0689) },
-        ];
-        let list = Nfs4Acl::new(aces, true).unwrap();
-        let known = known(FileKind::Directory, 0o755);
-        let found = descriptor(&known, &list, SecurityInformation::DACL).dacl.unwrap().aces;
-        let flags = AceFlags::OBJECT_INHERIT.with(AceFlags::INHERIT_ONLY);
-        let wanted = [
-            SmbAce::deny(Sid::unix_user(7), AccessMask::WRITE_DATA, AceFlags::default()),
-            SmbAce::allow(Sid::everyone(), AccessMask::ALL_OF_READ, flags),
-        ];
-        assert_eq!(found, wanted);
-    }
+    let ace = *ace;
+    let entry = move |sid, flags| {
+        let (flags, mask) = (AceFlags(flags), AccessMask(ace.mask & AccessMask::ALL.0));
+        match ace.kind {
+            AceKind::Allow => SmbAce::allow(sid, mask, flags),
+            AceKind::Deny => SmbAce::deny(sid, mask, flags),
+        }
+    };
+    let flags = ace.flags & ace_flag::INHERITANCE;
+    let (here, below) = match creator {
+        Some(creator) if flags & ace_flag::INHERITS != 0 => (
+            ace.is_effective().then(|| entry(sid, 0)),
+            Some(entry(creator, flags | ace_flag::INHERIT_ONLY)),
+        ),
+        _ => (Some(entry(sid, flags)), None),
+    };
+    here.into_iter().chain(below)
 }

@@ -1,6 +1,7 @@
 //! SET_INFO. MS-SMB2 3.3.5.21, MS-FSA 2.1.5.15.
 
 mod rename;
+mod security;
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +13,7 @@ use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::{
     Disposition, FileAttributes, FileMode, InformationClass, RenameFlags, SetBasic, SetInformation,
 };
-use braid_smb_wire::smb2::query_info::InfoType;
+use braid_smb_wire::smb2::query_info::{InfoType, SecurityInformation};
 use braid_smb_wire::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 
 use crate::attributes::{changes_to, set_time};
@@ -29,19 +30,20 @@ pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -
     context.paid_for(bytes)?;
     let open = context.open(request.file_id)?;
     let file = open.file()?;
+    let change = Change { context, open: file, client: context.client()?, who: context.who()? };
     match request.info_type {
-        InfoType::FILE => {}
-        // Descriptors are set with step 7 of ADR 0052; names and quotas of volumes are the
-        // cluster's.
-        InfoType::SECURITY | InfoType::FILESYSTEM | InfoType::QUOTA => {
-            return Err(NtStatus::NOT_SUPPORTED);
+        InfoType::FILE => {
+            let class = InformationClass(request.info_class);
+            change.run(SetInformation::decode(class, request.data)?).await?;
         }
+        InfoType::SECURITY => {
+            let parts = SecurityInformation(request.additional_information);
+            change.security(parts, request.data).await?;
+        }
+        // Names and quotas of volumes are the cluster's.
+        InfoType::FILESYSTEM | InfoType::QUOTA => return Err(NtStatus::NOT_SUPPORTED),
         _ => return Err(NtStatus::INVALID_PARAMETER),
     }
-    let class = InformationClass(request.info_class);
-    let information = SetInformation::decode(class, request.data)?;
-    let change = Change { context, open: file, client: context.client()?, who: context.who()? };
-    change.run(information).await?;
     Ok(Reply::new(&SetInfoResponse).with_file(open.id()))
 }
 

@@ -5,6 +5,7 @@ mod create;
 mod data;
 mod locks;
 mod removal;
+mod security;
 
 use std::sync::Arc;
 
