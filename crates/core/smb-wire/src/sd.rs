@@ -276,8 +276,9 @@ pub struct Acl {
 
 impl Acl {
     fn decode(reader: &mut Reader) -> Result<Self> {
-        // 2.4.5: 2, or 4 with entries for objects of a directory service.
-        if !matches!(reader.u8()?, 2 | 4) {
+        // 2.4.5: 2, or 4 with entries for objects of a directory service. Windows takes 3 as well,
+        // which smbcacls sends.
+        if !matches!(reader.u8()?, 2..=4) {
             return Err(Malformed("ACL: AclRevision"));
         }
         reader.skip(1)?;

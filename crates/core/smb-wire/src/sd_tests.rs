@@ -50,7 +50,7 @@ fn fields_that_are_not_valid_are_refused() {
         (0, 2),   // Revision
         (3, 0),   // not self-relative
         (4, 200), // the owner is outside
-        (20, 3),  // AclRevision
+        (20, 1),  // AclRevision
         (22, 7),  // AclSize below its header
         (22, 51), // AclSize in the last entry
         (24, 13), // AceCount over AclSize

@@ -1,10 +1,11 @@
 //! Serves a file system in memory as the share `share`, for suites and clients that need no
-//! cluster: `cargo run --example memory -- 127.0.0.1:4450 smbt pw`.
+//! cluster: `cargo run --example memory -- 127.0.0.1:4450 smbt pw 1000`. The last argument is the
+//! uid; without it the user is root, whom no permission stops.
 
 use std::sync::Arc;
 
-use braid_share::Identity;
 use braid_share::memory::MemoryShare;
+use braid_share::{AttributeChanges, FileIndex, Identity, Share, ShareClient};
 use braid_smb::{Listener, ShareConfig, SmbConfig, SmbServer, User, Users};
 use braid_smb_wire::auth::ntlm::{NtHash, nt_hash};
 use tokio::sync::watch;
@@ -13,12 +14,13 @@ use tokio::sync::watch;
 struct One {
     name: String,
     hash: NtHash,
+    uid: u64,
 }
 
 impl Users for One {
     fn user(&self, name: &str) -> Option<(NtHash, User)> {
         let is_it = name.eq_ignore_ascii_case(&self.name);
-        is_it.then(|| (self.hash.clone(), user(&self.name, 0)))
+        is_it.then(|| (self.hash.clone(), user(&self.name, self.uid)))
     }
 
     fn guest(&self) -> User {
@@ -38,9 +40,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:4450".to_owned());
     let name = arguments.next().unwrap_or_else(|| "smbt".to_owned());
     let hash = nt_hash(&arguments.next().unwrap_or_else(|| "pw".to_owned()));
-    let mut config = SmbConfig::new("MEMORY", Arc::new(One { name, hash }));
+    let uid = arguments.next().map_or(Ok(0), |uid| uid.parse())?;
+    let mut config = SmbConfig::new("MEMORY", Arc::new(One { name, hash, uid }));
     config.shares = vec![ShareConfig::new("share", "/")];
-    let server = SmbServer::new(MemoryShare::new(), config)?;
+    let share = MemoryShare::new();
+    let changes = AttributeChanges { uid: Some(uid), ..AttributeChanges::none() };
+    share.own_client().set_attributes(&Identity::root(), FileIndex::ROOT, changes).await?;
+    let server = SmbServer::new(share, config)?;
     let listener = Listener::bind(address.parse()?).await?;
     println!("{}", listener.address());
     let (_stop, stopped) = watch::channel(false);

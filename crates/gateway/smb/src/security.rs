@@ -24,7 +24,7 @@ use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::sd::{Ace as SmbAce, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use braid_smb_wire::smb2::query_info::SecurityInformation;
 
-pub use change::{DescriptorChange, change};
+pub use change::change;
 
 /// The parts of a file's security descriptor that are asked for.
 pub fn descriptor(

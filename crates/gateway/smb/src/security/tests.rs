@@ -127,7 +127,7 @@ fn no_list_is_everything_an_empty_one_nothing_an_absent_one_no_change() {
     assert_eq!(list.aces(), [Ace::allow(Who::Everyone, AccessMask::ALL.0)]);
     assert_eq!(aces(FileKind::File, Vec::new()).unwrap(), []);
     let absent = change(&file, &SecurityDescriptor::default(), DACL).unwrap();
-    assert_eq!(absent, DescriptorChange::default());
+    assert_eq!(absent, Default::default());
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::*;
 
 const WRITE_DAC: u32 = AccessMask::WRITE_DAC.0;
 const WRITE_OWNER: u32 = AccessMask::WRITE_OWNER.0;
+const READ_DATA: AccessMask = AccessMask::READ_DATA;
 const OWNER: SecurityInformation = SecurityInformation::OWNER;
 const DACL: SecurityInformation = SecurityInformation::DACL;
 
@@ -81,6 +82,33 @@ async fn a_list_that_is_set_is_shown_and_decides() {
 }
 
 #[tokio::test]
+async fn a_list_allows_single_rights_to_others_than_the_owner() {
+    let client = Client::new(user()).await;
+    let id = client.open("file", BOTH | WRITE_DAC).await.unwrap();
+    let other = Client::of(&client.server, Identity { uid: 7, ..user() }, 2).await;
+    let sticky = AttributeChanges { mode: Some(0o1777), ..AttributeChanges::none() };
+    let root = Identity::root();
+    client.client().set_attributes(&root, FileIndex::ROOT, sticky).await.unwrap();
+    for (right, access) in [
+        (AccessMask::WRITE_DAC, WRITE_DAC),
+        (AccessMask::WRITE_OWNER, WRITE_OWNER),
+        (AccessMask::DELETE, DELETE),
+    ] {
+        client
+            .set_descriptor(id, DACL, list(vec![allow(Sid::everyone(), READ_DATA)]))
+            .await
+            .unwrap();
+        assert_eq!(other.open("file", access).await, Err(NtStatus::ACCESS_DENIED), "{right:?}");
+        let aces = vec![allow(Sid::unix_user(7), right)];
+        client.set_descriptor(id, DACL, list(aces)).await.unwrap();
+        let opened = other.open("file", access).await.unwrap();
+        other.close(opened).await.unwrap();
+        let more = other.open("file", access | READ_DATA.0).await;
+        assert_eq!(more, Err(NtStatus::ACCESS_DENIED), "{right:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_open_needs_the_right_to_what_it_sets() {
     let client = Client::new(user()).await;
     let id = client.open("file", BOTH).await.unwrap();
@@ -123,6 +151,10 @@ async fn a_descriptor_cut_anywhere_changes_nothing() {
         assert_eq!(cut, Err(NtStatus::INVALID_SECURITY_DESCR), "{length}");
     }
     assert_eq!(client.descriptor(id).await, before);
-    client.set_descriptor(id, DACL, sent).await.unwrap();
+    // smbcacls sends the revision 3.
+    let revision = sent.windows(2).position(|bytes| bytes == [2, 0]).unwrap();
+    let mut sent = sent;
+    sent[revision] = 3;
+    client.set_descriptor(id, DACL, sent.clone()).await.unwrap();
     assert_ne!(client.descriptor(id).await, before);
 }
