@@ -9,19 +9,24 @@
 //! costs no task switch, and requests in frames of their own run at the same time.
 //!
 //! Invariants:
-//! 1. At most [`FRAMES_MAX`] frames of a connection run, with at most [`FRAME_BYTES_RUNNING_MAX`]
-//!    bytes, and at most [`SERVER_FRAME_BYTES_MAX`] bytes of all connections. Further ones wait,
-//!    and their connection is not read.
+//! 1. At most [`FRAMES_MAX`] frames of a connection run or have a response that waits, with at most
+//!    [`FRAME_BYTES_RUNNING_MAX`] bytes of requests and [`RESPONSE_BYTES_WAITING_MAX`] bytes of
+//!    responses, and at most [`SERVER_FRAME_BYTES_MAX`] and [`SERVER_RESPONSE_BYTES_MAX`] bytes of
+//!    all connections. Further ones wait, and their connection is not read ([`budget`]).
 //! 2. A peer that begins a frame, or does not read its responses, is disconnected after
 //!    [`STALL_MAX`].
 //! 3. The first frames negotiate; a connection that asks for anything else before is ended.
 
+pub mod budget;
 pub mod credits;
 pub mod negotiated;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -32,7 +37,7 @@ use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
-use credits::Credits;
+use credits::{CREDITS_BEFORE_LOGON, CREDITS_MAX, Credits};
 use negotiated::Negotiated;
 pub use serve::serve;
 use writer::Writer;
@@ -49,13 +54,22 @@ pub const FRAME_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (64 << 10);
 /// Most bytes of a frame before a user has logged on: a NEGOTIATE or SESSION_SETUP, whose token
 /// has at most 64 KiB. So strangers take little memory, and little of what all connections share.
 pub const FRAME_BYTES_BEFORE_LOGON: usize = 72 << 10;
-/// Most frames of a connection that run at the same time.
+/// Most frames of a connection that run, or whose response waits to be sent.
 pub const FRAMES_MAX: usize = 256;
+/// The same before a user has logged on.
+pub const FRAMES_BEFORE_LOGON: usize = 2;
 /// Most bytes of frames that run at the same time on one connection.
 pub const FRAME_BYTES_RUNNING_MAX: usize = 32 << 20;
 /// Most bytes of frames that run at the same time on all connections.
 pub const SERVER_FRAME_BYTES_MAX: usize = 64 << 20;
-/// How long a peer may take for the rest of a frame that it began, and for reading a response.
+/// The same of all connections without a session together, which take nothing of the others'.
+pub const SERVER_FRAME_BYTES_BEFORE_LOGON: usize = 8 << 20;
+/// Most bytes of responses of one connection that are made or wait to be sent: four of the longest.
+pub const RESPONSE_BYTES_WAITING_MAX: usize = 40 << 20;
+/// The same on all connections.
+pub const SERVER_RESPONSE_BYTES_MAX: usize = 256 << 20;
+/// How long a peer may take for the rest of a frame that it began, and for reading any byte of a
+/// response that waits.
 pub const STALL_MAX: Duration = Duration::from_secs(60);
 /// How long a connection without a session may be without any request. One with a session may be
 /// silent for good: clients keep connections of mounts open, and TCP keep-alive finds dead ones.
@@ -134,6 +148,16 @@ impl Connection {
         !self.wildcard.swap(true, Ordering::AcqRel)
     }
 
+    /// Grants credits for a response: hardly any before a user has logged on, so that a stranger
+    /// sends one request after the other. MS-SMB2 3.3.1.2 leaves the number to the server.
+    pub fn grant(&self, asked: u16, charge: u16) -> u16 {
+        let most = match self.session_count() {
+            0 => CREDITS_BEFORE_LOGON,
+            _ => CREDITS_MAX,
+        };
+        self.credits().grant(asked, charge, most)
+    }
+
     /// The sequence window.
     pub fn credits(&self) -> MutexGuard<'_, Credits> {
         lock(&self.credits)
@@ -207,10 +231,13 @@ impl Connection {
 
     /// Sends a frame. A failure closes the connection.
     pub async fn send(&self, frame: &[Bytes]) {
-        if let Err(error) = self.writer.send(frame).await {
-            tracing::debug!(peer = %self.peer, %error, "a response was not sent");
-            self.close();
+        let Err(error) = self.writer.send(frame).await else { return };
+        if error.kind() == io::ErrorKind::TimedOut && self.is_first_mistake() {
+            let peer = self.peer;
+            tracing::info!(%peer, "a client does not read its responses, and is disconnected");
         }
+        tracing::debug!(peer = %self.peer, %error, "a response was not sent");
+        self.close();
     }
 }
 

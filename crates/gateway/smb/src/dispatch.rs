@@ -1,7 +1,7 @@
 //! Which operation runs a request. MS-SMB2 3.3.5.
 
 use braid_share::Share;
-use braid_smb_wire::smb2::{Body, Command, Dialect, Empty};
+use braid_smb_wire::smb2::{Body, Command, Dialect, Empty, Header};
 use braid_smb_wire::{NtStatus, Reader};
 
 use crate::context::{Context, OpResult, Reply, malformed};
@@ -26,6 +26,17 @@ pub fn needs_tree(command: Command) -> bool {
 /// Whether a command names an open.
 pub fn uses_open(command: Command) -> bool {
     needs_tree(command) && !matches!(command, Command::Create | Command::TreeDisconnect)
+}
+
+/// Most bytes of the response to a request, besides a short one: what it has paid for, since
+/// [`Context::paid_for`] refuses more.
+pub fn response_bytes_max(request: &Header) -> usize {
+    match Command::from_number(request.command) {
+        Some(Command::Read | Command::Ioctl | Command::QueryDirectory | Command::QueryInfo) => {
+            usize::from(request.credit_charge.max(1)) * CREDIT_BYTES as usize
+        }
+        _ => 0,
+    }
 }
 
 /// Runs a request.

@@ -9,11 +9,12 @@
 use std::sync::Arc;
 
 use braid_share::Share;
-use braid_smb_wire::frame::{self, FrameKind};
+use braid_smb_wire::frame::{self, FrameKind, MAX_COMPOUND};
 use braid_smb_wire::smb2::{Command, ErrorBody, FileId, Flags, HEADER_BYTES, Header};
 use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
+use crate::connection::budget::ResponseRoom;
 use crate::connection::{Connection, TRANSFER_BYTES_MAX};
 use crate::context::{Context, OpResult, Reply};
 use crate::dispatch;
@@ -49,12 +50,15 @@ pub enum Disconnect {
 /// Most bytes of the responses of one frame: what one READ may have.
 const RESPONSE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize;
 /// Bytes of each response that do not count: those of requests with an effect are no longer.
-const SHORT_BYTES: usize = 4096;
+pub const SHORT_BYTES: usize = 4096;
+/// Most bytes of the responses of one frame (invariant 2).
+pub const FRAME_RESPONSE_BYTES_MAX: usize = RESPONSE_BYTES_MAX + MAX_COMPOUND * SHORT_BYTES;
 
 /// The slices of a frame to send; none if nothing is answered.
 type Frame = Vec<Bytes>;
 
-/// Runs the requests of a frame, and returns the frame with the responses.
+/// Runs the requests of a frame, and returns the frame with the responses. `room` shrinks to what
+/// they may need.
 ///
 /// # Errors
 /// The client broke the protocol so that the connection must end.
@@ -62,16 +66,17 @@ pub async fn execute<S: Share>(
     server: &Arc<SmbServer<S>>,
     connection: &Arc<Connection>,
     bytes: Bytes,
+    room: &mut ResponseRoom,
 ) -> Result<Frame, Disconnect> {
     match FrameKind::of(&bytes)? {
         FrameKind::Smb1 => {
             let response = negotiate::multi_protocol(server, connection, &bytes)?;
             Ok(respond_alone(connection, response))
         }
-        FrameKind::Smb2 => run(server, connection, bytes, None).await,
+        FrameKind::Smb2 => run(server, connection, bytes, None, room).await,
         FrameKind::Transform => {
             let (session, plain) = unseal(server, connection, bytes)?;
-            let response = run(server, connection, plain, Some(&session)).await?;
+            let response = run(server, connection, plain, Some(&session), room).await?;
             if response.is_empty() {
                 return Ok(response);
             }
@@ -86,7 +91,7 @@ pub async fn execute<S: Share>(
 fn respond_alone(connection: &Connection, reply: Reply) -> Frame {
     // It used the first number, 3.3.5.3.1.
     let _ = connection.credits().take(0, 1);
-    let credits = connection.credits().grant(1, 1);
+    let credits = connection.grant(1, 1);
     let header = Header {
         flags: Flags::RESPONSE,
         credits,
@@ -133,8 +138,10 @@ async fn run<S: Share>(
     connection: &Arc<Connection>,
     bytes: Bytes,
     sealed_by: Option<&Arc<Session<S>>>,
+    reserved: &mut ResponseRoom,
 ) -> Result<Frame, Disconnect> {
     let messages = frame::messages(bytes)?;
+    reserved.shrink_to(messages.iter().map(expected_bytes).sum());
     let mut chain = Chain::default();
     let mut responses = Vec::with_capacity(messages.len());
     let mut room = RESPONSE_BYTES_MAX;
@@ -163,6 +170,12 @@ async fn run<S: Share>(
         responses.push(response);
     }
     Ok(joined(responses))
+}
+
+/// Most bytes of the response to a message.
+fn expected_bytes(message: &Bytes) -> usize {
+    let header = Header::decode(&mut Reader::new(message.clone()));
+    HEADER_BYTES + SHORT_BYTES + header.map_or(0, |header| dispatch::response_bytes_max(&header))
 }
 
 /// A response, before it is known whether another follows in its frame.
@@ -414,7 +427,7 @@ impl<S: Share> Request<'_, S> {
         if signed_by.is_some() {
             flags = flags.with(Flags::SIGNED);
         }
-        let credits = self.connection.credits().grant(request.credits, request.credit_charge);
+        let credits = self.connection.grant(request.credits, request.credit_charge);
         let header = Header {
             status: reply.status,
             credits,

@@ -13,11 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use braid_share::Share;
 use braid_smb_wire::smb2::FileId;
 use thiserror::Error;
-use tokio::sync::Semaphore;
 
 use crate::client::Machines;
 use crate::config::{ConfigError, SmbConfig};
-use crate::connection::SERVER_FRAME_BYTES_MAX;
+use crate::connection::budget::SharedBudget;
 use crate::file_state::FileStates;
 use crate::ops::close::close_open;
 use crate::session::Session;
@@ -65,8 +64,7 @@ pub struct SmbServer<S: Share> {
     pub(crate) throttle: Throttle,
     sessions: Mutex<HashMap<u64, Arc<Session<S>>>>,
     next_file: AtomicU64,
-    /// Bytes of frames that may run at the same time, on all connections.
-    frame_bytes: Arc<Semaphore>,
+    budget: SharedBudget,
 }
 
 impl<S: Share> SmbServer<S> {
@@ -86,15 +84,15 @@ impl<S: Share> SmbServer<S> {
             throttle: Throttle::default(),
             sessions: Mutex::default(),
             next_file: AtomicU64::new(1),
-            frame_bytes: Arc::new(Semaphore::new(SERVER_FRAME_BYTES_MAX)),
+            budget: SharedBudget::default(),
             share,
             config,
         }))
     }
 
-    /// Bytes of frames that may run at the same time, on all connections.
-    pub(crate) fn frame_bytes(&self) -> &Arc<Semaphore> {
-        &self.frame_bytes
+    /// The memory that frames of all connections may take.
+    pub(crate) fn budget(&self) -> &SharedBudget {
+        &self.budget
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<u64, Arc<Session<S>>>> {

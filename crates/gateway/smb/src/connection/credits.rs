@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 
 /// Most credits of a connection. Samba and Windows Server grant as many.
 pub const CREDITS_MAX: u16 = 8192;
+/// Most credits before a user has logged on.
+pub const CREDITS_BEFORE_LOGON: u16 = 1;
 /// Most numbers from the lowest unused one to the highest granted one.
 pub const WINDOW_MAX: usize = 2 * CREDITS_MAX as usize;
 
@@ -55,12 +57,12 @@ impl Credits {
         true
     }
 
-    /// Grants numbers for a response: what the request asked for, within the limits, and at least
-    /// what keeps the client able to send. Returns how many.
-    pub fn grant(&mut self, asked: u16, charge: u16) -> u16 {
-        let room = usize::from(CREDITS_MAX).saturating_sub(self.unused);
+    /// Grants numbers for a response: what the request asked for, until the client has `most`, and
+    /// at least what keeps it able to send. Returns how many.
+    pub fn grant(&mut self, asked: u16, charge: u16, most: u16) -> u16 {
+        let room = usize::from(most).saturating_sub(self.unused);
         let room = room.min(WINDOW_MAX.saturating_sub(self.used.len()));
-        // A client gets at least what it has used for this request, so that it never runs dry.
+        // A client gets what it has used for this request, so that it never runs dry.
         let wanted = usize::from(asked.max(charge).max(1));
         let granted = wanted.min(room);
         self.used.extend(std::iter::repeat_n(false, granted));
@@ -79,7 +81,7 @@ mod tests {
         assert!(!credits.take(1, 1));
         assert!(credits.take(0, 1));
         assert!(!credits.take(0, 1), "twice");
-        assert_eq!(credits.grant(4, 1), 4);
+        assert_eq!(credits.grant(4, 1, CREDITS_MAX), 4);
         assert!(credits.take(3, 1), "in any order");
         assert!(!credits.take(2, 2), "3 is used");
         assert!(credits.take(1, 2));
@@ -91,25 +93,38 @@ mod tests {
     #[test]
     fn a_client_that_asks_for_all_gets_at_most_8192() {
         let mut credits = Credits::default();
-        assert_eq!(credits.grant(u16::MAX, 1), CREDITS_MAX - 1);
-        assert_eq!(credits.grant(100, 1), 0);
+        assert_eq!(credits.grant(u16::MAX, 1, CREDITS_MAX), CREDITS_MAX - 1);
+        assert_eq!(credits.grant(100, 1, CREDITS_MAX), 0);
         assert!(credits.take(5, 3));
-        assert_eq!(credits.grant(100, 3), 3);
+        assert_eq!(credits.grant(100, 3, CREDITS_MAX), 3);
+    }
+
+    #[test]
+    fn a_client_with_more_credits_than_the_most_gets_none_until_it_has_used_them() {
+        let mut credits = Credits::default();
+        assert!(credits.take(0, 1));
+        assert_eq!(credits.grant(100, 1, CREDITS_BEFORE_LOGON), 1);
+        assert!(credits.take(1, 1));
+        assert_eq!(credits.grant(2, 1, CREDITS_MAX), 2);
+        assert!(credits.take(2, 1));
+        assert_eq!(credits.grant(100, 1, CREDITS_BEFORE_LOGON), 0);
+        assert!(credits.take(3, 1));
+        assert_eq!(credits.grant(100, 1, CREDITS_BEFORE_LOGON), 1);
     }
 
     #[test]
     fn a_number_that_is_never_used_bounds_the_window() {
         let mut credits = Credits::default();
-        assert_eq!(credits.grant(10, 1), 10);
+        assert_eq!(credits.grant(10, 1, CREDITS_MAX), 10);
         let mut next = 1;
         let mut granted = 1;
         while granted > 0 {
             assert!(credits.take(next, 1));
-            granted = credits.grant(1, 1);
+            granted = credits.grant(1, 1, CREDITS_MAX);
             next += 1;
         }
         assert!(credits.used.len() <= WINDOW_MAX);
         // The number itself ends that.
-        assert!(credits.take(0, 1) && credits.grant(1, 1) == 1);
+        assert!(credits.take(0, 1) && credits.grant(1, 1, CREDITS_MAX) == 1);
     }
 }

@@ -8,13 +8,10 @@ use std::time::Duration;
 use braid_share::Share;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    Connection, FRAME_BYTES_BEFORE_LOGON, FRAME_BYTES_MAX, FRAME_BYTES_RUNNING_MAX, FRAMES_MAX,
-    LOGON_MAX, STALL_MAX,
-};
+use super::budget::{Budget, Permits, SharedBudget};
+use super::{Connection, FRAME_BYTES_BEFORE_LOGON, FRAME_BYTES_MAX, LOGON_MAX, STALL_MAX};
 use crate::request;
 use crate::server::SmbServer;
 
@@ -46,8 +43,7 @@ pub async fn serve<S: Share>(
     connection: Arc<Connection>,
     stream: impl AsyncRead + Send + Unpin,
 ) {
-    let of_server = Arc::clone(server.frame_bytes());
-    let mut reader = FrameReader::new(&connection, stream, of_server);
+    let mut reader = FrameReader::new(&connection, stream, server.budget());
     let reason = run(&server, &connection, &mut reader).await;
     tracing::debug!(peer = %connection.peer(), %reason, "connection ends");
     connection.close();
@@ -93,9 +89,16 @@ async fn run<S: Share>(
 
 /// Runs one frame and sends the response.
 async fn execute<S: Share>(server: Arc<SmbServer<S>>, connection: Arc<Connection>, frame: Frame) {
-    match request::execute(&server, &connection, frame.bytes).await {
-        Ok(response) if response.is_empty() => {}
-        Ok(response) => connection.send(&response).await,
+    let Frame { bytes, permits: Permits { frame: running, request, mut response } } = frame;
+    let result = request::execute(&server, &connection, bytes, &mut response).await;
+    // Invariant 2 of `budget`: the bytes of the requests are no longer needed.
+    drop(request);
+    match result {
+        Ok(frame) if frame.is_empty() => {}
+        Ok(frame) => {
+            response.shrink_to(frame.iter().map(Bytes::len).sum());
+            connection.send(&frame).await;
+        }
         Err(reason) => {
             if connection.is_first_mistake() {
                 tracing::info!(peer = %connection.peer(), %reason, "a client is disconnected");
@@ -103,13 +106,13 @@ async fn execute<S: Share>(server: Arc<SmbServer<S>>, connection: Arc<Connection
             connection.close();
         }
     }
-    drop(frame.permits);
+    drop((running, response));
 }
 
 /// A frame that was received, with the permits that limit how many are in memory.
 struct Frame {
     bytes: Bytes,
-    permits: [OwnedSemaphorePermit; 3],
+    permits: Permits,
 }
 
 /// Reads frames from a stream.
@@ -118,9 +121,8 @@ struct FrameReader<'a, R> {
     stream: R,
     /// What has arrived and is not a whole frame yet.
     buffer: BytesMut,
-    frames: Arc<Semaphore>,
-    bytes: Arc<Semaphore>,
-    server_bytes: Arc<Semaphore>,
+    budget: Budget,
+    shared: &'a SharedBudget,
     /// A frame that waits for permits.
     waiting: Option<Bytes>,
     /// When the peer must have sent the rest of the frame that it began.
@@ -130,14 +132,13 @@ struct FrameReader<'a, R> {
 }
 
 impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
-    fn new(connection: &'a Connection, stream: R, server_bytes: Arc<Semaphore>) -> Self {
+    fn new(connection: &'a Connection, stream: R, shared: &'a SharedBudget) -> Self {
         Self {
             connection,
             stream,
             buffer: BytesMut::new(),
-            frames: Arc::new(Semaphore::new(FRAMES_MAX)),
-            bytes: Arc::new(Semaphore::new(FRAME_BYTES_RUNNING_MAX)),
-            server_bytes,
+            budget: Budget::default(),
+            shared,
             waiting: None,
             stalled: None,
             logged_on: Instant::now() + LOGON_MAX,
@@ -147,14 +148,13 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
     /// The next frame. Cancelling loses nothing.
     async fn next(&mut self) -> Result<Frame, ReadEnd> {
         loop {
+            if self.connection.is_closed() {
+                return Err(ReadEnd::ClosedHere);
+            }
             if let Some(frame) = &self.waiting {
                 // Invariant 1. The frame itself is in memory already; its length is limited.
-                let cost = u32::try_from(frame.len()).unwrap_or(u32::MAX).max(1);
-                let permits = [
-                    permits(&self.frames, 1).await,
-                    permits(&self.bytes, cost).await,
-                    permits(&self.server_bytes, cost).await,
-                ];
+                let has_session = self.connection.session_count() > 0;
+                let permits = self.budget.admit(self.shared, has_session, frame.len()).await;
                 let bytes = self.waiting.take().expect("checked above");
                 return Ok(Frame { bytes, permits });
             }
@@ -165,9 +165,6 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
             }
             if !self.buffer.is_empty() && self.stalled.is_none() {
                 self.stalled = Some(Instant::now() + STALL_MAX);
-            }
-            if self.connection.is_closed() {
-                return Err(ReadEnd::ClosedHere);
             }
             self.read().await?;
         }
@@ -223,9 +220,4 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
         let mut frame = self.buffer.split_to(whole).freeze();
         Ok(Some(frame.split_off(PREFIX_BYTES)))
     }
-}
-
-async fn permits(of: &Arc<Semaphore>, number: u32) -> OwnedSemaphorePermit {
-    let permits = Arc::clone(of).acquire_many_owned(number).await;
-    permits.expect("the semaphores are never closed")
 }

@@ -1,6 +1,7 @@
 //! Writes whole frames, one after the other.
 
 use std::io::{self, IoSlice};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -9,6 +10,10 @@ use tokio::time::timeout;
 
 use super::STALL_MAX;
 
+/// A peer that reads more slowly than this for long is disconnected: else one that reads a byte now
+/// and then would hold the response's memory. 1 MiB of a response may take 16 s, besides
+/// [`STALL_MAX`] once.
+const SLOWEST_BYTES_PER_SECOND: u64 = 64 << 10;
 /// Most slices of one `writev`. A frame has few; more are written in several calls.
 const SLICES_MAX: usize = 64;
 
@@ -31,17 +36,19 @@ impl Writer {
     }
 
     /// Writes one frame, MS-SMB2 2.1. After an error, or when it is cancelled in the middle of a
-    /// frame, the stream is unusable, and every later call fails.
+    /// frame, the stream is unusable, and every later call fails. `TimedOut` is a peer that does
+    /// not read.
     pub async fn send(&self, frame: &[Bytes]) -> io::Result<()> {
         let mut guard = self.stream.lock().await;
         // Taken until the frame is complete: a cancelled call leaves nothing to continue with.
         let mut stream = guard.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let length: usize = frame.iter().map(Bytes::len).sum();
         let length = u32::try_from(length).ok().filter(|length| *length < 1 << 24);
-        let prefix = length.ok_or(io::ErrorKind::InvalidInput)?.to_be_bytes();
+        let length = length.ok_or(io::ErrorKind::InvalidInput)?;
+        let prefix = length.to_be_bytes();
         let slices = [&prefix[..]].into_iter().chain(frame.iter().map(|slice| &slice[..]));
-        // A peer that reads a byte now and then does not hold the response's memory for longer.
-        timeout(STALL_MAX, write_all(&mut stream, slices)).await??;
+        let longest = STALL_MAX + Duration::from_secs(u64::from(length) / SLOWEST_BYTES_PER_SECOND);
+        timeout(longest, write_all(&mut stream, slices)).await??;
         *guard = Some(stream);
         Ok(())
     }
@@ -64,7 +71,7 @@ async fn write_all<'a>(
     let mut left = &mut slices[..];
     while !left.is_empty() {
         let now = left.len().min(SLICES_MAX);
-        let written = stream.write_vectored(&left[..now]).await?;
+        let written = timeout(STALL_MAX, stream.write_vectored(&left[..now])).await??;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

@@ -18,4 +18,4 @@ pub mod tree_connect;
 pub mod write;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -45,12 +45,12 @@ const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
 const READ_ONLY_ACCESS: u32 = 0x0012_00a9;
 
 /// A user who is not root.
-fn user() -> Identity {
+pub(crate) fn user() -> Identity {
     Identity { uid: 1000, gid: 1000, groups: Vec::new(), checked: false }
 }
 
 #[derive(Debug)]
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl Users for Nobody {
     fn user(&self, _: &str) -> Option<(NtHash, User)> {
@@ -181,7 +181,7 @@ impl Client {
 }
 
 /// SMB 3.0.2, from a client that has offered 2.1 as well.
-fn negotiated() -> Negotiated {
+pub(crate) fn negotiated() -> Negotiated {
     Negotiated {
         dialect: Dialect::Smb302,
         client_guid: [7; 16],

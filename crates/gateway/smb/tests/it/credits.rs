@@ -5,6 +5,7 @@ use braid_smb_wire::frame::MAX_COMPOUND;
 use braid_smb_wire::smb2::{Body, Command, Dialect, Empty, Header};
 
 use crate::client::{Client, offer, write};
+use crate::logon::Logon;
 use crate::server::Server;
 
 #[test]
@@ -46,10 +47,9 @@ fn a_client_never_has_more_than_8192_credits() {
     let server = Server::new();
     let mut client = Client::connect(&server);
     client.ask = u16::MAX;
-    let mut credits = 1_i64;
-    let request = client.message(Command::Negotiate, &offer(&[Dialect::Smb311]).to_bytes());
-    client.send(&request);
-    credits += i64::from(client.answer().header.credits) - 1;
+    client.negotiate(&offer(&[Dialect::Smb311]));
+    // One at a time before the logon: what is granted is there after its last response.
+    let mut credits = i64::from(client.log_on_as(Logon::of("alice")).header.credits);
     assert_eq!(credits, 8192);
     for _ in 0..20 {
         credits += i64::from(client.call(Command::Echo, &Empty).header.credits) - 1;
