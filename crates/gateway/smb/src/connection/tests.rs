@@ -223,11 +223,14 @@ async fn peers_that_do_not_read_hold_no_bytes_of_requests() {
     for number in 2..6 {
         let mut peer = Peer::with_session(&server, number).await;
         let id = peer.open("long").await;
-        // Their responses wait; so does what follows, of 32 MiB for each.
-        for _ in 0..4 {
-            peer.send(Command::Read, CHARGE, &read(id), 8 << 20).await;
+        slow.push((peer, id));
+    }
+    for (peer, id) in &mut slow {
+        peer.send(Command::Read, CHARGE, &read(*id), 0).await;
+        // Their responses wait behind that of the READ.
+        for _ in 0..3 {
+            peer.send(Command::Echo, 1, &Empty, 8 << 20).await;
         }
-        slow.push(peer);
     }
     sleep(Duration::from_secs(1)).await;
     let mut peer = Peer::with_session(&server, 1).await;
