@@ -1,13 +1,14 @@
 //! Accepts connections.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use braid_share::Share;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -19,6 +20,19 @@ use crate::connection::{Connection, serve};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a request may run on after the listener's stop.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+/// How long a connection is silent before the kernel probes it.
+#[cfg(target_os = "linux")]
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// Time from one probe without an answer to the next.
+#[cfg(target_os = "linux")]
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// Probes without an answer after which the connection ends.
+#[cfg(target_os = "linux")]
+const PROBES: u32 = 3;
+/// How long bytes that were sent may stay without an acknowledgement.
+#[cfg(target_os = "linux")]
+const VANISHED_AFTER: Duration = Duration::from_secs(90);
 
 /// A socket on which a server accepts connections.
 #[derive(Debug)]
@@ -78,9 +92,8 @@ impl Listener {
             };
             refusing = false;
             number += 1;
-            // Responses are whole frames: waiting for more data would only delay them.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%peer, %error, "TCP_NODELAY");
+            if let Err(error) = set_options(&stream) {
+                tracing::debug!(%peer, %error, "options of a socket");
             }
             let (server, mut close) = (Arc::clone(&server), close.clone());
             tasks.spawn(async move {
@@ -105,6 +118,32 @@ impl Listener {
         while tasks.join_next().await.is_some() {}
         server.end_all_sessions().await;
     }
+}
+
+/// Sets the options of an accepted socket.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    // Responses are whole frames: waiting for more data would only delay them.
+    stream.set_nodelay(true)?;
+    find_vanished(stream)
+}
+
+/// Lets the kernel end the connection of a machine that has vanished: its opens and locks would
+/// exclude others for good.
+#[cfg(target_os = "linux")]
+fn find_vanished(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    // Without it, bytes that are not acknowledged are sent again for about 15 minutes.
+    sockopt::set_tcp_user_timeout(stream, VANISHED_AFTER.as_millis() as u32)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn find_vanished(_: &TcpStream) -> io::Result<()> {
+    Ok(())
 }
 
 /// Counts connections.
@@ -156,5 +195,25 @@ impl Drop for ConnectionPermit {
             }
             Some(count) => *count -= 1,
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::net::sockopt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_finds_machines_that_have_vanished() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        set_options(&stream).unwrap();
+        assert!(stream.nodelay().unwrap() && sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), Duration::from_secs(60));
+        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), Duration::from_secs(10));
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), 3);
+        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 90_000);
     }
 }
