@@ -29,6 +29,14 @@ pub enum Logon {
     Anonymous,
 }
 
+/// The opens of a session.
+#[derive(Debug)]
+struct Opens<S: Share> {
+    by_number: HashMap<u64, Arc<Open<S>>>,
+    /// Opens that are being made.
+    reserved: usize,
+}
+
 /// A session.
 #[derive(Debug)]
 pub struct Session<S: Share> {
@@ -45,7 +53,7 @@ pub struct Session<S: Share> {
     machine: Arc<Machine<S>>,
     trees: Mutex<HashMap<u32, Arc<Tree>>>,
     next_tree: AtomicU32,
-    opens: Mutex<HashMap<u64, Arc<Open<S>>>>,
+    opens: Mutex<Opens<S>>,
     ended: AtomicBool,
 }
 
@@ -67,7 +75,7 @@ impl<S: Share> Session<S> {
             machine,
             trees: Mutex::default(),
             next_tree: AtomicU32::new(1),
-            opens: Mutex::default(),
+            opens: Mutex::new(Opens { by_number: HashMap::new(), reserved: 0 }),
             ended: AtomicBool::new(false),
         }
     }
@@ -125,37 +133,34 @@ impl<S: Share> Session<S> {
     /// Removes a tree, with its opens, which the caller closes.
     pub fn remove_tree(&self, id: u32) -> Option<Vec<Arc<Open<S>>>> {
         lock(&self.trees).remove(&id)?;
-        let mut opens = lock(&self.opens);
+        let opens = &mut lock(&self.opens).by_number;
         Some(opens.extract_if(|_, open| open.tree().id == id).map(|(_, open)| open).collect())
     }
 
-    /// Adds an open.
+    /// Reserves the place of an open, before a file is changed for it.
     ///
     /// # Errors
-    /// The session has as many as it may have, or has ended: the open is closed by the caller.
-    pub fn add_open(&self, limits: &Limits, open: Arc<Open<S>>) -> Result<(), NtStatus> {
+    /// The session has as many as it may have, or has ended.
+    pub fn reserve_open(self: &Arc<Self>, limits: &Limits) -> Result<OpenSlot<S>, NtStatus> {
         let mut opens = lock(&self.opens);
-        if opens.len() >= limits.opens_per_session {
+        if opens.by_number.len() + opens.reserved >= limits.opens_per_session {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         if self.has_ended() {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
-        if self.tree(open.tree().id).is_none() {
-            return Err(NtStatus::NETWORK_NAME_DELETED);
-        }
-        opens.insert(open.id().volatile, open);
-        Ok(())
+        opens.reserved += 1;
+        Ok(OpenSlot(Arc::clone(self)))
     }
 
     /// An open. MS-SMB2 3.3.5.10: both halves of its number are checked.
     pub fn open(&self, id: FileId) -> Option<Arc<Open<S>>> {
-        lock(&self.opens).get(&id.volatile).filter(|open| open.id() == id).cloned()
+        lock(&self.opens).by_number.get(&id.volatile).filter(|open| open.id() == id).cloned()
     }
 
     /// Removes an open, which the caller closes.
     pub fn remove_open(&self, id: FileId) -> Option<Arc<Open<S>>> {
-        let mut opens = lock(&self.opens);
+        let opens = &mut lock(&self.opens).by_number;
         if opens.get(&id.volatile)?.id() != id {
             return None;
         }
@@ -168,7 +173,36 @@ impl<S: Share> Session<S> {
         let mut opens = lock(&self.opens);
         self.ended.store(true, Ordering::Release);
         lock(&self.trees).clear();
-        opens.drain().map(|(_, open)| open).collect()
+        opens.by_number.drain().map(|(_, open)| open).collect()
+    }
+}
+
+/// The reserved place of an open.
+#[derive(Debug)]
+pub struct OpenSlot<S: Share>(Arc<Session<S>>);
+
+impl<S: Share> OpenSlot<S> {
+    /// Adds the open.
+    ///
+    /// # Errors
+    /// The session or the tree has ended: the open is closed by the caller.
+    pub fn fill(self, open: Arc<Open<S>>) -> Result<(), NtStatus> {
+        let session = &self.0;
+        let mut opens = lock(&session.opens);
+        if session.has_ended() {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        if session.tree(open.tree().id).is_none() {
+            return Err(NtStatus::NETWORK_NAME_DELETED);
+        }
+        opens.by_number.insert(open.id().volatile, open);
+        Ok(())
+    }
+}
+
+impl<S: Share> Drop for OpenSlot<S> {
+    fn drop(&mut self) {
+        lock(&self.0.opens).reserved -= 1;
     }
 }
 

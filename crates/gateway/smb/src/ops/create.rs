@@ -32,6 +32,7 @@ use crate::context::{Context, OpResult, Reply};
 use crate::file_state::Claim;
 use crate::open::{FileOf, FileOpen, NewFileOpen, Open, Place};
 use crate::path::SharePath;
+use crate::session::OpenSlot;
 use crate::tree::Tree;
 use crate::walk::{Target, walk};
 
@@ -88,6 +89,8 @@ pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> O
         wants_maximum: access.has(AccessMask::MAXIMUM_ALLOWED),
     };
     job.check()?;
+    // Before the file is created or truncated.
+    let slot = context.session()?.reserve_open(&context.server.config.limits)?;
     for _ in 0..ATTEMPTS_MAX {
         let follow = !request.options.has(CreateOptions::FILE_OPEN_REPARSE_POINT);
         let target = walk(job.client, job.who, root, &path, follow).await?;
@@ -96,7 +99,7 @@ pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> O
             None => new::create(&job, &target).await?,
         };
         if let Some(made) = made {
-            return finish(&job, target, made).await;
+            return finish(&job, target, made, slot).await;
         }
     }
     Err(NtStatus::SHARING_VIOLATION)
@@ -219,7 +222,12 @@ impl<S: Share> Job<'_, S> {
 }
 
 /// Adds the open to the session, and answers.
-async fn finish<S: Share>(job: &Job<'_, S>, target: Target, made: Made<S>) -> OpResult {
+async fn finish<S: Share>(
+    job: &Job<'_, S>,
+    target: Target,
+    made: Made<S>,
+    slot: OpenSlot<S>,
+) -> OpResult {
     let (server, session) = (&job.context.server, job.context.session()?);
     let id = server.new_file_id();
     let known = made.known;
@@ -239,7 +247,7 @@ async fn finish<S: Share>(job: &Job<'_, S>, target: Target, made: Made<S>) -> Op
     let deletes = job.has(CreateOptions::FILE_DELETE_ON_CLOSE);
     open.delete_on_close.store(deletes, Ordering::Release);
     let open = Arc::new(Open::File(open));
-    if let Err(status) = session.add_open(&server.config.limits, Arc::clone(&open)) {
+    if let Err(status) = slot.fill(Arc::clone(&open)) {
         // The file is not removed: the CREATE has failed.
         if let Open::File(open) = &*open {
             open.delete_on_close.store(false, Ordering::Release);

@@ -25,7 +25,7 @@ use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
 use crate::client::Machine;
-use crate::config::{ShareConfig, SmbConfig};
+use crate::config::{Limits, ShareConfig, SmbConfig};
 use crate::connection::Connection;
 use crate::connection::negotiated::Negotiated;
 use crate::context::{Context, OpResult, Reply};
@@ -73,11 +73,15 @@ struct Client {
 impl Client {
     /// A client of a new server, whose root directory everybody may change.
     async fn new(who: Identity) -> Self {
+        Self::with_limits(who, Limits::default()).await
+    }
+
+    async fn with_limits(who: Identity, limits: Limits) -> Self {
         let share = MemoryShare::new();
         let root = Identity::root();
         let changes = AttributeChanges { mode: Some(0o777), ..AttributeChanges::default() };
         share.own_client().set_attributes(&root, FileIndex::ROOT, changes).await.unwrap();
-        let config = SmbConfig::new("server", Arc::new(Nobody));
+        let config = SmbConfig { limits, ..SmbConfig::new("server", Arc::new(Nobody)) };
         Self::of(&SmbServer::new(share, config).unwrap(), who, 1).await
     }
 

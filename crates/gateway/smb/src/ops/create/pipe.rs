@@ -19,7 +19,7 @@ pub(super) fn open<S: Share>(context: &Context<S>, request: &CreateRequest) -> O
     let id = server.new_file_id();
     let tree = Arc::clone(context.tree()?);
     let open = Arc::new(Open::Pipe(PipeOpen { id, tree, pipe: Mutex::new(pipe) }));
-    context.session()?.add_open(&server.config.limits, open)?;
+    context.session()?.reserve_open(&server.config.limits)?.fill(open)?;
     let body = CreateResponse {
         oplock_level: OplockLevel::NONE,
         flags: 0,

@@ -228,3 +228,28 @@ async fn a_create_that_fails_late_leaves_nothing_open() {
     client.assert_nothing_open();
     assert!(client.exists("file").await);
 }
+
+#[tokio::test]
+async fn a_session_with_all_opens_that_it_may_have_changes_no_file() {
+    let limits = Limits { opens_per_session: 1, ..Limits::default() };
+    let client = Client::with_limits(user(), limits).await;
+    client.put("there", b"old", 0o666).await;
+    client.put("first", b"", 0o666).await;
+    let first = client.open("first", READ).await.unwrap();
+    for (name, options) in [("there", NO_DIRECTORY), ("file", NO_DIRECTORY), ("dir", DIRECTORY)] {
+        let disposition = match name {
+            "there" => CreateDisposition::OVERWRITE_IF,
+            _ => CreateDisposition::CREATE,
+        };
+        let refused = client.create(with(options, request(name, BOTH, disposition))).await;
+        assert_eq!(refused.map(drop), Err(NtStatus::INSUFFICIENT_RESOURCES), "{name}");
+    }
+    assert!(!client.exists("file").await && !client.exists("dir").await);
+    client.close(first).await.unwrap();
+    // What failed holds nothing.
+    assert_eq!(client.open("missing\\x", READ).await, Err(NtStatus::OBJECT_PATH_NOT_FOUND));
+    let there = client.create(request("there", READ, CreateDisposition::OPEN)).await.unwrap();
+    assert_eq!(there.end_of_file, 3);
+    client.close(there.file_id).await.unwrap();
+    client.assert_nothing_open();
+}
