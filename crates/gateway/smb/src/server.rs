@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use braid_share::Share;
 use braid_smb_wire::smb2::FileId;
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use crate::client::Machines;
 use crate::config::{ConfigError, SmbConfig};
@@ -24,6 +25,10 @@ use crate::throttle::Throttle;
 use crate::tree::Shares;
 
 pub mod listener;
+
+/// Most look-ups of users that run at the same time, each on a thread of its own. Further logons
+/// wait, so that strangers do not take all threads when the database of users is slow.
+const LOOKUPS_MAX: usize = 16;
 
 /// Why a server did not start.
 #[derive(Debug, Error)]
@@ -65,6 +70,8 @@ pub struct SmbServer<S: Share> {
     sessions: Mutex<HashMap<u64, Arc<Session<S>>>>,
     next_file: AtomicU64,
     budget: SharedBudget,
+    /// Look-ups of users that run at the same time.
+    pub(crate) lookups: Semaphore,
 }
 
 impl<S: Share> SmbServer<S> {
@@ -85,6 +92,7 @@ impl<S: Share> SmbServer<S> {
             sessions: Mutex::default(),
             next_file: AtomicU64::new(1),
             budget: SharedBudget::default(),
+            lookups: Semaphore::new(LOOKUPS_MAX),
             share,
             config,
         }))

@@ -19,7 +19,8 @@ pub struct User {
 /// The users of a server.
 pub trait Users: fmt::Debug + Send + Sync + 'static {
     /// The hash of a user's password, MD4 of its UTF-16 (MS-NLMP 3.3.2), and the user. Names are
-    /// equal without regard to case. Calls may block for short.
+    /// equal without regard to case. Called on a thread that may block, before
+    /// the client has proven that it knows the password.
     fn user(&self, name: &str) -> Option<(NtHash, User)>;
 
     /// What a guest is to the file system.

@@ -11,6 +11,8 @@ use braid_smb_wire::smb2::negotiate::SecurityMode;
 use braid_smb_wire::smb2::session_setup::{
     SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
 };
+use bytes::Bytes;
+use tokio::task::spawn_blocking;
 
 use super::negotiate::now;
 use crate::connection::LOGONS_MAX;
@@ -39,13 +41,7 @@ pub async fn session_setup<S: Share>(
     if logon.checks_password() {
         turn = context.server.throttle.turn(address).await.ok_or(NtStatus::LOGON_FAILURE)?;
     }
-    let users = Arc::clone(&context.server.config.users);
-    let mut found = None;
-    let step = logon.step(&request.security_buffer, |name| {
-        let (hash, user) = users.user(name)?;
-        found = Some(user);
-        Some(hash)
-    });
+    let (step, found) = take_step(context, logon, &request.security_buffer).await?;
     match step {
         Step::Continue(logon, token) => {
             context.connection.logons().insert(id, *logon);
@@ -70,6 +66,34 @@ pub async fn session_setup<S: Share>(
             Ok(Reply { session_id: Some(id), ..Reply::new(&body) })
         }
     }
+}
+
+/// Reads a token; returns the user that it names, if there is one.
+async fn take_step<S: Share>(
+    context: &Context<S>,
+    logon: Box<PendingLogon>,
+    token: &Bytes,
+) -> Result<(Step, Option<User>), NtStatus> {
+    let checks_password = logon.checks_password();
+    let (users, token) = (Arc::clone(&context.server.config.users), token.clone());
+    let step = move || {
+        let mut found = None;
+        let step = logon.step(&token, |name| {
+            let (hash, user) = users.user(name)?;
+            found = Some(user);
+            Some(hash)
+        });
+        (step, found)
+    };
+    // Only this one looks for a user. The database may be that of a network.
+    if !checks_password {
+        return Ok(step());
+    }
+    let _permit = context.server.lookups.acquire().await.expect("it is never closed");
+    spawn_blocking(step).await.map_err(|error| {
+        tracing::error!(%error, "a look-up of a user");
+        NtStatus::LOGON_FAILURE
+    })
 }
 
 /// The logon that a request continues or begins, which is taken out of the connection.

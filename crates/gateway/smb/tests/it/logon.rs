@@ -1,9 +1,14 @@
 //! Logons: the users that get a session, and what a stranger learns.
 
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use braid_share::Identity;
+use braid_smb::{User, Users};
 use braid_smb_wire::NtStatus;
-use braid_smb_wire::auth::ntlm::{Authenticate, Credentials, Initiator, MessageFlags, nt_hash};
+use braid_smb_wire::auth::ntlm::{
+    Authenticate, Credentials, Initiator, MessageFlags, NtHash, nt_hash,
+};
 use braid_smb_wire::auth::spnego::{Mechanism, NegTokenInit, NegTokenResp, Token, mechanism_list};
 use braid_smb_wire::protect::Sender;
 use braid_smb_wire::smb2::session_setup::{
@@ -14,6 +19,9 @@ use bytes::Bytes;
 
 use crate::client::{Answer, Client, close, create, offer};
 use crate::server::{PASSWORD, Server};
+
+/// Most look-ups of users that the server runs at the same time.
+const LOOKUPS: usize = 16;
 
 /// How a client logs on.
 #[derive(Clone, Copy)]
@@ -175,6 +183,64 @@ fn a_wrong_password_and_an_unknown_user_get_the_same_answer() {
     assert_eq!(answers[0].0, NtStatus::LOGON_FAILURE);
     assert_eq!(answers[0], answers[1]);
     assert_eq!(status(&server, Logon::of("ALICE")), NtStatus::SUCCESS, "names have no case");
+}
+
+/// Users whose look-up waits until the database answers.
+#[derive(Clone, Debug, Default)]
+struct SlowUsers(Arc<(Mutex<SlowState>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct SlowState {
+    lookups: usize,
+    answers: bool,
+}
+
+impl SlowUsers {
+    fn change(&self, change: impl FnOnce(&mut SlowState)) {
+        change(&mut self.0.0.lock().unwrap());
+        self.0.1.notify_all();
+    }
+
+    /// Waits for something, or until no test can wait longer.
+    fn wait(&self, until: impl Fn(&SlowState) -> bool) {
+        let state = self.0.0.lock().unwrap();
+        let patience = Duration::from_secs(40);
+        drop(self.0.1.wait_timeout_while(state, patience, |state| !until(state)).unwrap());
+    }
+}
+
+impl Users for SlowUsers {
+    fn user(&self, name: &str) -> Option<(NtHash, User)> {
+        if name == "slow" {
+            self.change(|state| state.lookups += 1);
+            self.wait(|state| state.answers);
+            return None;
+        }
+        Some((nt_hash(PASSWORD), self.guest()))
+    }
+
+    fn guest(&self) -> User {
+        let identity = Identity { uid: 1000, gid: 1000, groups: Vec::new(), checked: false };
+        User { name: "alice".to_owned(), identity, groups: Vec::new() }
+    }
+}
+
+#[test]
+fn a_database_of_users_that_does_not_answer_delays_only_logons() {
+    let users = SlowUsers::default();
+    let server = Server::with(|config| config.users = Arc::new(users.clone()));
+    let mut other = Client::ready(&server);
+    // As many logons as threads run requests.
+    let count = std::thread::available_parallelism().unwrap().get().min(LOOKUPS);
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| assert_eq!(status(&server, Logon::of("slow")), NtStatus::LOGON_FAILURE));
+        }
+        users.wait(|state| state.lookups == count);
+        // It panics after 30 s without an answer.
+        assert_eq!(other.call(Command::Echo, &Empty).status(), NtStatus::SUCCESS);
+        users.change(|state| state.answers = true);
+    });
 }
 
 #[test]
