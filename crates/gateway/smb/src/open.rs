@@ -8,7 +8,7 @@ use braid_smb_wire::NtStatus;
 use braid_smb_wire::smb2::FileId;
 
 use crate::file_state::Claim;
-use crate::ops::lock::RangeLock;
+use crate::ops::lock::OpenLocks;
 use crate::ops::query_directory::Search;
 use crate::tree::Tree;
 
@@ -94,8 +94,9 @@ pub struct FileOpen<S: Share> {
     pub position: std::sync::atomic::AtomicU64,
     /// The verifier of the first write that no flush has followed.
     unflushed: Mutex<Option<Verifier>>,
-    /// Its byte-range locks. LOCK requests of one open run one after the other.
-    pub locks: tokio::sync::Mutex<Vec<RangeLock>>,
+    /// Its byte-range locks; none after its close, so that a LOCK that runs meanwhile leaves
+    /// nothing behind. LOCK requests of one open run one after the other.
+    pub locks: tokio::sync::Mutex<Option<OpenLocks>>,
 }
 
 /// What an open of a file begins with.
@@ -138,7 +139,7 @@ impl<S: Share> FileOpen<S> {
             search: tokio::sync::Mutex::default(),
             position: std::sync::atomic::AtomicU64::new(0),
             unflushed: Mutex::default(),
-            locks: tokio::sync::Mutex::default(),
+            locks: tokio::sync::Mutex::new(Some(OpenLocks::default())),
         }
     }
 

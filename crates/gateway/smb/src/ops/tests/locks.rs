@@ -1,5 +1,7 @@
 //! LOCK.
 
+use braid_share::Status;
+use braid_share::memory::CallKind;
 use braid_smb_wire::smb2::lock::{LockElement, LockFlags, LockRequest};
 
 use super::*;
@@ -76,4 +78,65 @@ async fn a_lock_needs_access_to_bytes_and_a_file() {
     let root = client.open("", READ).await.unwrap();
     let refused = lock(&client, root, &[(0, 1, SHARED)]).await;
     assert_eq!(refused, Err(NtStatus::INVALID_DEVICE_REQUEST));
+}
+
+#[tokio::test]
+async fn a_request_has_at_most_64_ranges() {
+    let client = Client::new(user()).await;
+    let id = client.open("file", BOTH).await.unwrap();
+    for (count, flags, result) in [
+        (65, SHARED, Err(NtStatus::INVALID_PARAMETER)),
+        (64, SHARED, Ok(())),
+        (65, UNLOCK, Err(NtStatus::INVALID_PARAMETER)),
+        (64, UNLOCK, Ok(())),
+    ] {
+        let ranges: Vec<_> = (0..count).map(|number| (number, 1, flags)).collect();
+        assert_eq!(lock(&client, id, &ranges).await.map(drop), result, "{count} {flags:?}");
+    }
+    assert_eq!(client.share().lock_count(), 0);
+}
+
+#[tokio::test]
+async fn a_lock_that_runs_when_its_open_was_closed_leaves_nothing() {
+    let client = Client::new(user()).await;
+    let id = client.open("file", BOTH).await.unwrap();
+    let open = client.session.open(id).unwrap();
+    client.close(id).await.unwrap();
+    let element = LockElement { offset: 0, length: 1, flags: EXCLUSIVE };
+    let wanted = super::super::lock::wanted(&[element]).unwrap();
+    let late = super::super::lock::change(client.session.client(), open.file().unwrap(), wanted);
+    assert_eq!(late.await, Err(NtStatus::FILE_CLOSED));
+    client.assert_nothing_open();
+}
+
+#[tokio::test]
+async fn a_lock_that_could_not_be_undone_ends_with_its_open() {
+    let one = Client::new(user()).await;
+    let two = Client::of(&one.server, user(), 2).await;
+    let (first, second) =
+        (one.open("file", BOTH).await.unwrap(), two.open("file", BOTH).await.unwrap());
+    lock(&two, second, &[(5, 1, EXCLUSIVE)]).await.unwrap();
+    one.share().fail_next(CallKind::Unlock, Status::Busy);
+    let refused = Err(NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&one, first, &[(0, 1, EXCLUSIVE), (5, 1, EXCLUSIVE)]).await, refused);
+    assert_eq!(one.share().lock_count(), 2);
+    one.close(first).await.unwrap();
+    assert_eq!(one.share().lock_count(), 1, "that of the other");
+}
+
+#[tokio::test]
+async fn a_shared_lock_between_exclusive_ones_goes_and_they_stay() {
+    let one = Client::new(user()).await;
+    let two = Client::of(&one.server, user(), 2).await;
+    let (first, second) =
+        (one.open("file", BOTH).await.unwrap(), two.open("file", BOTH).await.unwrap());
+    lock(&one, first, &[(2, 2, EXCLUSIVE), (6, 2, EXCLUSIVE)]).await.unwrap();
+    lock(&one, first, &[(0, 10, SHARED)]).await.unwrap();
+    let refused = Err(NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&two, second, &[(2, 1, SHARED)]).await, refused);
+    lock(&two, second, &[(4, 1, SHARED)]).await.unwrap();
+    lock(&two, second, &[(4, 1, UNLOCK)]).await.unwrap();
+    lock(&one, first, &[(0, 10, UNLOCK)]).await.unwrap();
+    lock(&two, second, &[(4, 2, EXCLUSIVE), (8, 2, EXCLUSIVE)]).await.unwrap();
+    assert_eq!(lock(&two, second, &[(7, 1, SHARED)]).await, refused);
 }
