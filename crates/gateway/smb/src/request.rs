@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use braid_share::Share;
 use braid_smb_wire::frame::{self, FrameKind, MAX_COMPOUND};
-use braid_smb_wire::smb2::{Command, ErrorBody, FileId, Flags, HEADER_BYTES, Header};
+use braid_smb_wire::smb2::{Command, Dialect, ErrorBody, FileId, Flags, HEADER_BYTES, Header};
 use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
@@ -21,7 +21,7 @@ use crate::dispatch;
 use crate::ops::negotiate;
 use crate::protection::Sealed;
 use crate::server::SmbServer;
-use crate::session::Session;
+use crate::session::{Logon, Session};
 use crate::tree::Tree;
 
 /// Why a connection is ended. Each one cites its rule of MS-SMB2.
@@ -45,6 +45,9 @@ pub enum Disconnect {
     /// 3.3.5.3.
     #[error("it speaks only SMB 1")]
     Smb1,
+    /// 3.3.5.7.
+    #[error("its TREE_CONNECT is neither signed nor encrypted")]
+    TreeConnect,
 }
 
 /// Most bytes of the responses of one frame: what one READ may have.
@@ -266,7 +269,7 @@ impl<S: Share> Request<'_, S> {
         } else {
             *chain = Chain::default();
         }
-        let (result, session) = self.result(command, &header, message, body, chain).await;
+        let (result, session) = self.result(command, &header, message, body, chain).await?;
         let reply = match result {
             Ok(reply) => reply,
             Err(status) => {
@@ -298,31 +301,34 @@ impl<S: Share> Request<'_, S> {
         message: Bytes,
         body: Reader,
         chain: &Chain,
-    ) -> (OpResult, Option<Arc<Session<S>>>) {
+    ) -> Result<(OpResult, Option<Arc<Session<S>>>), Disconnect> {
         let is_related = header.flags.has(Flags::RELATED);
         // 3.3.5.2.7.2: the first one has nothing before it.
         if is_related && self.is_first {
-            return (Err(NtStatus::INVALID_PARAMETER), None);
+            return Ok((Err(NtStatus::INVALID_PARAMETER), None));
         }
         let Some(command) = command else {
-            return (Err(NtStatus::INVALID_PARAMETER), None);
+            return Ok((Err(NtStatus::INVALID_PARAMETER), None));
         };
         let (session, signed) = match self.session(command, header, &message) {
             Ok(found) => found,
-            Err(status) => return (Err(status), None),
+            Err(status) => return Ok((Err(status), None)),
         };
+        if command == Command::TreeConnect && !signed && self.protects_trees(session.as_deref()) {
+            return Err(Disconnect::TreeConnect);
+        }
         let signs = session.clone().filter(|session| {
             self.sealed_by.is_none() && (signed || session.protection.requires_signing())
         });
         let tree = match self.tree(command, header, session.as_deref()) {
             Ok(tree) => tree,
-            Err(status) => return (Err(status), signs),
+            Err(status) => return Ok((Err(status), signs)),
         };
         if is_related
             && let Some(status) = chain.failed
             && dispatch::uses_open(command)
         {
-            return (Err(status), signs);
+            return Ok((Err(status), signs));
         }
         let context = Context {
             server: Arc::clone(self.server),
@@ -339,7 +345,15 @@ impl<S: Share> Request<'_, S> {
             self.server.end_lost_session(session).await;
             self.connection.remove_session(session.id);
         }
-        (result, signs)
+        Ok((result, signs))
+    }
+
+    /// Whether a TREE_CONNECT must be signed or encrypted. 3.3.5.7: with it a client of 3.1.1
+    /// proves that nobody has changed its negotiation and its logon.
+    fn protects_trees(&self, session: Option<&Session<S>>) -> bool {
+        let dialect = self.connection.negotiated().map(|negotiated| negotiated.dialect);
+        let is_user = session.is_some_and(|session| session.logon == Logon::User);
+        dialect == Some(Dialect::Smb311) && is_user
     }
 
     /// The session of a request.

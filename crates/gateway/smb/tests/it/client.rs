@@ -142,10 +142,12 @@ impl Client {
         });
     }
 
+    /// Connects to a share. The request is signed in 3.1.1, where it has to be.
     pub fn tree_connect(&mut self, share: &str) -> NtStatus {
-        let path = format!(r"\\server\{share}");
-        let answer =
-            self.call(Command::TreeConnect, &TreeConnectRequest { path, ..Default::default() });
+        let signs = self.signs;
+        self.signs |= self.dialect == Dialect::Smb311 && self.keys.is_some();
+        let answer = self.call(Command::TreeConnect, &tree_connect(share));
+        self.signs = signs;
         self.tree = answer.header.tree_id;
         answer.status()
     }
@@ -349,6 +351,11 @@ pub fn offer(dialects: &[Dialect]) -> NegotiateRequest {
         ];
     }
     request
+}
+
+/// A TREE_CONNECT.
+pub fn tree_connect(share: &str) -> TreeConnectRequest {
+    TreeConnectRequest { path: format!(r"\\server\{share}"), ..TreeConnectRequest::default() }
 }
 
 /// A CREATE that opens or makes a file.

@@ -14,11 +14,10 @@ use braid_smb_wire::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryR
 use braid_smb_wire::smb2::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest};
 use braid_smb_wire::smb2::session_setup::SessionSetupRequest;
 use braid_smb_wire::smb2::set_info::SetInfoRequest;
-use braid_smb_wire::smb2::tree_connect::TreeConnectRequest;
 use braid_smb_wire::smb2::{Body, Command, Dialect, Empty, FileId, HEADER_BYTES};
 use bytes::Bytes;
 
-use crate::client::{Client, close, create, offer, read, write};
+use crate::client::{Client, close, create, offer, read, tree_connect, write};
 use crate::server::Server;
 
 /// Random frames that are sent.
@@ -142,14 +141,12 @@ fn requests(file_id: FileId) -> Vec<(Command, Vec<u8>)> {
         security_buffer: Bytes::from_static(b"NTLMSSP\0\x01\0\0\0"),
         ..SessionSetupRequest::default()
     };
-    let connect =
-        TreeConnectRequest { path: r"\\server\data".to_owned(), ..TreeConnectRequest::default() };
     let lock = LockRequest { sequence: 0, file_id, locks: vec![lock] };
     vec![
         (Command::Negotiate, offer(&Dialect::ALL).to_bytes()),
         (Command::SessionSetup, setup.to_bytes()),
         (Command::Logoff, Empty.to_bytes()),
-        (Command::TreeConnect, connect.to_bytes()),
+        (Command::TreeConnect, tree_connect("data").to_bytes()),
         (Command::TreeDisconnect, Empty.to_bytes()),
         (Command::Create, create("another").to_bytes()),
         (Command::Close, close(file_id).to_bytes()),
@@ -182,7 +179,9 @@ fn fixed_bytes(command: Command, body: &[u8]) -> usize {
 fn a_message_that_is_cut_anywhere_fails_alone() {
     let server = Server::new();
     let mut other = Client::ready(&server);
-    let mut client = Client::ready(&server);
+    // Before 3.1.1, where a TREE_CONNECT without a signature would end the connection.
+    let offer = offer(&[Dialect::Smb302]);
+    let mut client = Client::ready_with(&server, &offer);
     for (index, (command, _)) in requests(FileId::RELATED).into_iter().enumerate() {
         let mut id = client.open("file");
         let length = requests(id)[index].1.len();
@@ -206,11 +205,11 @@ fn a_message_that_is_cut_anywhere_fails_alone() {
                 assert!(!is_short || status.is_error(), "{command:?} {cut} {status:?}");
             }
             if answers.is_none() || command == Command::Negotiate {
-                client = Client::ready(&server);
+                client = Client::ready_with(&server, &offer);
                 id = client.open("file");
             }
         }
-        client = Client::ready(&server);
+        client = Client::ready_with(&server, &offer);
     }
     assert_alive(&server, &mut other);
 }

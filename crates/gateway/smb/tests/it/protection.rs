@@ -6,7 +6,7 @@ use braid_smb_wire::smb2::negotiate::{
 };
 use braid_smb_wire::smb2::{Body, Command, Dialect, Empty, Flags};
 
-use crate::client::{Client, create, offer, write};
+use crate::client::{Client, create, offer, tree_connect, write};
 use crate::logon::Logon;
 use crate::server::Server;
 
@@ -68,6 +68,25 @@ fn signatures_are_required_where_the_server_requires_them() {
     assert_eq!(client.tree_connect("data"), NtStatus::ACCESS_DENIED);
     client.signs = true;
     assert_eq!(client.tree_connect("data"), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_user_of_3_1_1_connects_to_a_share_by_a_protected_request_only() {
+    let server = Server::new();
+    for (signs, encrypts, served) in
+        [(false, false, false), (true, false, true), (false, true, true)]
+    {
+        let mut client = Client::connect(&server);
+        client.negotiate(&offer(&[Dialect::Smb311]));
+        assert_eq!(client.log_on("alice"), NtStatus::SUCCESS);
+        (client.signs, client.encrypts) = (signs, encrypts);
+        let header = client.header(Command::TreeConnect);
+        let message = client.signed(header, &tree_connect("data").to_bytes());
+        client.send(&client.sealed(&message));
+        assert_eq!(client.answers().is_some(), served, "{signs} {encrypts}");
+    }
+    // Before 3.1.1 only the session decides.
+    Client::ready_with(&server, &offer(&[Dialect::Smb302])).open("file");
 }
 
 #[test]
