@@ -631,3 +631,23 @@ async fn a_security_descriptor_names_the_owner_and_needs_its_room() {
     // MS-SMB2 2.2.2: the size behind 8 bytes.
     assert_eq!(reply.body[8..12], (bytes.len() as u32).to_le_bytes());
 }
+
+#[tokio::test]
+async fn a_response_lists_at_most_1_mib() {
+    let client = Client::new().await;
+    let own = client.share.own_client();
+    for number in 0..3000 {
+        let name = format!("{number:0200}");
+        own.make_directory(&root(), FileIndex::ROOT, name.as_bytes(), 0o755).await.unwrap();
+    }
+    let top = client.root().await;
+    let listing = Listing { max_bytes: 4 << 20, ..Listing::default() };
+    let mut names = 0;
+    let mut responses = 0;
+    while let Ok(entries) = client.list(top, "*", listing).await {
+        names += entries.len();
+        responses += 1;
+    }
+    // 400 bytes of a name, and 100 of attributes, for each.
+    assert_eq!((names, responses), (3002, 2));
+}

@@ -25,8 +25,11 @@ use crate::walk::{look_up, walk};
 const PAGE_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of the smallest page.
 const PAGE_BYTES_MIN: u32 = 4 << 10;
-/// Bytes of a pattern: those of the longest name, with a wildcard between all.
-const PATTERN_BYTES_MAX: usize = 2048;
+/// UTF-16 units of a pattern: those of the longest name. A long pattern with many wildcards would
+/// be slow to compare.
+const PATTERN_UNITS_MAX: usize = 255;
+/// Bytes of a response: further entries are in the next one.
+const OUTPUT_BYTES_MAX: u32 = 1 << 20;
 
 /// A listing, from one request to the next.
 #[derive(Debug)]
@@ -99,7 +102,8 @@ fn begin(search: &mut Option<Search>, request: &QueryDirectoryRequest) -> Result
         None if request.pattern.is_empty() => "*".to_owned(),
         _ => request.pattern.clone(),
     };
-    if pattern.len() > PATTERN_BYTES_MAX || pattern.contains(['\\', '/', ':', '|', '\0']) {
+    let units = pattern.encode_utf16().count();
+    if units > PATTERN_UNITS_MAX || pattern.contains(['\\', '/', ':', '|', '\0']) {
         return Err(NtStatus::OBJECT_NAME_INVALID);
     }
     *search = Some(Search::new(pattern));
@@ -122,16 +126,16 @@ impl<S: Share> Listing<'_, S> {
         class: DirectoryClass,
         request: &QueryDirectoryRequest,
     ) -> Result<Vec<u8>, NtStatus> {
-        let max_bytes = request.output_buffer_length as usize;
-        if max_bytes < class.fixed_bytes() {
+        let max_bytes = request.output_buffer_length.min(OUTPUT_BYTES_MAX);
+        if (max_bytes as usize) < class.fixed_bytes() {
             return Err(NtStatus::INFO_LENGTH_MISMATCH);
         }
         let is_single = request.flags.has(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
         let page_bytes = match is_single {
             true => PAGE_BYTES_MIN,
-            false => request.output_buffer_length.clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX),
+            false => max_bytes.clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX),
         };
-        let mut writer = DirectoryWriter::new(class, max_bytes);
+        let mut writer = DirectoryWriter::new(class, max_bytes as usize);
         loop {
             match self.step(search, &mut writer, class, page_bytes).await {
                 Ok(true) if is_single && !writer.is_empty() => break,
@@ -318,10 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_with_a_separator_is_refused() {
-        for pattern in ["a\\*", "a/b", "a:b", &"x".repeat(PATTERN_BYTES_MAX + 1)] {
+    fn a_pattern_that_is_long_or_has_a_separator_is_refused() {
+        for pattern in ["a\\*", "a/b", "a:b", &"x".repeat(256), &"\u{1f600}".repeat(128)] {
             let begun = begin(&mut None, &request(QueryDirectoryFlags::default(), pattern));
             assert_eq!(begun, Err(NtStatus::OBJECT_NAME_INVALID));
+        }
+        for pattern in ["x".repeat(255), "\u{e9}".repeat(255)] {
+            let begun = begin(&mut None, &request(QueryDirectoryFlags::default(), &pattern));
+            assert_eq!(begun, Ok(()));
         }
     }
 
