@@ -14,6 +14,7 @@ mod client;
 pub mod config;
 mod connection;
 mod context;
+mod disconnect;
 mod dispatch;
 mod extended_attributes;
 mod file_state;

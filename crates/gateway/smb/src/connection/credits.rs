@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_more_credits_than_the_most_gets_none_until_it_has_used_them() {
+    fn a_client_over_the_most_gets_none_until_it_has_used_them() {
         let mut credits = Credits::default();
         assert!(credits.take(0, 1));
         assert_eq!(credits.grant(100, 1, CREDITS_BEFORE_LOGON), 1);

@@ -154,7 +154,11 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
             if let Some(frame) = &self.waiting {
                 // Invariant 1. The frame itself is in memory already; its length is limited.
                 let has_session = self.connection.session_count() > 0;
-                let permits = self.budget.admit(self.shared, has_session, frame.len()).await;
+                let admitted = self.budget.admit(self.shared, has_session, frame.len());
+                let permits = tokio::select! {
+                    permits = admitted => permits,
+                    () = self.connection.close.notified() => return Err(ReadEnd::ClosedHere),
+                };
                 let bytes = self.waiting.take().expect("checked above");
                 return Ok(Frame { bytes, permits });
             }

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use crate::connection::negotiated::Negotiated;
 use crate::connection::{Connection, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MAX_202};
 use crate::context::{Context, OpResult, Reply};
-use crate::request::Disconnect;
+use crate::disconnect::Disconnect;
 use crate::server::SmbServer;
 
 /// Ciphers that the server has, the preferred first: GCM costs a fifth of CCM (ADR 0052).
