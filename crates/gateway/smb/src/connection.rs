@@ -10,9 +10,10 @@
 //!
 //! Invariants:
 //! 1. At most [`FRAMES_MAX`] frames of a connection run or have a response that waits, with at most
-//!    [`FRAME_BYTES_RUNNING_MAX`] bytes of requests and [`RESPONSE_BYTES_WAITING_MAX`] bytes of
+//!    [`FRAME_BYTES_RUNNING_MAX`] bytes of requests and [`RESPONSE_BYTES_MAX`] bytes of long
 //!    responses, and at most [`SERVER_FRAME_BYTES_MAX`] and [`SERVER_RESPONSE_BYTES_MAX`] bytes of
-//!    all connections. Further ones wait, and their connection is not read ([`budget`]).
+//!    all connections ([`budget`]). A connection with [`RESPONSE_BYTES_UNSENT`] bytes of responses
+//!    that wait for its peer is not read.
 //! 2. A peer that begins a frame, or does not read its responses, is disconnected after
 //!    [`STALL_MAX`].
 //! 3. The first frames negotiate; a connection that asks for anything else before is ended.
@@ -37,6 +38,7 @@ use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
+use budget::Budget;
 use credits::{CREDITS_BEFORE_LOGON, CREDITS_MAX, Credits};
 use negotiated::Negotiated;
 pub use serve::serve;
@@ -64,10 +66,13 @@ pub const FRAME_BYTES_RUNNING_MAX: usize = 32 << 20;
 pub const SERVER_FRAME_BYTES_MAX: usize = 64 << 20;
 /// The same of all connections without a session together, which take nothing of the others'.
 pub const SERVER_FRAME_BYTES_BEFORE_LOGON: usize = 8 << 20;
-/// Most bytes of responses of one connection that are made or wait to be sent: four of the longest.
-pub const RESPONSE_BYTES_WAITING_MAX: usize = 40 << 20;
-/// The same on all connections.
-pub const SERVER_RESPONSE_BYTES_MAX: usize = 256 << 20;
+/// Most bytes of responses of one connection that are made or wait to be sent: five of the longest.
+pub const RESPONSE_BYTES_MAX: usize = 40 << 20;
+/// Bytes of responses that wait to be sent, from which on their connection is not read.
+pub const RESPONSE_BYTES_UNSENT: usize = 24 << 20;
+/// The same as [`RESPONSE_BYTES_MAX`] on all connections. READs that wait for a disk count, with
+/// what they asked for: a server that does not answer must not stop those of the others.
+pub const SERVER_RESPONSE_BYTES_MAX: usize = 1 << 30;
 /// How long a peer may take for the rest of a frame that it began, and for reading any byte of a
 /// response that waits.
 pub const STALL_MAX: Duration = Duration::from_secs(60);
@@ -83,6 +88,7 @@ pub struct Connection {
     number: u64,
     peer: SocketAddr,
     writer: Writer,
+    budget: Budget,
     credits: Mutex<Credits>,
     negotiated: OnceLock<Negotiated>,
     /// Whether an SMB 1 client has asked for "SMB 2.???": it negotiates once more (3.3.5.3.2).
@@ -109,6 +115,7 @@ impl Connection {
             number,
             peer,
             writer: Writer::new(Box::new(stream)),
+            budget: Budget::default(),
             credits: Mutex::default(),
             negotiated: OnceLock::new(),
             wildcard: AtomicBool::new(false),
@@ -231,6 +238,7 @@ impl Connection {
 
     /// Sends a frame. A failure closes the connection.
     pub async fn send(&self, frame: &[Bytes]) {
+        let _queued = self.budget.queue(frame.iter().map(Bytes::len).sum()).await;
         let Err(error) = self.writer.send(frame).await else { return };
         if error.kind() == io::ErrorKind::TimedOut && self.is_first_mistake() {
             let peer = self.peer;

@@ -30,7 +30,7 @@ pub fn uses_open(command: Command) -> bool {
 
 /// Most bytes of the response to a request, besides a short one: what it has paid for, since
 /// [`Context::paid_for`] refuses more.
-pub fn response_bytes_max(request: &Header) -> usize {
+pub fn long_bytes_max(request: &Header) -> usize {
     match Command::from_number(request.command) {
         Some(Command::Read | Command::Ioctl | Command::QueryDirectory | Command::QueryInfo) => {
             usize::from(request.credit_charge.max(1)) * CREDIT_BYTES as usize

@@ -2,14 +2,15 @@
 //!
 //! Invariants:
 //! 1. The requests of a compound run one after the other, and their responses are one frame.
-//! 2. The responses of a frame have at most [`RESPONSE_BYTES_MAX`] bytes, and [`SHORT_BYTES`] each.
+//! 2. The responses of a frame have at most [`LONG_RESPONSE_BYTES_MAX`] bytes, and [`SHORT_BYTES`]
+//!    each.
 //! 3. A request of a session that requires protection has no effect unless it is signed with the
 //!    session's key, or encrypted.
 
 use std::sync::Arc;
 
 use braid_share::Share;
-use braid_smb_wire::frame::{self, FrameKind, MAX_COMPOUND};
+use braid_smb_wire::frame::{self, FrameKind};
 use braid_smb_wire::smb2::{Command, Dialect, ErrorBody, FileId, Flags, HEADER_BYTES, Header};
 use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
@@ -26,17 +27,15 @@ use crate::session::{Logon, Session};
 use crate::tree::Tree;
 
 /// Most bytes of the responses of one frame: what one READ may have.
-const RESPONSE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize;
+pub const LONG_RESPONSE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize;
 /// Bytes of each response that do not count: those of requests with an effect are no longer.
-pub const SHORT_BYTES: usize = 4096;
-/// Most bytes of the responses of one frame (invariant 2).
-pub const FRAME_RESPONSE_BYTES_MAX: usize = RESPONSE_BYTES_MAX + MAX_COMPOUND * SHORT_BYTES;
+const SHORT_BYTES: usize = 4096;
 
 /// The slices of a frame to send; none if nothing is answered.
 type Frame = Vec<Bytes>;
 
-/// Runs the requests of a frame, and returns the frame with the responses. `room` shrinks to what
-/// they may need.
+/// Runs the requests of a frame, and returns the frame with the responses. `room` becomes what they
+/// may need.
 ///
 /// # Errors
 /// The client broke the protocol so that the connection must end.
@@ -119,10 +118,10 @@ async fn run<S: Share>(
     reserved: &mut ResponseRoom,
 ) -> Result<Frame, Disconnect> {
     let messages = frame::messages(bytes)?;
-    reserved.shrink_to(messages.iter().map(expected_bytes).sum());
+    let reserved = reserved.reserve(messages.iter().map(long_bytes_max).sum()).await;
     let mut chain = Chain::default();
     let mut responses = Vec::with_capacity(messages.len());
-    let mut room = RESPONSE_BYTES_MAX;
+    let mut room = if reserved { LONG_RESPONSE_BYTES_MAX } else { 0 };
     for (index, message) in messages.into_iter().enumerate() {
         let mut reader = Reader::new(message.clone());
         let header = Header::decode(&mut reader)?;
@@ -150,10 +149,10 @@ async fn run<S: Share>(
     Ok(joined(responses))
 }
 
-/// Most bytes of the response to a message.
-fn expected_bytes(message: &Bytes) -> usize {
+/// Most bytes of the response to a message, besides those of a short one.
+fn long_bytes_max(message: &Bytes) -> usize {
     let header = Header::decode(&mut Reader::new(message.clone()));
-    HEADER_BYTES + SHORT_BYTES + header.map_or(0, |header| dispatch::response_bytes_max(&header))
+    header.map_or(0, |header| dispatch::long_bytes_max(&header))
 }
 
 /// A response, before it is known whether another follows in its frame.

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::budget::{Budget, Permits, SharedBudget};
+use super::budget::{Permits, SharedBudget};
 use super::{Connection, FRAME_BYTES_BEFORE_LOGON, FRAME_BYTES_MAX, LOGON_MAX, STALL_MAX};
 use crate::request;
 use crate::server::SmbServer;
@@ -91,7 +91,7 @@ async fn run<S: Share>(
 async fn execute<S: Share>(server: Arc<SmbServer<S>>, connection: Arc<Connection>, frame: Frame) {
     let Frame { bytes, permits: Permits { frame: running, request, mut response } } = frame;
     let result = request::execute(&server, &connection, bytes, &mut response).await;
-    // Invariant 2 of `budget`: the bytes of the requests are no longer needed.
+    // Invariant 1 of `budget`: the bytes of the requests are no longer needed.
     drop(request);
     match result {
         Ok(frame) if frame.is_empty() => {}
@@ -121,7 +121,6 @@ struct FrameReader<'a, R> {
     stream: R,
     /// What has arrived and is not a whole frame yet.
     buffer: BytesMut,
-    budget: Budget,
     shared: &'a SharedBudget,
     /// A frame that waits for permits.
     waiting: Option<Bytes>,
@@ -137,7 +136,6 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
             connection,
             stream,
             buffer: BytesMut::new(),
-            budget: Budget::default(),
             shared,
             waiting: None,
             stalled: None,
@@ -154,7 +152,8 @@ impl<'a, R: AsyncRead + Unpin> FrameReader<'a, R> {
             if let Some(frame) = &self.waiting {
                 // Invariant 1. The frame itself is in memory already; its length is limited.
                 let has_session = self.connection.session_count() > 0;
-                let admitted = self.budget.admit(self.shared, has_session, frame.len());
+                let budget = &self.connection.budget;
+                let admitted = budget.admit(self.shared, has_session, frame.len());
                 let permits = tokio::select! {
                     permits = admitted => permits,
                     () = self.connection.close.notified() => return Err(ReadEnd::ClosedHere),

@@ -5,8 +5,8 @@
 //! open has the exact list, and the metadata server has for each byte the strongest lock of the
 //! list, with the number of the open as its owner. A lock of no bytes is in the list only.
 //!
-//! Only what changes is sent. So a request takes at most two calls for each byte where a lock of the
-//! open begins or ends, however many ranges it has.
+//! Only what changes is sent. So a request takes at most two calls for each byte where a lock of
+//! the open begins or ends, however many ranges it has.
 //!
 //! Locks are not checked by READ and WRITE yet, and nothing waits for a lock: both come with step 6
 //! of ADR 0052.
