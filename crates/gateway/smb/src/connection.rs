@@ -45,6 +45,7 @@ pub use serve::serve;
 use writer::Writer;
 
 use crate::logon::PendingLogon;
+use crate::pending::PendingRequests;
 
 /// Most bytes of a READ, a WRITE, and other data (MaxTransactSize, MaxReadSize, MaxWriteSize).
 /// Windows and Samba offer 8 MiB; larger calls do not make our stripes faster.
@@ -99,6 +100,8 @@ pub struct Connection {
     logons: Mutex<HashMap<u64, PendingLogon>>,
     /// Sessions that end with the connection.
     sessions: Mutex<Vec<u64>>,
+    /// Requests that wait for something to happen.
+    pub(crate) pending: PendingRequests,
     closed: AtomicBool,
     mistaken: AtomicBool,
     close: Notify,
@@ -122,6 +125,7 @@ impl Connection {
             preauth: Mutex::default(),
             logons: Mutex::default(),
             sessions: Mutex::default(),
+            pending: PendingRequests::default(),
             closed: AtomicBool::new(false),
             mistaken: AtomicBool::new(false),
             close: Notify::new(),

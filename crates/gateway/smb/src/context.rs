@@ -104,6 +104,8 @@ pub struct Reply {
     pub session_id: Option<u64>,
     /// The tree that the request began.
     pub tree_id: Option<u32>,
+    /// The number of a request that waits.
+    pub async_id: Option<u64>,
 }
 
 impl Reply {

@@ -6,6 +6,7 @@ use braid_smb_wire::{NtStatus, Reader};
 
 use crate::context::{Context, OpResult, Reply, malformed};
 use crate::ops;
+use crate::pending::Outcome;
 
 /// Bytes that one credit pays for. 3.1.5.2.
 const CREDIT_BYTES: u32 = 64 << 10;
@@ -40,8 +41,19 @@ pub fn long_bytes_max(request: &Header) -> usize {
 }
 
 /// Runs a request.
-pub async fn run<S: Share>(context: &Context<S>, command: Command, mut body: Reader) -> OpResult {
-    let body = &mut body;
+pub async fn run<S: Share>(context: &Context<S>, command: Command, mut body: Reader) -> Outcome {
+    if command == Command::ChangeNotify {
+        let watched = match decode(&mut body) {
+            Ok(request) => ops::change_notify::change_notify(context, request).await,
+            Err(status) => Err(status),
+        };
+        return watched.unwrap_or_else(|status| Outcome::Done(Err(status)));
+    }
+    Outcome::Done(finish(context, command, &mut body).await)
+}
+
+/// Runs a request that does not wait.
+async fn finish<S: Share>(context: &Context<S>, command: Command, body: &mut Reader) -> OpResult {
     match command {
         Command::Negotiate => ops::negotiate::negotiate(context, decode(body)?),
         Command::SessionSetup => ops::session_setup::session_setup(context, decode(body)?).await,
@@ -65,14 +77,12 @@ pub async fn run<S: Share>(context: &Context<S>, command: Command, mut body: Rea
         Command::QueryDirectory => {
             ops::query_directory::query_directory(context, decode(body)?).await
         }
-        // Changes are not watched yet: clients then ask again (3.3.5.19).
-        Command::ChangeNotify => Err(NtStatus::NOT_SUPPORTED),
         Command::QueryInfo => ops::query_info::query_info(context, decode(body)?).await,
         Command::SetInfo => ops::set_info::set_info(context, decode(body)?).await,
         // No oplock or lease is granted, so that none is broken (3.3.5.22).
         Command::OplockBreak => Err(NtStatus::INVALID_DEVICE_REQUEST),
-        // It is not answered, and does not come here.
-        Command::Cancel => Err(NtStatus::INVALID_PARAMETER),
+        // They do not come here.
+        Command::Cancel | Command::ChangeNotify => Err(NtStatus::INVALID_PARAMETER),
     }
 }
 

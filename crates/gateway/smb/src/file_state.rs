@@ -17,6 +17,8 @@ use braid_share::{Deny, FileIndex, Identity};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 
+use crate::open::Place;
+
 /// Read, write and delete.
 const KINDS: usize = 3;
 
@@ -49,10 +51,10 @@ impl Claim {
 /// A name that is removed at the last close of its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Removal {
-    /// The directory.
-    pub dir: FileIndex,
-    /// The name in it.
-    pub name: Vec<u8>,
+    /// The root directory of the share.
+    pub root: Option<FileIndex>,
+    /// The name.
+    pub place: Place,
     /// The user who has it removed.
     pub who: Identity,
 }
@@ -216,7 +218,8 @@ mod tests {
 
     fn removal() -> Option<Removal> {
         let who = Identity { uid: 1, gid: 1, groups: Vec::new(), checked: false };
-        Some(Removal { dir: FileIndex(1), name: b"name".to_vec(), who })
+        let place = Place { dir: FileIndex(1), name: b"name".to_vec(), path: "name".to_owned() };
+        Some(Removal { root: None, place, who })
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod logon;
 mod open;
 mod ops;
 mod path;
+mod pending;
 mod protection;
 mod removal;
 mod request;
@@ -33,6 +34,7 @@ mod throttle;
 mod tree;
 pub mod users;
 mod walk;
+mod watch;
 
 pub use config::{ConfigError, Limits, ShareConfig, SmbConfig};
 pub use server::listener::Listener;

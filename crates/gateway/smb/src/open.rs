@@ -1,16 +1,19 @@
 //! Opens: of files, directories and pipes. MS-SMB2 3.3.1.10.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use braid_share::{FileIndex, Share, ShareClient, Verifier};
+use braid_share::{DirectoryChange, FileIndex, Share, ShareClient, Verifier};
 use braid_smb_wire::NtStatus;
+use braid_smb_wire::fscc::NotifyAction;
 use braid_smb_wire::smb2::FileId;
+use braid_smb_wire::smb2::change_notify::CompletionFilter;
 
 use crate::file_state::Claim;
 use crate::ops::lock::OpenLocks;
 use crate::ops::query_directory::Search;
 use crate::tree::Tree;
+use crate::watch::{OpenWatch, Watches};
 
 /// The open file of a share.
 pub type FileOf<S> = <<S as Share>::Client as ShareClient>::File;
@@ -87,6 +90,10 @@ pub struct FileOpen<S: Share> {
     /// Whether the file is removed when this open is closed.
     pub delete_on_close: AtomicBool,
     place: Mutex<Place>,
+    /// What CHANGE_NOTIFY of a directory watches.
+    pub watch: OnceLock<OpenWatch>,
+    /// Whether bytes were written through it.
+    pub is_written: AtomicBool,
     /// The listing of a directory, from one request to the next. Requests of one open
     /// run one after the other.
     pub search: tokio::sync::Mutex<Option<Search>>,
@@ -136,6 +143,8 @@ impl<S: Share> FileOpen<S> {
             data: new.data,
             delete_on_close: AtomicBool::new(false),
             place: Mutex::new(new.place),
+            watch: OnceLock::new(),
+            is_written: AtomicBool::new(false),
             search: tokio::sync::Mutex::default(),
             position: std::sync::atomic::AtomicU64::new(0),
             unflushed: Mutex::default(),
@@ -151,6 +160,16 @@ impl<S: Share> FileOpen<S> {
     /// Notes that the file was renamed through this open.
     pub fn set_place(&self, place: Place) {
         *self.lock_place() = place;
+    }
+
+    /// Lets those who watch its directory know what has happened to the file.
+    pub fn report(
+        &self,
+        watches: &Watches,
+        what: (NotifyAction, CompletionFilter),
+        change: Option<DirectoryChange>,
+    ) {
+        watches.report(self.tree.root(), &self.place(), what, change);
     }
 
     fn lock_place(&self) -> MutexGuard<'_, Place> {

@@ -4,11 +4,13 @@ use braid_share::{
     Attributes, FileIndex, FileKind, Identity, Result as ShareResult, Share, ShareClient,
 };
 use braid_smb_wire::NtStatus;
+use braid_smb_wire::fscc::NotifyAction;
 
 use crate::file_state::{Claim, Removal};
 use crate::server::SmbServer;
 use crate::session::Session;
 use crate::status::failed;
+use crate::watch::name_of;
 
 /// Bytes of a listing that shows whether a directory has an entry.
 const PROBE_BYTES: u32 = 1024;
@@ -55,18 +57,26 @@ pub async fn release<S: Share>(
     removal: Option<Removal>,
 ) {
     let Some(due) = server.files.close(file, claim, removal) else { return };
-    if let Err(error) = remove(session.client(), file, due.removal()).await {
+    if let Err(error) = remove(server, session.client(), file, due.removal()).await {
         // A close has no answer for it, as in Windows.
         tracing::debug!(%error, "a file is not removed at its last close");
     }
 }
 
 /// Removes the name, unless it names another file by now.
-async fn remove<C: ShareClient>(client: &C, file: FileIndex, named: &Removal) -> ShareResult<()> {
-    let found = client.look_up(&named.who, named.dir, &named.name).await?;
+async fn remove<S: Share>(
+    server: &SmbServer<S>,
+    client: &S::Client,
+    file: FileIndex,
+    removal: &Removal,
+) -> ShareResult<()> {
+    let Removal { root, place, who } = removal;
+    let found = client.look_up(who, place.dir, &place.name).await?;
     // A link that was followed is removed itself (`crate::walk::Target::name`).
     if found.file == file || found.kind == FileKind::Symlink {
-        client.remove(&named.who, named.dir, &named.name).await?;
+        let change = client.remove(who, place.dir, &place.name).await?;
+        let what = (NotifyAction::REMOVED, name_of(found.kind == FileKind::Directory));
+        server.watches.report(*root, place, what, Some(change));
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use braid_smb_wire::frame::{self, FrameKind};
 use braid_smb_wire::smb2::{Command, Dialect, ErrorBody, FileId, Flags, HEADER_BYTES, Header};
 use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
+use tokio::sync::oneshot;
 
 use crate::connection::budget::ResponseRoom;
 use crate::connection::{Connection, TRANSFER_BYTES_MAX};
@@ -21,6 +22,7 @@ use crate::context::{Context, OpResult, Reply};
 use crate::disconnect::Disconnect;
 use crate::dispatch;
 use crate::ops::negotiate;
+use crate::pending::{Outcome, Wait};
 use crate::protection::Sealed;
 use crate::server::SmbServer;
 use crate::session::{Logon, Session};
@@ -34,6 +36,21 @@ const SHORT_BYTES: usize = 4096;
 /// The slices of a frame to send; none if nothing is answered.
 type Frame = Vec<Bytes>;
 
+/// What answers a frame.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// The responses.
+    pub frame: Frame,
+    /// Dropped when they were sent: then requests that wait may be answered.
+    pub sent: Vec<oneshot::Sender<()>>,
+}
+
+impl From<Frame> for Answer {
+    fn from(frame: Frame) -> Self {
+        Self { frame, sent: Vec::new() }
+    }
+}
+
 /// Runs the requests of a frame, and returns the frame with the responses. `room` becomes what they
 /// may need.
 ///
@@ -44,20 +61,20 @@ pub async fn execute<S: Share>(
     connection: &Arc<Connection>,
     bytes: Bytes,
     room: &mut ResponseRoom,
-) -> Result<Frame, Disconnect> {
+) -> Result<Answer, Disconnect> {
     match FrameKind::of(&bytes)? {
         FrameKind::Smb1 => {
             let response = negotiate::multi_protocol(server, connection, &bytes)?;
-            Ok(respond_alone(connection, response))
+            Ok(respond_alone(connection, response).into())
         }
         FrameKind::Smb2 => run(server, connection, bytes, None, room).await,
         FrameKind::Transform => {
             let (session, plain) = unseal(server, connection, bytes)?;
-            let response = run(server, connection, plain, Some(&session), room).await?;
-            if response.is_empty() {
-                return Ok(response);
+            let mut answer = run(server, connection, plain, Some(&session), room).await?;
+            if !answer.frame.is_empty() {
+                answer.frame = session.protection.seal(session.id, &answer.frame);
             }
-            Ok(session.protection.seal(session.id, &response))
+            Ok(answer)
         }
         // Not negotiated, 3.3.5.2.13.
         FrameKind::Compression => Err(Disconnect::Decryption),
@@ -116,37 +133,42 @@ async fn run<S: Share>(
     bytes: Bytes,
     sealed_by: Option<&Arc<Session<S>>>,
     reserved: &mut ResponseRoom,
-) -> Result<Frame, Disconnect> {
+) -> Result<Answer, Disconnect> {
     let messages = frame::messages(bytes)?;
     let reserved = reserved.reserve(messages.iter().map(long_bytes_max).sum()).await;
     let mut chain = Chain::default();
     let mut responses = Vec::with_capacity(messages.len());
     let mut room = if reserved { LONG_RESPONSE_BYTES_MAX } else { 0 };
+    let mut sent = Vec::new();
+    let count = messages.len();
     for (index, message) in messages.into_iter().enumerate() {
         let mut reader = Reader::new(message.clone());
         let header = Header::decode(&mut reader)?;
         if header.flags.has(Flags::RESPONSE) {
             return Err(Disconnect::Response);
         }
+        let position = Position { is_first: index == 0, is_last: index + 1 == count };
+        let request = Request { server, connection, sealed_by, position };
         // 3.3.5.16: it uses no number, and is never answered.
         if header.command == Command::Cancel as u16 {
             if connection.negotiated().is_none() {
                 return Err(Disconnect::Negotiate);
             }
+            request.cancel(&header, &message);
             continue;
         }
         if !connection.credits().take(header.message_id, header.credit_charge) {
             return Err(Disconnect::Sequence(header.message_id));
         }
-        let request = Request { server, connection, sealed_by, is_first: index == 0 };
         let mut response = request.run(header, message, reader, &mut chain).await?;
+        sent.extend(response.sent.take());
         match room.checked_sub(response.long_bytes()) {
             Some(left) => room = left,
             None => response.fail(NtStatus::INSUFFICIENT_RESOURCES),
         }
         responses.push(response);
     }
-    Ok(joined(responses))
+    Ok(Answer { frame: joined(responses), sent })
 }
 
 /// Most bytes of the response to a message, besides those of a short one.
@@ -164,6 +186,8 @@ struct Response<S: Share> {
     /// A logon or negotiation whose hash goes over the response.
     hash: Option<Hashed>,
     connection: Arc<Connection>,
+    /// Of a request that waits: dropped when this response was sent.
+    sent: Option<oneshot::Sender<()>>,
 }
 
 impl<S: Share> Response<S> {
@@ -221,7 +245,71 @@ struct Request<'a, S: Share> {
     server: &'a Arc<SmbServer<S>>,
     connection: &'a Arc<Connection>,
     sealed_by: Option<&'a Arc<Session<S>>>,
+    position: Position,
+}
+
+/// Where a request is in its frame.
+#[derive(Clone, Copy)]
+struct Position {
     is_first: bool,
+    is_last: bool,
+}
+
+/// What a request that was run leaves.
+struct Ran<S: Share> {
+    result: OpResult,
+    /// The session whose key signs the response.
+    signed_by: Option<Arc<Session<S>>>,
+    /// If it waits: dropped when the response that it has now was sent.
+    sent: Option<oneshot::Sender<()>>,
+}
+
+impl<S: Share> Ran<S> {
+    fn failed(status: NtStatus, signed_by: Option<Arc<Session<S>>>) -> Self {
+        Self { result: Err(status), signed_by, sent: None }
+    }
+}
+
+/// A request that waits, and how it is answered.
+struct LateAnswer<S: Share> {
+    connection: Arc<Connection>,
+    request: Header,
+    signed_by: Option<Arc<Session<S>>>,
+    sealed_by: Option<Arc<Session<S>>>,
+}
+
+impl<S: Share> LateAnswer<S> {
+    /// Sends the response. 3.3.4.1.
+    async fn send(self, async_id: u64, result: OpResult) {
+        let reply = result.unwrap_or_else(error);
+        let mut flags = Flags::RESPONSE.with(Flags::ASYNC);
+        if self.signed_by.is_some() {
+            flags = flags.with(Flags::SIGNED);
+        }
+        // The credits were granted with the response before.
+        let header = Header {
+            status: reply.status,
+            credits: 0,
+            flags,
+            next_command: 0,
+            async_id,
+            signature: [0; 16],
+            ..self.request
+        };
+        let connection = Arc::clone(&self.connection);
+        let signed_by = self.signed_by;
+        let response = Response { header, reply, signed_by, hash: None, connection, sent: None };
+        let mut frame = joined(vec![response]);
+        if let Some(session) = &self.sealed_by {
+            frame = session.protection.seal(session.id, &frame);
+        }
+        self.connection.send(&frame).await;
+    }
+}
+
+/// The reply of a request that failed.
+fn error(status: NtStatus) -> Reply {
+    Reply::new(&ErrorBody::default()).with_status(status)
 }
 
 impl<S: Share> Request<'_, S> {
@@ -238,21 +326,16 @@ impl<S: Share> Request<'_, S> {
             return Err(Disconnect::Negotiate);
         }
         let is_related = header.flags.has(Flags::RELATED);
-        if is_related && !self.is_first {
+        if is_related && !self.position.is_first {
             (header.session_id, header.tree_id) = (chain.session_id, chain.tree_id);
         } else {
             *chain = Chain::default();
         }
-        let (result, session) = self.result(command, &header, message, body, chain).await?;
-        let reply = match result {
-            Ok(reply) => reply,
-            Err(status) => {
-                tracing::debug!(?command, %status, "a request fails");
-                let mut reply = Reply::new(&ErrorBody::default());
-                reply.status = status;
-                reply
-            }
-        };
+        let ran = self.result(command, &header, message, body, chain).await?;
+        let reply = ran.result.unwrap_or_else(|status| {
+            tracing::debug!(?command, %status, "a request fails");
+            error(status)
+        });
         let made = (reply.session_id, reply.tree_id);
         chain.session_id = made.0.unwrap_or(header.session_id);
         chain.tree_id = made.1.unwrap_or(header.tree_id);
@@ -263,7 +346,17 @@ impl<S: Share> Request<'_, S> {
         {
             (chain.file, chain.failed) = (None, Some(reply.status));
         }
-        Ok(self.response(command, header, reply, session))
+        let mut response = self.response(command, header, reply, ran.signed_by);
+        response.sent = ran.sent;
+        Ok(response)
+    }
+
+    /// Cancels a request of the same session. 3.3.5.16.
+    fn cancel(&self, header: &Header, message: &Bytes) {
+        // 3.3.5.2.4: somebody else's is ignored.
+        if self.session(Command::Cancel, header, message).is_ok() {
+            self.connection.pending.cancel(header);
+        }
     }
 
     /// Checks what all requests have in common, and runs the operation. The session is the one
@@ -275,18 +368,18 @@ impl<S: Share> Request<'_, S> {
         message: Bytes,
         body: Reader,
         chain: &Chain,
-    ) -> Result<(OpResult, Option<Arc<Session<S>>>), Disconnect> {
+    ) -> Result<Ran<S>, Disconnect> {
         let is_related = header.flags.has(Flags::RELATED);
         // 3.3.5.2.7.2: the first one has nothing before it.
-        if is_related && self.is_first {
-            return Ok((Err(NtStatus::INVALID_PARAMETER), None));
+        if is_related && self.position.is_first {
+            return Ok(Ran::failed(NtStatus::INVALID_PARAMETER, None));
         }
         let Some(command) = command else {
-            return Ok((Err(NtStatus::INVALID_PARAMETER), None));
+            return Ok(Ran::failed(NtStatus::INVALID_PARAMETER, None));
         };
         let (session, signed) = match self.session(command, header, &message) {
             Ok(found) => found,
-            Err(status) => return Ok((Err(status), None)),
+            Err(status) => return Ok(Ran::failed(status, None)),
         };
         if command == Command::TreeConnect && !signed && self.protects_trees(session.as_deref()) {
             return Err(Disconnect::TreeConnect);
@@ -296,13 +389,13 @@ impl<S: Share> Request<'_, S> {
         });
         let tree = match self.tree(command, header, session.as_deref()) {
             Ok(tree) => tree,
-            Err(status) => return Ok((Err(status), signs)),
+            Err(status) => return Ok(Ran::failed(status, signs)),
         };
         if is_related
             && let Some(status) = chain.failed
             && dispatch::uses_open(command)
         {
-            return Ok((Err(status), signs));
+            return Ok(Ran::failed(status, signs));
         }
         let context = Context {
             server: Arc::clone(self.server),
@@ -313,13 +406,45 @@ impl<S: Share> Request<'_, S> {
             tree,
             related: chain.file.filter(|_| is_related),
         };
-        let result = dispatch::run(&context, command, body).await;
+        let result = match dispatch::run(&context, command, body).await {
+            Outcome::Done(result) => result,
+            Outcome::Waits(wait) => return Ok(self.wait(header, wait, signs)),
+        };
         // A session was there, so that this is the metadata server's answer.
         if let (Err(NtStatus::USER_SESSION_DELETED), Some(session)) = (&result, &context.session) {
             self.server.end_lost_session(session).await;
             self.connection.remove_session(session.id);
         }
-        Ok((result, signs))
+        Ok(Ran { result, signed_by: signs, sent: None })
+    }
+
+    /// Lets a request wait, and answers that it does. 3.3.4.2.
+    fn wait(&self, request: &Header, wait: Wait, signed_by: Option<Arc<Session<S>>>) -> Ran<S> {
+        // Requests behind it would have to wait as well.
+        if !self.position.is_last {
+            return Ran::failed(NtStatus::INTERNAL_ERROR, signed_by);
+        }
+        let Some((id, cancelled)) = self.connection.pending.add(request) else {
+            return Ran::failed(NtStatus::INSUFFICIENT_RESOURCES, signed_by);
+        };
+        let answer = LateAnswer {
+            connection: Arc::clone(self.connection),
+            request: request.clone(),
+            signed_by: signed_by.clone().filter(|session| session.protection.can_sign()),
+            sealed_by: self.sealed_by.cloned(),
+        };
+        let (sent, was_sent) = oneshot::channel::<()>();
+        tokio::spawn(async move {
+            let _ = was_sent.await;
+            let result = tokio::select! {
+                result = wait => result,
+                _ = cancelled => Err(NtStatus::CANCELLED),
+            };
+            answer.connection.pending.remove(id);
+            answer.send(id, result).await;
+        });
+        let reply = Reply { async_id: Some(id), ..error(NtStatus::PENDING) };
+        Ran { result: Ok(reply), signed_by, sent: Some(sent) }
     }
 
     /// Whether a TREE_CONNECT must be signed or encrypted. 3.3.5.7: with it a client of 3.1.1
@@ -415,6 +540,9 @@ impl<S: Share> Request<'_, S> {
         if signed_by.is_some() {
             flags = flags.with(Flags::SIGNED);
         }
+        if reply.async_id.is_some() {
+            flags = flags.with(Flags::ASYNC);
+        }
         let credits = self.connection.grant(request.credits, request.credit_charge);
         let header = Header {
             status: reply.status,
@@ -422,10 +550,12 @@ impl<S: Share> Request<'_, S> {
             flags,
             next_command: 0,
             tree_id: reply.tree_id.unwrap_or(request.tree_id),
+            async_id: reply.async_id.unwrap_or_default(),
             session_id,
             signature: [0; 16],
             ..request
         };
-        Response { header, reply, signed_by, hash, connection: Arc::clone(self.connection) }
+        let connection = Arc::clone(self.connection);
+        Response { header, reply, signed_by, hash, connection, sent: None }
     }
 }

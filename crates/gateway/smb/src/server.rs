@@ -23,6 +23,7 @@ use crate::ops::close::close_open;
 use crate::session::Session;
 use crate::throttle::Throttle;
 use crate::tree::Shares;
+use crate::watch::Watches;
 
 pub mod listener;
 
@@ -65,6 +66,8 @@ pub struct SmbServer<S: Share> {
     pub machines: Machines<S>,
     /// Opens by file, for share modes and removals that wait.
     pub(crate) files: FileStates,
+    /// Directories that opens watch.
+    pub(crate) watches: Watches,
     /// Slows down logons that fail.
     pub(crate) throttle: Throttle,
     sessions: Mutex<HashMap<u64, Arc<Session<S>>>>,
@@ -88,6 +91,7 @@ impl<S: Share> SmbServer<S> {
             guid,
             machines: Machines::default(),
             files: FileStates::default(),
+            watches: Watches::default(),
             throttle: Throttle::default(),
             sessions: Mutex::default(),
             next_file: AtomicU64::new(1),

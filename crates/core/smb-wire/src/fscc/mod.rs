@@ -11,6 +11,7 @@ mod facts;
 pub(crate) mod fields;
 mod file;
 mod list;
+mod notify;
 mod set;
 mod stream;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use file::{
     FileStandard,
 };
 pub use list::{Entries, ListWriter};
+pub use notify::{NotifyAction, NotifyEvent, decode_notify, encode_notify};
 pub use set::{Disposition, RenameFlags, RenameTarget, SetBasic, SetInformation};
 pub use stream::{Stream, decode_streams, encode_streams};
 pub use volume::{

@@ -94,10 +94,12 @@ async fn execute<S: Share>(server: Arc<SmbServer<S>>, connection: Arc<Connection
     // Invariant 1 of `budget`: the bytes of the requests are no longer needed.
     drop(request);
     match result {
-        Ok(frame) if frame.is_empty() => {}
-        Ok(frame) => {
-            response.shrink_to(frame.iter().map(Bytes::len).sum());
-            connection.send(&frame).await;
+        Ok(answer) if answer.frame.is_empty() => {}
+        Ok(answer) => {
+            response.shrink_to(answer.frame.iter().map(Bytes::len).sum());
+            connection.send(&answer.frame).await;
+            // Requests that wait may be answered from here on.
+            drop(answer.sent);
         }
         Err(reason) => {
             if connection.is_first_mistake() {

@@ -1,7 +1,11 @@
 //! CLOSE. MS-SMB2 3.3.5.10, MS-FSA 2.1.5.5.
 
+use std::sync::atomic::Ordering;
+
 use braid_share::{Attributes, Share, ShareClient, ShareFile};
 use braid_smb_wire::NtStatus;
+use braid_smb_wire::fscc::NotifyAction;
+use braid_smb_wire::smb2::change_notify::CompletionFilter;
 use braid_smb_wire::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
 
 use super::{flush, lock};
@@ -73,13 +77,16 @@ async fn finish<S: Share>(
 ) -> Result<(), NtStatus> {
     let Open::File(open) = open else { return Ok(()) };
     lock::unlock_all(session.client(), open).await;
-    let place = open.place();
     let removal = open.is_delete_on_close().then(|| Removal {
-        dir: place.dir,
-        name: place.name,
+        root: open.tree.root(),
+        place: open.place(),
         who: session.who().clone(),
     });
     let closed = close_bytes(open).await;
+    if open.is_written.load(Ordering::Acquire) {
+        let changed = CompletionFilter::SIZE.with(CompletionFilter::LAST_WRITE);
+        open.report(&server.watches, (NotifyAction::MODIFIED, changed), None);
+    }
     release(server, session, open.file, open.claim(), removal).await;
     closed
 }

@@ -1,5 +1,6 @@
 //! The operations, by the sections of MS-SMB2 3.3.5.
 
+pub mod change_notify;
 pub mod close;
 pub mod create;
 pub mod flush;

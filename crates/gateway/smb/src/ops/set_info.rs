@@ -11,8 +11,10 @@ use braid_share::{
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::{
-    Disposition, FileAttributes, FileMode, InformationClass, RenameFlags, SetBasic, SetInformation,
+    Disposition, FileAttributes, FileMode, InformationClass, NotifyAction, RenameFlags, SetBasic,
+    SetInformation,
 };
+use braid_smb_wire::smb2::change_notify::CompletionFilter;
 use braid_smb_wire::smb2::query_info::{InfoType, SecurityInformation};
 use braid_smb_wire::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 
@@ -39,6 +41,7 @@ pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -
         InfoType::SECURITY => {
             let parts = SecurityInformation(request.additional_information);
             change.security(parts, request.data).await?;
+            change.report(CompletionFilter::SECURITY);
         }
         // Names and quotas of volumes are the cluster's.
         InfoType::FILESYSTEM | InfoType::QUOTA => return Err(NtStatus::NOT_SUPPORTED),
@@ -63,6 +66,28 @@ fn needed_access(information: &SetInformation) -> AccessMask {
     }
 }
 
+/// What information changes of a file, besides its name.
+fn changed_by(information: &SetInformation) -> CompletionFilter {
+    match information {
+        SetInformation::Basic(basic) => {
+            let attributes = basic.attributes != FileAttributes::default();
+            let parts = [
+                (attributes, CompletionFilter::ATTRIBUTES),
+                (set_time(basic.creation).is_some(), CompletionFilter::CREATION),
+                (set_time(basic.last_access).is_some(), CompletionFilter::LAST_ACCESS),
+                (set_time(basic.last_write).is_some(), CompletionFilter::LAST_WRITE),
+            ];
+            let set = parts.into_iter().filter(|(is_set, _)| *is_set);
+            set.fold(CompletionFilter::default(), |all, (_, part)| all.with(part))
+        }
+        SetInformation::EndOfFile(_) | SetInformation::Allocation(_) => {
+            CompletionFilter::SIZE.with(CompletionFilter::LAST_WRITE)
+        }
+        SetInformation::FullEa(_) => CompletionFilter::EA,
+        _ => CompletionFilter::default(),
+    }
+}
+
 /// A change through an open.
 struct Change<'a, S: Share> {
     context: &'a Context<S>,
@@ -74,6 +99,21 @@ struct Change<'a, S: Share> {
 impl<S: Share> Change<'_, S> {
     async fn run(&self, information: SetInformation) -> Result<(), NtStatus> {
         self.open.needs(needed_access(&information).0)?;
+        let changed = changed_by(&information);
+        self.set(information).await?;
+        self.report(changed);
+        Ok(())
+    }
+
+    /// Lets those who watch the directory know what has changed of the file.
+    fn report(&self, changed: CompletionFilter) {
+        if changed != CompletionFilter::default() {
+            let what = (NotifyAction::MODIFIED, changed);
+            self.open.report(&self.context.server.watches, what, None);
+        }
+    }
+
+    async fn set(&self, information: SetInformation) -> Result<(), NtStatus> {
         match information {
             SetInformation::Basic(basic) => self.basic(&basic).await,
             SetInformation::Disposition(flags) => self.disposition(flags).await,
@@ -180,7 +220,7 @@ impl<S: Share> Change<'_, S> {
             return Ok(());
         }
         let who = self.who.clone();
-        let removal = deletes.then_some(Removal { dir: place.dir, name: place.name, who });
+        let removal = deletes.then_some(Removal { root: self.open.tree.root(), place, who });
         self.context.server.files.set_removal(self.open.file, removal);
         Ok(())
     }

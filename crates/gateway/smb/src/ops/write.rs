@@ -1,5 +1,7 @@
 //! WRITE. MS-SMB2 3.3.5.13, MS-FSA 2.1.5.4.
 
+use std::sync::atomic::Ordering;
+
 use braid_share::{FILE_BYTES_MAX, Share, ShareFile};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
@@ -48,6 +50,7 @@ async fn write_file<S: Share>(open: &FileOpen<S>, request: WriteRequest) -> Resu
     let durable = request.flags.has(WriteFlags::WRITE_THROUGH)
         || CreateOptions(open.options).has(CreateOptions::FILE_WRITE_THROUGH);
     let written = data.write(offset, request.data, durable).await.map_err(failed)?;
+    open.is_written.store(true, Ordering::Release);
     if !written.durable {
         open.note_unflushed(written.verifier);
     }

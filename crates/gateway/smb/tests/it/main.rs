@@ -7,5 +7,6 @@ mod credits;
 mod hostile;
 mod logon;
 mod negotiation;
+mod notify;
 mod protection;
 mod server;

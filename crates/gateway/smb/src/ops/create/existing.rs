@@ -5,12 +5,13 @@ use braid_share::{
 };
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
-use braid_smb_wire::fscc::FileAttributes;
+use braid_smb_wire::fscc::{FileAttributes, NotifyAction};
+use braid_smb_wire::smb2::change_notify::CompletionFilter;
 use braid_smb_wire::smb2::create::{CreateAction, CreateDisposition, CreateOptions};
 
 use super::{Attempt, Job, Made, access, discard};
 use crate::attributes::uncovers;
-use crate::open::FileOf;
+use crate::open::{FileOf, Place};
 use crate::removal::{check_deletable, release};
 use crate::status::failed;
 use crate::walk::Target;
@@ -54,6 +55,14 @@ pub(super) async fn open<S: Share>(
         }
     };
     let known = if overwrites { job.set_attributes(known, &target.name).await } else { known };
+    if overwrites {
+        let changed = CompletionFilter::SIZE
+            .with(CompletionFilter::LAST_WRITE)
+            .with(CompletionFilter::ATTRIBUTES);
+        let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+        let what = (NotifyAction::MODIFIED, changed);
+        job.context.server.watches.report(job.tree.root(), &place, what, None);
+    }
     let action = match job.request.disposition {
         CreateDisposition::SUPERSEDE => CreateAction::SUPERSEDED,
         _ if overwrites => CreateAction::OVERWRITTEN,

@@ -1,15 +1,18 @@
 //! CREATE of a file or directory that is not there. MS-FSA 2.1.5.1.1.
 
-use braid_share::{Attributes, Deny, OpenMode, OpenTarget, Rights, Share, ShareClient, Status};
+use braid_share::{
+    Attributes, Deny, DirectoryChange, OpenMode, OpenTarget, Rights, Share, ShareClient, Status,
+};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
-use braid_smb_wire::fscc::FileAttributes;
+use braid_smb_wire::fscc::{FileAttributes, NotifyAction};
 use braid_smb_wire::smb2::create::{CreateAction, CreateOptions};
 
 use super::{Attempt, Job, Made, access, discard, needs_file};
-use crate::open::FileOf;
+use crate::open::{FileOf, Place};
 use crate::status::failed;
 use crate::walk::Target;
+use crate::watch::name_of;
 
 /// Permission bits of a new file: those of a POSIX program with the usual umask of 022. A default
 /// access list of the directory comes before them.
@@ -42,7 +45,10 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
         true => make_directory(job, target).await?,
         false => make_file(job, target, granted, is_read_only).await?,
     };
-    let Some((known, data)) = made else { return Ok(None) };
+    let Some((known, data, change)) = made else { return Ok(None) };
+    let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+    let what = (NotifyAction::ADDED, name_of(is_directory));
+    job.context.server.watches.report(job.tree.root(), &place, what, change);
     if let Err(status) = job.context.server.files.open(known.file, job.claim(granted)) {
         // Somebody else has found and opened it already.
         if let Some(file) = data {
@@ -55,12 +61,13 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
     Ok(Some(Made { known, data, granted, maximal, action }))
 }
 
-type New<S> = Option<(Attributes, Option<FileOf<S>>)>;
+/// Attributes and bytes of a new file, and the change of its directory.
+type New<S> = Option<(Attributes, Option<FileOf<S>>, Option<DirectoryChange>)>;
 
 async fn make_directory<S: Share>(job: &Job<'_, S>, target: &Target) -> Result<New<S>, NtStatus> {
     let made = job.client.make_directory(job.who, target.dir, &target.name, DIRECTORY_MODE).await;
     match made {
-        Ok((known, _)) => Ok(Some((known, None))),
+        Ok((known, change)) => Ok(Some((known, None, Some(change)))),
         Err(error) => not_made(error),
     }
 }
@@ -86,10 +93,10 @@ async fn make_file<S: Share>(
         Err(error) => return not_made(error),
     };
     if wanted.is_some() {
-        return Ok(Some((opened.attributes, Some(opened.file))));
+        return Ok(Some((opened.attributes, Some(opened.file), opened.directory)));
     }
     discard(opened.file).await;
-    Ok(Some((opened.attributes, None)))
+    Ok(Some((opened.attributes, None, opened.directory)))
 }
 
 fn not_made<T>(error: braid_share::Error) -> Result<Option<T>, NtStatus> {

@@ -1,8 +1,8 @@
 //! Renames and links. MS-FSA 2.1.5.15.11, 2.1.5.15.6.
 
-use braid_share::{Attributes, Deny, FileKind, RenameMode, Share, ShareClient};
+use braid_share::{Attributes, Deny, DirectoryChange, FileKind, RenameMode, Share, ShareClient};
 use braid_smb_wire::NtStatus;
-use braid_smb_wire::fscc::{RenameFlags, RenameTarget};
+use braid_smb_wire::fscc::{NotifyAction, RenameFlags, RenameTarget};
 
 use super::Change;
 use crate::file_state::{Claim, Removal};
@@ -11,6 +11,7 @@ use crate::path::SharePath;
 use crate::removal::is_read_only;
 use crate::status::failed;
 use crate::walk::{Target, walk};
+use crate::watch::name_of;
 
 /// A new name.
 struct NewName {
@@ -54,13 +55,15 @@ impl<S: Share> Change<'_, S> {
         };
         let (old, new) = ((from.dir, &from.name[..]), (to.dir, &name[..]));
         let replaced = (to.dir, &to.name[..]);
+        let changes;
         let name = match is_same || to.name == name {
             true => {
-                self.client.rename(self.who, old, new, mode).await.map_err(failed)?;
+                changes = self.client.rename(self.who, old, new, mode).await.map_err(failed)?;
                 name
             }
             false => {
-                self.client.rename(self.who, old, replaced, mode).await.map_err(failed)?;
+                changes =
+                    self.client.rename(self.who, old, replaced, mode).await.map_err(failed)?;
                 // The file has replaced one whose name differs in case, and now gets its own name.
                 let new = self.client.rename(self.who, replaced, new, RenameMode::NoReplace).await;
                 if new.is_ok() { name } else { to.name }
@@ -68,11 +71,24 @@ impl<S: Share> Change<'_, S> {
         };
         let place = Place { dir: to.dir, name, path };
         if files.is_delete_pending(self.open.file) {
-            let (dir, name, who) = (place.dir, place.name.clone(), self.who.clone());
-            files.set_removal(self.open.file, Some(Removal { dir, name, who }));
+            let (root, place, who) = (self.open.tree.root(), place.clone(), self.who.clone());
+            files.set_removal(self.open.file, Some(Removal { root, place, who }));
         }
+        self.report_rename(&from, &place, changes);
         self.open.set_place(place);
         Ok(())
+    }
+
+    /// Lets those who watch the directories know. MS-FSA 2.1.5.15.11.
+    fn report_rename(&self, from: &Place, to: &Place, changes: (DirectoryChange, DirectoryChange)) {
+        let (old, new) = match from.dir == to.dir {
+            true => (NotifyAction::RENAMED_OLD_NAME, NotifyAction::RENAMED_NEW_NAME),
+            false => (NotifyAction::REMOVED, NotifyAction::ADDED),
+        };
+        let (root, name) = (self.open.tree.root(), name_of(self.open.is_directory));
+        let watches = &self.context.server.watches;
+        watches.report(root, from, (old, name), Some(changes.0));
+        watches.report(root, to, (new, name), Some(changes.1));
     }
 
     /// Gives the file one more name.
@@ -83,7 +99,7 @@ impl<S: Share> Change<'_, S> {
         if self.open.is_directory {
             return Err(NtStatus::FILE_IS_A_DIRECTORY);
         }
-        let NewName { to, name, .. } = self.find(target).await?;
+        let NewName { to, name, path } = self.find(target).await?;
         if let Some(found) = &to.found {
             if found.file == self.open.file {
                 return match target.flags.has(RenameFlags::REPLACE_IF_EXISTS) {
@@ -95,7 +111,11 @@ impl<S: Share> Change<'_, S> {
             return self.link_over(&to).await;
         }
         let linked = self.client.link(self.who, self.open.file, to.dir, &name).await;
-        linked.map(drop).map_err(failed)
+        let (_, change) = linked.map_err(failed)?;
+        let place = Place { dir: to.dir, name, path };
+        let what = (NotifyAction::ADDED, name_of(false));
+        self.context.server.watches.report(self.open.tree.root(), &place, what, Some(change));
+        Ok(())
     }
 
     /// Gives the file a name that another file has. That file keeps it if this fails: the link is
