@@ -11,6 +11,7 @@
 //!     recall_history     when a recalled lease is asked for again
 //!     uncertain_dirs     directories whose last change has an unknown outcome
 //!     eviction_queue     the order in which directories are evicted
+//!     lease_return       leases that are being given back
 //!   names_lease        leases on directories: asked for, held, given back
 //!   cached_attributes  attributes as the cache returns them
 //!   removed_dirs       directories that were removed here and are still in use
@@ -21,6 +22,7 @@ mod cached_directory;
 pub(crate) mod change_marks;
 mod dir_listing;
 mod eviction_queue;
+mod lease_return;
 mod listings;
 pub(crate) mod name_cache;
 pub(crate) mod names_lease;

@@ -67,6 +67,8 @@ pub(super) struct CachedNames {
     pub(super) marks: ChangeMarks,
     /// Nothing of these directories is cached.
     uncertain: UncertainDirs,
+    /// The same, until their leases are given back.
+    pub(super) returning: HashSet<FileIndex>,
 }
 
 impl NameCache {
@@ -81,23 +83,27 @@ impl NameCache {
     }
 
     /// Begins to cache a directory, unless another thread began under a lease that is valid.
-    /// Returns the lease that the directory is cached under now.
+    /// Returns the lease that the directory is cached under now. `None`: nothing of the directory
+    /// is cached, because its lease is being given back.
     pub(crate) fn begin_directory(
         &self,
         directory: FileIndex,
         lease: Arc<NamesLease>,
         is_valid: impl Fn(&NamesLease) -> bool,
-    ) -> Arc<NamesLease> {
+    ) -> Option<Arc<NamesLease>> {
         let mut cached = lock(&self.0);
+        if cached.returning.contains(&directory) {
+            return None;
+        }
         let given_out = match cached.directories.get(&directory) {
-            Some(found) if is_valid(&found.lease) => return Arc::clone(&found.lease),
+            Some(found) if is_valid(&found.lease) => return Some(Arc::clone(&found.lease)),
             Some(_) => cached.take(directory),
             None => HashSet::new(),
         };
         let arrival = cached.eviction.add(directory);
         let fresh = CachedDirectory::new(Arc::clone(&lease), arrival, given_out);
         cached.directories.insert(directory, fresh);
-        lease
+        Some(lease)
     }
 
     /// Whether the lease of a directory is to be asked for now.

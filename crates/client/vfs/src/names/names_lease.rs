@@ -12,9 +12,11 @@
 //! 2. A reply that allows it is written before the gateway must drop its names: the check that
 //!    the lease is valid takes, shared, the lock that the recall takes exclusively.
 //! 3. Recalls run on threads that serve no gateway.
+//! 4. From before the gateway drops the names of an evicted directory until its lease is given
+//!    back, nothing of the directory is cached: `lease_return`.
 //!
 //! No assertion checks these: the lock for 1 and 2 is in `Vfs::reply_cacheable`, and threads do not
-//! record whom they serve (3).
+//! record whom they serve (3). `NameCache::begin_directory` refuses what 4 excludes.
 
 use std::sync::{
     Arc,
@@ -42,7 +44,7 @@ impl NamesLease {
         self.directory
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
@@ -73,7 +75,7 @@ impl MountCaches {
         let mark = self.names.mark();
         // A lease is never needed: if the call fails, a later one asks again.
         let (ticket, own) = self.leases().ask_names_with_attributes(directory).ok()??;
-        let lease = self.begin_caching(directory, ticket);
+        let lease = self.begin_caching(directory, ticket)?;
         self.names.cache_attributes(&lease, mark, &own, |lease| self.is_valid(lease));
         Some(lease)
     }
@@ -83,20 +85,20 @@ impl MountCaches {
         if let Some(lease) = self.names.lease_of(directory).filter(|lease| self.is_valid(lease)) {
             return Some(lease);
         }
-        Some(self.begin_caching(directory, self.leases().names_ticket(directory)?))
+        self.begin_caching(directory, self.leases().names_ticket(directory)?)
     }
 
-    fn begin_caching(&self, directory: FileIndex, ticket: LeaseTicket) -> Arc<NamesLease> {
+    fn begin_caching(&self, directory: FileIndex, ticket: LeaseTicket) -> Option<Arc<NamesLease>> {
         let lease = Arc::new(NamesLease { directory, ticket, ended: AtomicBool::new(false) });
-        let lease = self.names.begin_directory(directory, lease, |lease| self.is_valid(lease));
+        let lease = self.names.begin_directory(directory, lease, |lease| self.is_valid(lease))?;
         self.evict(directory);
-        lease
+        Some(lease)
     }
 
     /// Evicts the oldest directories where too many names are cached.
     fn evict(&self, wanted: FileIndex) {
         for (directory, lease) in self.names.directories_to_evict(wanted) {
-            lease.end();
+            let Some(_returning) = self.names.begin_return(&lease) else { continue };
             self.forget_directory(directory);
             // A lease that is returned before its lazy opens are sent would not protect them.
             if self.lazy_opens.open(directory).is_err() {
@@ -118,3 +120,6 @@ impl MountCaches {
         self.forget_directory(directory);
     }
 }
+
+#[cfg(test)]
+mod tests;

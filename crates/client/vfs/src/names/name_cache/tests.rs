@@ -34,7 +34,7 @@ impl Known {
         let (lease, file) = given();
         let cache = NameCache::default();
         let begin = |number| {
-            cache.begin_directory(FileIndex(number), lease.of(FileIndex(number)), |_| true)
+            cache.begin_directory(FileIndex(number), lease.of(FileIndex(number)), |_| true).unwrap()
         };
         let leases = (0..directories).map(begin).collect();
         Self { cache, leases, file }
