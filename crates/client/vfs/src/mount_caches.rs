@@ -14,7 +14,7 @@ use braid_client::{Client, FileIndex, LeaseHolder, LeaseMode, Leases, lease::Lea
 use crate::{
     consistency::Consistency,
     data::{
-        FileData, FileDataTable, server_clock::ServerClock, throughput::SlowRates,
+        FileData, FileDataTable, UseGuard, server_clock::ServerClock, throughput::SlowRates,
         write_coalescing::WriteBuffers,
     },
     error::Result,
@@ -137,6 +137,30 @@ impl MountCaches {
         let changing = self.names.begin_attribute_change(file);
         self.drop_attributes(file);
         changing
+    }
+
+    /// As [`MountCaches::begin_attribute_change`], before this mount writes to a file at the
+    /// daemons. The gateway is called only if it may have attributes of the file, so most writes do
+    /// not call it.
+    ///
+    /// `None`: no other client sees the write before this mount's lease is recalled, and the recall
+    /// waits for the write and drops the attributes ([`MountCaches::drain`]).
+    pub(crate) fn begin_write_change(
+        &self,
+        under: Option<&UseGuard>,
+    ) -> Option<AttributeChangeGuard<'_>> {
+        let data = under.filter(|under| !under.is_alone())?.data();
+        let changing = self.names.begin_attribute_change(data.file());
+        self.drop_given_attributes(data);
+        Some(changing)
+    }
+
+    /// Drops the attributes of a file at the gateway, unless it has none.
+    pub(crate) fn drop_given_attributes(&self, data: &FileData) {
+        if let Some(now) = self.names.take_given_out(data.file(), data.attributes_dropped()) {
+            self.drop_attributes(data.file());
+            data.note_attributes_dropped(now);
+        }
     }
 
     /// This mount changed the size of a file otherwise than by writing.

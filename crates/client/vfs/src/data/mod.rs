@@ -65,7 +65,9 @@ use crate::{
     error::{Error, Result},
     mount_caches::MountCaches,
     mutex::lock,
-    names::{cached_attributes::CachedAttributes, names_lease::NamesLease},
+    names::{
+        cached_attributes::CachedAttributes, change_marks::ChangeMark, names_lease::NamesLease,
+    },
 };
 
 /// How long a call waits for a lease that other clients do not return, unless its deadline is
@@ -100,6 +102,8 @@ struct DataState {
     /// The version of the pages, where they need no lease.
     pages: Option<CachedPages<NamesLease>>,
     set_ids: SetIds,
+    /// The gateway has no attributes that were given out before this.
+    attributes_dropped: ChangeMark,
     overlapping: OverlappingWrites,
 }
 
@@ -169,6 +173,17 @@ impl FileData {
         self.file
     }
 
+    /// The gateway has no attributes of the file that were given out before this.
+    pub(crate) fn attributes_dropped(&self) -> ChangeMark {
+        lock(&self.state).attributes_dropped
+    }
+
+    /// The gateway has dropped the attributes that were given out before `now`.
+    pub(crate) fn note_attributes_dropped(&self, now: ChangeMark) {
+        let dropped = &mut lock(&self.state).attributes_dropped;
+        *dropped = now.max(*dropped);
+    }
+
     /// Writes back cached pages. `write` gets the parts that no program's call is writing now.
     /// Waits for no other thread.
     pub(crate) fn write_pages(
@@ -221,6 +236,10 @@ impl UseGuard {
 
     pub(crate) fn file(&self) -> FileIndex {
         self.data.file
+    }
+
+    pub(crate) fn data(&self) -> &FileData {
+        &self.data
     }
 
     /// These bytes are about to be changed. Until this is dropped, pages that the kernel writes
@@ -502,6 +521,11 @@ impl MountCaches {
         // The handle that wrote the bytes reports the error.
         let _ = self.flush(data);
         self.drop_all(data);
+        // Other clients see the writes of this mount once the lease is returned. A kernel learns of
+        // a write from its reply, which may not have arrived.
+        if lock(&data.state).lease.has_writers() {
+            self.drop_given_attributes(data);
+        }
         then();
         data.end_recall();
     }

@@ -12,7 +12,7 @@ const BUCKETS: usize = 1024;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct ChangeMark(u64);
 
-/// The changes that this mount has made.
+/// The changes that this mount has made, or other events, by file.
 #[derive(Debug)]
 pub(super) struct ChangeMarks {
     last: ChangeMark,

@@ -17,6 +17,7 @@
 //!    of the directory: another client may have seen the change already.
 //! 7. For the same reason no name is reported absent while this mount makes something under it.
 //! 8. For the same reason no attributes of a file are cached while this mount changes some of them.
+//!    A write that nobody else sees yet is no such change: `MountCaches::begin_write_change`.
 //!
 //! Assertions check 4. `under` compares the lease of every addition (1, 2), each `cache_…` compares
 //! the mark (3), `look_up` checks 5 and 7, as the listing does 6, and `set_attributes`, `set_own`
@@ -65,6 +66,8 @@ pub(super) struct CachedNames {
     /// Renames from one directory to another by this mount. Each may have moved a directory.
     pub(super) moves: u64,
     pub(super) marks: ChangeMarks,
+    /// When attributes of files were last given out.
+    given_out: ChangeMarks,
     /// Nothing of these directories is cached.
     uncertain: UncertainDirs,
     /// The same, until their leases are given back.
@@ -290,6 +293,18 @@ impl NameCache {
         CachingLeases { name: None, attributes: are_cached.then(|| Arc::clone(lease)) }
     }
 
+    /// Before the gateway drops attributes of a file. Returns the position now. `None`: none were
+    /// given out after `since`. The cached ones are removed, so that each reply that gives
+    /// attributes out again counts.
+    pub(crate) fn take_given_out(&self, file: FileIndex, since: ChangeMark) -> Option<ChangeMark> {
+        let mut cached = lock(&self.0);
+        if cached.given_out.is_unchanged(file, since) {
+            return None;
+        }
+        cached.forget_attributes(file);
+        Some(cached.given_out.now())
+    }
+
     /// A change of an entry of this directory was given up, and the server may still make it:
     /// nothing of the directory is cached for a while.
     pub(crate) fn mark_uncertain(&self, directory: FileIndex) {
@@ -386,6 +401,7 @@ impl CachedNames {
         directory.given_out.insert(found.file);
         directory.files.insert(found.file, found.clone());
         self.parents.insert(found.file, lease.directory());
+        self.given_out.add(found.file);
         true
     }
 

@@ -116,6 +116,11 @@ impl CachedNames {
         if let Some(own) = self.directories.get_mut(&file) {
             (own.own, own.own_unknown_since) = (None, self.marks.now());
         }
+        self.forget_attributes(file);
+    }
+
+    /// Removes the cached attributes of a file that is not a directory.
+    pub(super) fn forget_attributes(&mut self, file: FileIndex) {
         if let Some(above) =
             self.parents.get(&file).and_then(|above| self.directories.get_mut(above))
         {

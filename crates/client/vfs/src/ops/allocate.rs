@@ -47,13 +47,14 @@ impl Vfs {
             .iter_mut()
             .filter(|_| zeroes)
             .for_each(|under| under.exclude_write_back(offset, bytes));
-        self.caches.note_attribute_change(open.file.index());
+        let changing = self.caches.begin_attribute_change(open.file.index());
         self.caches.flush(&open.data)?;
         let done = allocate(&open, offset, bytes, what);
         open.data.set_end(None);
         if zeroes {
             self.caches.drop_changed_pages(under.as_ref(), offset, bytes);
         }
+        drop(changing);
         drop(under);
         self.note_change(open.file.index());
         done

@@ -28,12 +28,13 @@ impl Vfs {
         let bytes = bytes.min(COPY_BYTES_MAX);
         under.iter_mut().for_each(|under| under.exclude_write_back(to.1, bytes));
         self.caches.flush(&source.data)?;
-        self.caches.note_attribute_change(target.file.index());
+        let changing = self.caches.begin_attribute_change(target.file.index());
         self.caches.flush(&target.data)?;
         let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes);
         target.data.set_end(None);
         // Also after a failure: a part may be copied.
         self.caches.drop_changed_pages(under.as_ref(), to.1, bytes);
+        drop(changing);
         drop(under);
         self.note_change(target.file.index());
         Ok(copied?)

@@ -71,9 +71,11 @@ impl Vfs {
         let begin = || self.caches.begin_write(&open.data, Some(offset), bytes.len());
         let mut under = self.begin_change(open, how.kill_privileges, begin)?;
         under.iter_mut().for_each(|under| under.exclude_write_back(offset, bytes.len() as u64));
+        let _changing = self.caches.begin_write_change(under.as_ref());
         if let Err(error) = self.caches.write_or_buffer(open, under.as_ref(), (offset, bytes), how)
         {
             // A part may be written.
+            self.note_change(open.file.index());
             self.caches.drop_changed_pages(under.as_ref(), offset, bytes.len() as u64);
             return Err(error);
         }
@@ -117,8 +119,10 @@ impl Vfs {
         };
         open.data.expect_write(end);
         under.iter_mut().for_each(|under| under.exclude_write_back(end, length));
+        let _changing = self.caches.begin_write_change(under.as_ref());
         if let Err(error) = self.caches.write_or_buffer(open, under.as_ref(), (end, bytes), how) {
             open.data.set_end(None);
+            self.note_change(open.file.index());
             self.caches.drop_changed_pages(under.as_ref(), end, length);
             return Err(error);
         }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -12,8 +12,8 @@ use crate::support::{self, Cluster, ROOT, Stuck, USER, wait_for};
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, CacheInvalidator, CachedAttributes, CachingLeases, FileHandle, FileIndex, FileKind,
-    LookupResult, NewFile, OpenAs, RenameMode, Status, Vfs, WriteAs, XattrMode,
+    Access, Allocation, CacheInvalidator, CachedAttributes, CachingLeases, FileHandle, FileIndex,
+    FileKind, LookupResult, NewFile, OpenAs, RenameMode, Status, Vfs, WriteAs, XattrMode,
 };
 use proptest::{prelude::*, test_runner::Config as Runs};
 
@@ -25,11 +25,14 @@ struct Kernel(Mutex<Memory>);
 struct Memory {
     names: HashMap<(FileIndex, Vec<u8>), Option<FileIndex>>,
     attributes: HashMap<FileIndex, Attributes>,
+    /// How often attributes were dropped. A reply to a question from before a drop is not cached.
+    drops: u64,
 }
 
 impl CacheInvalidator for Kernel {
     fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]) {
         let mut memory = self.0.lock().unwrap();
+        memory.drops += 1;
         for (directory, files) in directories {
             memory.names.retain(|(of, _), _| of != directory);
             memory.attributes.remove(directory);
@@ -38,7 +41,9 @@ impl CacheInvalidator for Kernel {
     }
 
     fn drop_attributes(&self, file: FileIndex) {
-        self.0.lock().unwrap().attributes.remove(&file);
+        let mut memory = self.0.lock().unwrap();
+        memory.drops += 1;
+        memory.attributes.remove(&file);
     }
 
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
@@ -64,11 +69,12 @@ impl Mount {
     /// stat(2) of a name.
     fn stat(&self, directory: FileIndex, name: &[u8]) -> Option<Attributes> {
         let key = (directory, name.to_vec());
+        let drops = self.memory(|memory| memory.drops);
         let file = match self.memory(|memory| memory.names.get(&key).copied()) {
             Some(known) => known?,
             None => match self.vfs.look_up(directory, name).unwrap() {
                 LookupResult::Found(known) => {
-                    self.take_in(Some(&key), &known);
+                    self.take_in_since(drops, Some(&key), &known);
                     known.attributes.file
                 }
                 LookupResult::Absent(keep) => {
@@ -84,17 +90,30 @@ impl Mount {
         if let Some(known) = self.memory(|memory| memory.attributes.get(&file).cloned()) {
             return Some(known);
         }
+        let drops = self.memory(|memory| memory.drops);
         let known = self.vfs.attributes(file, None).unwrap();
-        self.take_in(None, &known);
+        self.take_in_since(drops, None, &known);
         Some(known.attributes)
     }
 
     fn take_in(&self, key: Option<&(FileIndex, Vec<u8>)>, known: &CachedAttributes) {
+        self.take_in_since(self.memory(|memory| memory.drops), key, known);
+    }
+
+    /// Caches a reply. `drops`: how often attributes were dropped before the question.
+    fn take_in_since(
+        &self,
+        drops: u64,
+        key: Option<&(FileIndex, Vec<u8>)>,
+        known: &CachedAttributes,
+    ) {
         let found = &known.attributes;
         self.vfs.reply_cacheable(&known.leases, |cacheable| {
             self.memory(|memory| {
-                memory.attributes.remove(&found.file);
-                if cacheable.attributes {
+                if memory.drops == drops {
+                    memory.attributes.remove(&found.file);
+                }
+                if cacheable.attributes && memory.drops == drops {
                     memory.attributes.insert(found.file, found.clone());
                 }
                 if let Some(key) = key {
@@ -137,7 +156,10 @@ impl Mount {
 
     /// What a kernel does by itself after its own change of a directory.
     fn changed(&self, directories: &[FileIndex]) {
-        self.memory(|memory| directories.iter().for_each(|one| _ = memory.attributes.remove(one)));
+        self.memory(|memory| {
+            memory.drops += 1;
+            directories.iter().for_each(|one| _ = memory.attributes.remove(one));
+        });
     }
 }
 
@@ -431,6 +453,94 @@ fn no_attributes_are_cached_while_this_mount_changes_them() {
             assert!(!changing.is_finished(), "{what}");
             drop(let_go);
         });
+    }
+}
+
+/// A kernel learns of a write from its reply. Another client may see the write before that.
+#[test]
+fn a_kernel_has_no_attributes_from_before_a_write_that_others_see() {
+    let cluster = Cluster::start(2);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let (file, handle) = support::create(&one.vfs, b"f");
+    let (_, source) = support::create(&one.vfs, b"source");
+    let writes = |offset: u64, append| {
+        move |vfs: &Vfs| {
+            let how = WriteAs { append, ..WriteAs::default() };
+            vfs.write(handle, offset, b"bytes", how).unwrap();
+        }
+    };
+    support::write(&one.vfs, source, 0, b"bytes");
+    let keep_size = false;
+    let reserve = Allocation::Reserve { keep_size };
+    let changes: [(&str, u64, Box<Change<'_>>); 6] = [
+        ("at the daemons", 15, Box::new(writes(10, false))),
+        ("buffered", 20, Box::new(writes(15, false))),
+        ("append", 25, Box::new(writes(0, true))),
+        ("at the daemons again", 35, Box::new(writes(30, false))),
+        ("allocation", 40, Box::new(|vfs| vfs.allocate(handle, 30, 10, reserve, false).unwrap())),
+        (
+            "copy",
+            45,
+            Box::new(|vfs| {
+                vfs.copy_range((source, 0), (handle, 40), 5, false).unwrap();
+            }),
+        ),
+    ];
+    for (what, bytes, change) in &changes {
+        let size = |mount: &Mount| mount.stat(ROOT, b"f").unwrap().bytes.0;
+        let is_cached = || {
+            size(&one);
+            one.memory(|memory| memory.attributes.contains_key(&file))
+        };
+        wait_for(is_cached);
+        // May recall the lease that the file was written under.
+        size(&two);
+        wait_for(is_cached);
+        change(&one.vfs);
+        assert_eq!((size(&two), size(&one)), (*bytes, *bytes), "{what}");
+    }
+}
+
+#[test]
+fn sizes_that_two_mounts_see_never_decrease_while_one_of_them_writes() {
+    const WRITES: u64 = 200;
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let (file, handle) = support::create(&one.vfs, b"f");
+    let (largest, writes) = (AtomicU64::new(0), AtomicBool::new(true));
+    std::thread::scope(|scope| {
+        for mount in [&one, &two] {
+            let (largest, writes) = (&largest, &writes);
+            scope.spawn(move || {
+                let _ends = Ends(writes);
+                while writes.load(Ordering::SeqCst) {
+                    let seen = largest.load(Ordering::SeqCst);
+                    let bytes = mount.stat(ROOT, b"f").unwrap().bytes.0;
+                    assert!(bytes >= seen, "{bytes} after {seen}");
+                    largest.fetch_max(bytes, Ordering::SeqCst);
+                }
+            });
+        }
+        let ends = Ends(&writes);
+        for number in 0..WRITES {
+            // Half of them continue the write before, and are buffered where this mount is alone.
+            let offset = 3 * (number / 2) + number % 2;
+            support::write(&one.vfs, handle, offset, b"b");
+            // The reply arrives at the kernel when another mount may have seen the write.
+            let seen = || largest.load(Ordering::SeqCst) > offset;
+            wait_for(|| seen() || !writes.load(Ordering::SeqCst));
+            one.changed(&[file]);
+        }
+        drop(ends);
+    });
+}
+
+/// Ends the threads of a test when it is dropped, also by a failed assertion.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
