@@ -25,7 +25,7 @@ pub mod tables;
 mod types;
 
 pub use braid_client::{Error, Result, Status};
-pub use braid_types::{dos_attributes, nfs4_acl};
+pub use braid_types::{dos_attributes, fold, nfs4_acl};
 pub use name::check_name;
 pub use share::{Share, ShareClient, ShareFile};
 pub use types::*;

@@ -164,7 +164,7 @@ impl Watches {
         let watch = Arc::new(Watch {
             dir: watched.dir,
             root: watched.root,
-            path: braid_types::fold(path.as_bytes()).into_owned(),
+            path: braid_share::fold(path.as_bytes()).into_owned(),
             filter: watched.filter,
             is_recursive: watched.is_recursive,
             bytes_max: watched.bytes_max,
@@ -319,7 +319,7 @@ impl Watch {
             return None;
         }
         // Names count without regard to case. Folding does not change the number of separators.
-        let folded = braid_types::fold(path.as_bytes());
+        let folded = braid_share::fold(path.as_bytes());
         let depth = self.path.iter().filter(|byte| **byte == b'\\').count();
         let begin = match depth {
             0 => 0,

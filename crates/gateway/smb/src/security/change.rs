@@ -25,7 +25,8 @@ pub struct DescriptorChange {
 /// # Errors
 /// `INVALID_OWNER` and `INVALID_PRIMARY_GROUP` if there is no such user or group; `NONE_MAPPED` if
 /// an entry names somebody who is no user or group here; `INVALID_ACL` for entries of other types
-/// than "allow" and "deny", and for more than [`ACES_MAX`](braid_share::nfs4_acl::ACES_MAX) entries.
+/// than "allow" and "deny", and for more entries than
+/// [`ACES_MAX`](braid_share::nfs4_acl::ACES_MAX).
 pub fn change(
     known: &Attributes,
     sent: &SecurityDescriptor,

@@ -30,7 +30,7 @@ impl<S: Share> Change<'_, S> {
         let sent = sent.map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
         let known = self.attributes().await?;
         let change = security::change(&known, &sent, parts)?;
-        // Who sets the owner that a file has needs no right to give it away.
+        // To set the owner that a file has, no right to give it away is needed.
         let changes = AttributeChanges {
             uid: change.uid.filter(|uid| *uid != known.uid),
             gid: change.gid.filter(|gid| *gid != known.gid),
