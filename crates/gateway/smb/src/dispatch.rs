@@ -42,14 +42,22 @@ pub fn long_bytes_max(request: &Header) -> usize {
 
 /// Runs a request.
 pub async fn run<S: Share>(context: &Context<S>, command: Command, mut body: Reader) -> Outcome {
-    if command == Command::ChangeNotify {
-        let watched = match decode(&mut body) {
-            Ok(request) => ops::change_notify::change_notify(context, request).await,
-            Err(status) => Err(status),
-        };
-        return watched.unwrap_or_else(|status| Outcome::Done(Err(status)));
+    match may_wait(context, command, &mut body).await {
+        Ok(outcome) => outcome,
+        Err(status) => Outcome::Done(Err(status)),
     }
-    Outcome::Done(finish(context, command, &mut body).await)
+}
+
+async fn may_wait<S: Share>(
+    context: &Context<S>,
+    command: Command,
+    body: &mut Reader,
+) -> Result<Outcome, NtStatus> {
+    match command {
+        Command::Lock => ops::lock::lock(context, decode(body)?).await,
+        Command::ChangeNotify => ops::change_notify::change_notify(context, decode(body)?).await,
+        _ => finish(context, command, body).await.map(|reply| Outcome::Done(Ok(reply))),
+    }
 }
 
 /// Runs a request that does not wait.
@@ -71,7 +79,6 @@ async fn finish<S: Share>(context: &Context<S>, command: Command, body: &mut Rea
         Command::Flush => ops::flush::flush(context, decode(body)?).await,
         Command::Read => ops::read::read(context, decode(body)?).await,
         Command::Write => ops::write::write(context, decode(body)?).await,
-        Command::Lock => ops::lock::lock(context, decode(body)?).await,
         Command::Ioctl => ops::ioctl::ioctl(context, decode(body)?).await,
         Command::Echo => decode::<Empty>(body).map(|empty| Reply::new(&empty)),
         Command::QueryDirectory => {
@@ -82,7 +89,7 @@ async fn finish<S: Share>(context: &Context<S>, command: Command, body: &mut Rea
         // No oplock or lease is granted, so that none is broken (3.3.5.22).
         Command::OplockBreak => Err(NtStatus::INVALID_DEVICE_REQUEST),
         // They do not come here.
-        Command::Cancel | Command::ChangeNotify => Err(NtStatus::INVALID_PARAMETER),
+        Command::Cancel | Command::ChangeNotify | Command::Lock => Err(NtStatus::INVALID_PARAMETER),
     }
 }
 

@@ -24,6 +24,7 @@ mod ops;
 mod path;
 mod pending;
 mod protection;
+mod range_locks;
 mod removal;
 mod request;
 mod security;

@@ -24,8 +24,12 @@ use crate::context::OpResult;
 /// Most requests of a connection that wait. Samba's limit, too.
 pub const PENDING_MAX: usize = 512;
 
-/// What a request waits for: its result.
-pub type Wait = Pin<Box<dyn Future<Output = OpResult> + Send>>;
+/// Ends when the request is cancelled.
+pub type Cancelled = oneshot::Receiver<()>;
+
+/// Waits for the result of a request. If it is cancelled meanwhile the result is `CANCELLED`,
+/// unless the request has had an effect already.
+pub type Wait = Box<dyn FnOnce(Cancelled) -> Pin<Box<dyn Future<Output = OpResult> + Send>> + Send>;
 
 /// What became of a request.
 pub enum Outcome {
@@ -53,7 +57,7 @@ pub struct PendingRequests {
 
 impl PendingRequests {
     /// Adds a request: its number, and what ends with its CANCEL. `None` if there are too many.
-    pub fn add(&self, request: &Header) -> Option<(u64, oneshot::Receiver<()>)> {
+    pub fn add(&self, request: &Header) -> Option<(u64, Cancelled)> {
         let mut requests = self.requests();
         if requests.len() >= PENDING_MAX {
             return None;

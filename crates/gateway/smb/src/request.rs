@@ -436,10 +436,7 @@ impl<S: Share> Request<'_, S> {
         let (sent, was_sent) = oneshot::channel::<()>();
         tokio::spawn(async move {
             let _ = was_sent.await;
-            let result = tokio::select! {
-                result = wait => result,
-                _ = cancelled => Err(NtStatus::CANCELLED),
-            };
+            let result = wait(cancelled).await;
             answer.connection.pending.remove(id);
             answer.send(id, result).await;
         });

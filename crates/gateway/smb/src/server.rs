@@ -20,6 +20,7 @@ use crate::config::{ConfigError, SmbConfig};
 use crate::connection::budget::SharedBudget;
 use crate::file_state::FileStates;
 use crate::ops::close::close_open;
+use crate::range_locks::RangeLocks;
 use crate::session::Session;
 use crate::throttle::Throttle;
 use crate::tree::Shares;
@@ -66,6 +67,8 @@ pub struct SmbServer<S: Share> {
     pub machines: Machines<S>,
     /// Opens by file, for share modes and removals that wait.
     pub(crate) files: FileStates,
+    /// Byte-range locks of all opens.
+    pub(crate) range_locks: RangeLocks,
     /// Directories that opens watch.
     pub(crate) watches: Watches,
     /// Slows down logons that fail.
@@ -91,6 +94,7 @@ impl<S: Share> SmbServer<S> {
             guid,
             machines: Machines::default(),
             files: FileStates::default(),
+            range_locks: RangeLocks::default(),
             watches: Watches::default(),
             throttle: Throttle::default(),
             sessions: Mutex::default(),

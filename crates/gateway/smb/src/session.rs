@@ -4,7 +4,7 @@
 //! later (ADR 0052, 4).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_share::{Identity, Share};
@@ -54,6 +54,8 @@ pub struct Session<S: Share> {
     trees: Mutex<HashMap<u32, Arc<Tree>>>,
     next_tree: AtomicU32,
     opens: Mutex<Opens<S>>,
+    /// The number of directories that its opens watch.
+    pub watches: Arc<AtomicUsize>,
     ended: AtomicBool,
 }
 
@@ -76,6 +78,7 @@ impl<S: Share> Session<S> {
             trees: Mutex::default(),
             next_tree: AtomicU32::new(1),
             opens: Mutex::new(Opens { by_number: HashMap::new(), reserved: 0 }),
+            watches: Arc::default(),
             ended: AtomicBool::new(false),
         }
     }

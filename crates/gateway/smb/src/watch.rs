@@ -11,8 +11,10 @@
 //!
 //! Invariants:
 //! 1. What happens between two requests of a client is kept for the next one. Of more than
-//!    [`EVENTS_BYTES_MAX`] bytes only is kept that something has changed.
-//! 2. A watch ends with its open.
+//!    [`EVENTS_BYTES_MAX`] bytes, or [`ALL_EVENTS_BYTES_MAX`] of all watches, only is kept that
+//!    something has changed.
+//! 2. A watch ends with its open. There are at most [`WATCHES_MAX`], and [`SESSION_WATCHES_MAX`] of
+//!    a session: what happens in a directory is compared with each watch of it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +35,12 @@ use crate::status::failed;
 
 /// Most bytes of events that wait for a request. Also the most bytes of a response.
 pub const EVENTS_BYTES_MAX: usize = 64 << 10;
+/// The same of all watches of the gateway.
+pub const ALL_EVENTS_BYTES_MAX: usize = 64 << 20;
+/// Most directories that all opens watch.
+pub const WATCHES_MAX: usize = 16_384;
+/// The same of a session.
+pub const SESSION_WATCHES_MAX: usize = 1024;
 /// Bytes of an event besides its name.
 const EVENT_BYTES: usize = 16;
 /// How often the change counter of a directory is read while a request waits.
@@ -99,6 +107,10 @@ pub struct Watch {
     bytes_max: usize,
     state: Mutex<WatchState>,
     changed: Notify,
+    /// Bytes of the events of all watches.
+    all_bytes: Arc<AtomicUsize>,
+    /// The watches of its session.
+    of_session: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -112,6 +124,13 @@ struct WatchState {
     is_closed: bool,
 }
 
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.all_bytes.fetch_sub(state.bytes, Ordering::Relaxed);
+    }
+}
+
 /// What an open watches. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct OpenWatch(Arc<Watch>);
@@ -120,6 +139,7 @@ impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.state().is_closed = true;
         self.0.changed.notify_waiters();
+        self.0.of_session.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -144,6 +164,7 @@ pub struct Watched {
 #[derive(Debug, Default)]
 pub struct Watches {
     tables: Mutex<Tables>,
+    all_bytes: Arc<AtomicUsize>,
     /// Watches that were begun and may still be there: mostly none, so that nothing is locked.
     count: AtomicUsize,
 }
@@ -155,8 +176,25 @@ struct Tables {
 }
 
 impl Watches {
-    /// Watches a directory whose change counter is `counter`.
-    pub fn begin(&self, watched: Watched, counter: u64) -> OpenWatch {
+    /// Watches a directory whose change counter is `counter`. `of_session` counts the watches of
+    /// the session.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` if there are too many.
+    pub fn begin(
+        &self,
+        watched: Watched,
+        counter: u64,
+        of_session: &Arc<AtomicUsize>,
+    ) -> Result<OpenWatch, NtStatus> {
+        let mut tables = self.tables();
+        tables.forget_ended();
+        // Under the mutex, which all that raise the number hold.
+        let is_full = of_session.load(Ordering::Relaxed) >= SESSION_WATCHES_MAX;
+        if is_full || tables.len() >= WATCHES_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        of_session.fetch_add(1, Ordering::Relaxed);
         let mut path = watched.path;
         if !path.is_empty() {
             path.push('\\');
@@ -170,16 +208,16 @@ impl Watches {
             bytes_max: watched.bytes_max,
             state: Mutex::new(WatchState { counter, ..WatchState::default() }),
             changed: Notify::new(),
+            all_bytes: Arc::clone(&self.all_bytes),
+            of_session: Arc::clone(of_session),
         });
-        let mut tables = self.tables();
         let list = match watch.is_recursive {
             true => &mut tables.recursive,
             false => tables.by_dir.entry(watch.dir).or_default(),
         };
         list.push(Arc::downgrade(&watch));
-        tables.forget_ended();
         self.count.store(tables.len(), Ordering::Release);
-        OpenWatch(watch)
+        Ok(OpenWatch(watch))
     }
 
     fn note(&self, happening: Happening<'_>) {
@@ -245,8 +283,7 @@ impl Watch {
     /// The response with what has happened, if anything has.
     pub fn take(&self, max_bytes: usize) -> Option<Reply> {
         let mut state = self.state();
-        let events = std::mem::take(&mut state.events);
-        state.bytes = 0;
+        let events = self.take_events(&mut state);
         let status = match std::mem::take(&mut state.is_incomplete) {
             // 3.3.5.19: also if it does not fit. The client lists the directory again.
             true => NtStatus::NOTIFY_ENUM_DIR,
@@ -295,9 +332,11 @@ impl Watch {
             state.counter = state.counter.max(change.after);
         }
         if self.filter.has_any(happening.changed) {
-            state.bytes += EVENT_BYTES + 2 * name.len();
-            if state.bytes > EVENTS_BYTES_MAX {
-                state.events.clear();
+            let bytes = EVENT_BYTES + 2 * name.len();
+            let all = self.all_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            state.bytes += bytes;
+            if state.bytes > EVENTS_BYTES_MAX || all > ALL_EVENTS_BYTES_MAX {
+                self.take_events(&mut state);
                 state.is_incomplete = true;
             } else {
                 let name = name.to_owned();
@@ -307,6 +346,12 @@ impl Watch {
         if state.is_incomplete || !state.events.is_empty() {
             self.changed.notify_waiters();
         }
+    }
+
+    /// The events, which the watch no longer has afterwards (invariant 1).
+    fn take_events(&self, state: &mut WatchState) -> Vec<NotifyEvent> {
+        self.all_bytes.fetch_sub(std::mem::take(&mut state.bytes), Ordering::Relaxed);
+        std::mem::take(&mut state.events)
     }
 
     /// The path below this directory, if that is watched.
@@ -330,5 +375,65 @@ impl Watch {
 
     fn state(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIR: FileIndex = FileIndex(7);
+    const NAMES: CompletionFilter = CompletionFilter::FILE_NAME;
+
+    fn watched(dir: FileIndex) -> Watched {
+        Watched {
+            dir,
+            root: FileIndex(1),
+            path: "dir".to_owned(),
+            filter: NAMES,
+            is_recursive: false,
+            bytes_max: EVENTS_BYTES_MAX,
+        }
+    }
+
+    fn report(watches: &Watches, name: &str) {
+        let place = Place { dir: DIR, name: name.into(), path: format!("dir\\{name}") };
+        watches.report(Some(FileIndex(1)), &place, (NotifyAction::ADDED, NAMES), None);
+    }
+
+    #[test]
+    fn the_watches_of_a_session_are_limited() {
+        let (watches, of_session) = (Watches::default(), Arc::default());
+        let begin = |of: &Arc<AtomicUsize>| watches.begin(watched(DIR), 0, of);
+        let mut all: Vec<_> =
+            (0..SESSION_WATCHES_MAX).map(|_| begin(&of_session).unwrap()).collect();
+        assert_eq!(begin(&of_session).err(), Some(NtStatus::INSUFFICIENT_RESOURCES));
+        assert!(begin(&Arc::default()).is_ok(), "another session");
+        all.pop();
+        assert!(begin(&of_session).is_ok());
+    }
+
+    #[test]
+    fn events_that_nobody_fetches_take_bounded_memory() {
+        let (watches, of_session) = (Watches::default(), Arc::default());
+        // 1,030 watches of 64 KiB each would be more than all may have.
+        let all: Vec<_> = (0..1024)
+            .map(|_| watches.begin(watched(DIR), 0, &of_session).unwrap())
+            .chain((0..6).map(|_| watches.begin(watched(DIR), 0, &Arc::default()).unwrap()))
+            .collect();
+        let name = "n".repeat(250);
+        for _ in 0..EVENTS_BYTES_MAX / (EVENT_BYTES + 2 * name.len()) {
+            report(&watches, &name);
+            assert!(watches.all_bytes.load(Ordering::Relaxed) <= ALL_EVENTS_BYTES_MAX);
+        }
+        let statuses: Vec<_> =
+            all.iter().map(|watch| watch.watch().take(usize::MAX).unwrap().status).collect();
+        assert!(statuses.contains(&NtStatus::NOTIFY_ENUM_DIR), "some have lost their events");
+        assert!(statuses.contains(&NtStatus::SUCCESS));
+        assert_eq!(watches.all_bytes.load(Ordering::Relaxed), 0);
+        report(&watches, "x");
+        assert_ne!(watches.all_bytes.load(Ordering::Relaxed), 0);
+        drop(all);
+        assert_eq!(watches.all_bytes.load(Ordering::Relaxed), 0);
     }
 }

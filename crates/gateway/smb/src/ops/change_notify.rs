@@ -32,7 +32,15 @@ pub async fn change_notify<S: Share>(
         return Ok(Outcome::Done(Ok(reply.with_file(file.id))));
     }
     let (client, who) = (context.client()?.clone(), context.who()?.clone());
-    Ok(Outcome::Waits(Box::pin(OpenWatch::next(watch, client, who, max_bytes))))
+    let next = OpenWatch::next(watch, client, who, max_bytes);
+    Ok(Outcome::Waits(Box::new(|cancelled| {
+        Box::pin(async {
+            tokio::select! {
+                happened = next => happened,
+                _ = cancelled => Err(NtStatus::CANCELLED),
+            }
+        })
+    })))
 }
 
 /// The watch of an open. The first request decides what is watched (MS-FSA 2.1.5.11).
@@ -45,16 +53,16 @@ async fn watch<S: Share>(
         return Ok(watch.watch());
     }
     let known = context.client()?.attributes(context.who()?, open.file).await.map_err(failed)?;
-    let watch = open.watch.get_or_init(|| {
-        let watched = Watched {
-            dir: open.file,
-            root: open.tree.root().unwrap_or_default(),
-            path: open.place().path,
-            filter: request.filter,
-            is_recursive: request.flags.has(ChangeNotifyFlags::WATCH_TREE),
-            bytes_max: request.output_buffer_length as usize,
-        };
-        context.server.watches.begin(watched, known.change)
-    });
-    Ok(watch.watch())
+    let watched = Watched {
+        dir: open.file,
+        root: open.tree.root().unwrap_or_default(),
+        path: open.place().path,
+        filter: request.filter,
+        is_recursive: request.flags.has(ChangeNotifyFlags::WATCH_TREE),
+        bytes_max: request.output_buffer_length as usize,
+    };
+    let of_session = &context.session()?.watches;
+    let begun = context.server.watches.begin(watched, known.change, of_session)?;
+    // Of two first requests at the same time, one decides.
+    Ok(open.watch.get_or_init(|| begun).watch())
 }

@@ -8,17 +8,25 @@
 //! Only what changes is sent. So a request takes at most two calls for each byte where a lock of
 //! the open begins or ends, however many ranges it has.
 //!
-//! Locks are not checked by READ and WRITE yet, and nothing waits for a lock: both come with step 6
-//! of ADR 0052.
+//! A lock that conflicts with one of another owner waits at the metadata server, unless the client
+//! does not want that. Meanwhile the open may lock and unlock other ranges. One that conflicts with
+//! a lock of the same open fails, where Windows waits: nobody else could end that wait.
+//!
+//! READ and WRITE respect the locks of the opens of this gateway ([`crate::range_locks`]).
 
-use braid_share::{FileIndex, Lock, Share, ShareClient};
+use std::sync::Arc;
+
+use braid_share::{FileIndex, Lock, LockCancelHandle, Share, ShareClient, Status};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::smb2::Empty;
 use braid_smb_wire::smb2::lock::{LockElement, LockFlags, LockRequest};
 
 use crate::context::{Context, OpResult, Reply};
-use crate::open::FileOpen;
+use crate::open::{FileOpen, Open};
+use crate::pending::{Cancelled, Outcome};
+use crate::range_locks::{RangeLock, RangeLocks};
+use crate::server::SmbServer;
 use crate::status::failed;
 
 /// Most locks of an open.
@@ -26,39 +34,12 @@ pub const LOCKS_MAX: usize = 4096;
 /// Most ranges of a request: MS-SMB2 leaves the number to the server. Windows sends one.
 const ELEMENTS_MAX: usize = 64;
 
-/// A byte-range lock of an open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RangeLock {
-    /// The first byte.
-    pub offset: u64,
-    /// The number of bytes, maybe none.
-    pub length: u64,
-    /// Exclusive, or shared with other shared locks.
-    pub exclusive: bool,
-}
-
 impl RangeLock {
     fn of(element: &LockElement, exclusive: bool) -> Result<Self, NtStatus> {
         // MS-FSA 2.1.5.8.
         match element.length.checked_sub(1).map(|more| element.offset.checked_add(more)) {
             Some(None) => Err(NtStatus::INVALID_LOCK_RANGE),
             _ => Ok(Self { offset: element.offset, length: element.length, exclusive }),
-        }
-    }
-
-    /// The last byte; none for a lock of no bytes.
-    fn last(&self) -> Option<u64> {
-        Some(self.offset + self.length.checked_sub(1)?)
-    }
-
-    /// Whether ranges overlap. One of no bytes overlaps with what it is inside of, but not with
-    /// what begins there.
-    fn overlaps(&self, other: &Self) -> bool {
-        match (self.last(), other.last()) {
-            (Some(last), Some(others)) => self.offset <= others && other.offset <= last,
-            (None, Some(last)) => other.offset < self.offset && self.offset <= last,
-            (Some(last), None) => self.offset < other.offset && other.offset <= last,
-            (None, None) => false,
         }
     }
 
@@ -73,18 +54,36 @@ impl RangeLock {
 #[derive(Debug, Default)]
 pub struct OpenLocks {
     held: Vec<RangeLock>,
+    /// Requests that wait for a lock.
+    waits: Vec<Wait>,
     /// Whether the metadata server may have other locks of the open, after a call that failed.
     is_uncertain: bool,
+}
+
+/// A request that waits for a lock.
+#[derive(Debug)]
+struct Wait {
+    /// The number of the request on its connection.
+    message_id: u64,
+    /// What ends it at the metadata server.
+    cancel: LockCancelHandle,
 }
 
 /// A request, after its flags were read.
 pub(super) enum Wanted {
     Lock(Vec<RangeLock>),
-    Unlock(Vec<RangeLock>),
+    /// One after the other, until one fails (MS-SMB2 3.3.5.14.1).
+    Unlock(Vec<Result<RangeLock, NtStatus>>),
 }
 
-/// Locks ranges, all or none, or unlocks ranges.
-pub async fn lock<S: Share>(context: &Context<S>, request: LockRequest) -> OpResult {
+/// Locks ranges, all or none, or unlocks ranges. A lock of one range may wait.
+///
+/// # Errors
+/// `LOCK_NOT_GRANTED`, `RANGE_NOT_LOCKED`, `INVALID_LOCK_RANGE`, and those of the share.
+pub async fn lock<S: Share>(
+    context: &Context<S>,
+    request: LockRequest,
+) -> Result<Outcome, NtStatus> {
     let open = context.open(request.file_id)?;
     let file = open.file()?;
     if file.is_directory {
@@ -96,25 +95,129 @@ pub async fn lock<S: Share>(context: &Context<S>, request: LockRequest) -> OpRes
     if !AccessMask(file.granted).has_any(access) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    change(context.client()?, file, wanted).await?;
-    Ok(Reply::new(&Empty).with_file(open.id()))
+    // 3.3.5.14.2: a lock alone may wait.
+    let waiting = match (&wanted, &request.locks[..]) {
+        (Wanted::Lock(ranges), [element]) => {
+            let may_wait = !element.flags.has(LockFlags::FAIL_IMMEDIATELY);
+            ranges.first().copied().filter(|_| may_wait)
+        }
+        _ => None,
+    };
+    let (client, all) = (context.client()?, &context.server.range_locks);
+    let done = match (change(client, all, file, wanted).await, waiting) {
+        (Err(Refusal::Others), Some(range)) => {
+            let wait = LockWait {
+                server: Arc::clone(&context.server),
+                client: client.clone(),
+                open: Arc::clone(&open),
+                range,
+                message_id: context.header.message_id,
+            };
+            return Ok(Outcome::Waits(Box::new(move |cancelled| Box::pin(wait.run(cancelled)))));
+        }
+        (done, _) => done,
+    };
+    done.map_err(NtStatus::from)?;
+    Ok(Outcome::Done(Ok(Reply::new(&Empty).with_file(open.id()))))
+}
+
+/// Why locks are not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// Another owner has a lock that conflicts.
+    Others,
+    /// Another reason.
+    Status(NtStatus),
+}
+
+impl From<Refusal> for NtStatus {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Others => Self::LOCK_NOT_GRANTED,
+            Refusal::Status(status) => status,
+        }
+    }
+}
+
+impl From<NtStatus> for Refusal {
+    fn from(status: NtStatus) -> Self {
+        Self::Status(status)
+    }
+}
+
+/// A request for a lock that another owner's excludes.
+struct LockWait<S: Share> {
+    server: Arc<SmbServer<S>>,
+    client: S::Client,
+    open: Arc<Open<S>>,
+    range: RangeLock,
+    message_id: u64,
+}
+
+impl<S: Share> LockWait<S> {
+    /// Waits until the lock is granted.
+    async fn run(self, cancelled: Cancelled) -> OpResult {
+        let Self { server, client, open, range, message_id } = self;
+        let file = open.file()?;
+        let cancel = LockCancelHandle::new();
+        {
+            let mut locks = file.locks.lock().await;
+            let locks = locks.as_mut().ok_or(NtStatus::RANGE_NOT_LOCKED)?;
+            locks.waits.push(Wait { message_id, cancel: cancel.clone() });
+        }
+        let owner = Owner { client: &client, file: file.file, number: file.id.volatile };
+        let granted = owner.wait(range, &cancel, cancelled).await;
+        let mut locks = file.locks.lock().await;
+        let Some(locks) = locks.as_mut() else {
+            // The open was closed meanwhile. What came too late is unlocked again.
+            if granted.is_ok() {
+                let mut none = OpenLocks::default();
+                owner.undo(&mut none, &[range]).await;
+            }
+            return Err(NtStatus::RANGE_NOT_LOCKED);
+        };
+        locks.waits.retain(|wait| wait.message_id != message_id);
+        granted?;
+        if locks.held.len() >= LOCKS_MAX || locks.held.iter().any(|other| range.conflicts(other)) {
+            // The open has locked something there while this request waited.
+            owner.undo(locks, &[range]).await;
+            return Err(NtStatus::LOCK_NOT_GRANTED);
+        }
+        locks.held.push(range);
+        server.range_locks.add(file.file, owner.number, range);
+        // The lock that was granted has replaced others of the open.
+        let sent = owner.send(&segments(&locks.held, &range)).await;
+        locks.is_uncertain |= sent.is_err();
+        sent.map_err(NtStatus::from)?;
+        Ok(Reply::new(&Empty).with_file(open.id()))
+    }
 }
 
 /// Changes the locks of an open.
 pub(super) async fn change<S: Share>(
     client: &S::Client,
+    all: &RangeLocks,
     file: &FileOpen<S>,
     wanted: Wanted,
-) -> Result<(), NtStatus> {
+) -> Result<(), Refusal> {
     let mut locks = file.locks.lock().await;
     // Closed meanwhile: nobody would unlock what is locked now.
     let locks = locks.as_mut().ok_or(NtStatus::FILE_CLOSED)?;
     let owner = Owner { client, file: file.file, number: file.id.volatile };
     match wanted {
-        Wanted::Lock(ranges) => owner.lock_all(locks, ranges).await,
+        Wanted::Lock(ranges) => {
+            if ranges.iter().any(|range| all.is_excluded(owner.file, owner.number, range)) {
+                return Err(Refusal::Others);
+            }
+            owner.lock_all(locks, &ranges).await?;
+            ranges.into_iter().for_each(|range| all.add(owner.file, owner.number, range));
+            Ok(())
+        }
         Wanted::Unlock(ranges) => {
             for range in ranges {
-                owner.unlock_one(locks, range).await?;
+                let lock = take(&mut locks.held, &range?)?;
+                all.remove(owner.file, owner.number, lock);
+                owner.unlock(locks, &lock).await?;
             }
             Ok(())
         }
@@ -132,7 +235,7 @@ pub(super) fn wanted(elements: &[LockElement]) -> Result<Wanted, NtStatus> {
             LockFlags::UNLOCK => RangeLock::of(element, false),
             _ => Err(NtStatus::INVALID_PARAMETER),
         };
-        return elements.iter().map(unlock).collect::<Result<_, _>>().map(Wanted::Unlock);
+        return Ok(Wanted::Unlock(elements.iter().map(unlock).collect()));
     }
     let lock = |element: &LockElement| {
         let fails_immediately = element.flags.has(LockFlags::FAIL_IMMEDIATELY);
@@ -149,6 +252,14 @@ pub(super) fn wanted(elements: &[LockElement]) -> Result<Wanted, NtStatus> {
     elements.iter().map(lock).collect::<Result<_, _>>().map(Wanted::Lock)
 }
 
+/// Takes a lock of exactly this range out of the list.
+fn take(held: &mut Vec<RangeLock>, range: &RangeLock) -> Result<RangeLock, NtStatus> {
+    let same = |lock: &RangeLock| (lock.offset, lock.length) == (range.offset, range.length);
+    // Of locks of one range, the shared ones were made last, and go first.
+    let at = held.iter().rposition(same).ok_or(NtStatus::RANGE_NOT_LOCKED)?;
+    Ok(held.remove(at))
+}
+
 /// An open as the owner of locks at the metadata server.
 struct Owner<'a, C> {
     client: &'a C,
@@ -158,31 +269,27 @@ struct Owner<'a, C> {
 
 impl<C: ShareClient> Owner<'_, C> {
     /// Locks all ranges, or none of them.
-    async fn lock_all(
-        &self,
-        locks: &mut OpenLocks,
-        ranges: Vec<RangeLock>,
-    ) -> Result<(), NtStatus> {
+    async fn lock_all(&self, locks: &mut OpenLocks, ranges: &[RangeLock]) -> Result<(), Refusal> {
         let before = locks.held.len();
         for range in ranges {
-            if let Err(status) = self.lock_one(&mut locks.held, range).await {
+            if let Err(refusal) = self.lock_one(&mut locks.held, *range).await {
                 // MS-SMB2 3.3.5.14.2: what this request has locked is unlocked.
                 let undone = locks.held.split_off(before);
                 self.undo(locks, &undone).await;
-                return Err(status);
+                return Err(refusal);
             }
         }
         Ok(())
     }
 
     /// Locks a range. After an error, the list may have it.
-    async fn lock_one(&self, held: &mut Vec<RangeLock>, range: RangeLock) -> Result<(), NtStatus> {
+    async fn lock_one(&self, held: &mut Vec<RangeLock>, range: RangeLock) -> Result<(), Refusal> {
         if held.iter().any(|other| range.conflicts(other)) {
-            return Err(NtStatus::LOCK_NOT_GRANTED);
+            return Err(NtStatus::LOCK_NOT_GRANTED.into());
         }
         let added = added(held, &range);
         if held.len() >= LOCKS_MAX {
-            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+            return Err(NtStatus::INSUFFICIENT_RESOURCES.into());
         }
         held.push(range);
         self.send(&added).await
@@ -191,7 +298,8 @@ impl<C: ShareClient> Owner<'_, C> {
     /// Gives the metadata server the locks that are left where others were made.
     async fn undo(&self, locks: &mut OpenLocks, undone: &[RangeLock]) {
         for range in joined(undone) {
-            if let Err(status) = self.send(&segments(&locks.held, &range)).await {
+            if let Err(refusal) = self.send(&segments(&locks.held, &range)).await {
+                let status = NtStatus::from(refusal);
                 // One that stays is removed with the open.
                 tracing::warn!(%status, "a lock was not undone");
                 locks.is_uncertain = true;
@@ -199,33 +307,58 @@ impl<C: ShareClient> Owner<'_, C> {
         }
     }
 
-    /// Unlocks a range that was locked as it is.
-    async fn unlock_one(&self, locks: &mut OpenLocks, range: RangeLock) -> Result<(), NtStatus> {
-        let held = &mut locks.held;
-        let same = |lock: &RangeLock| (lock.offset, lock.length) == (range.offset, range.length);
-        // Of locks of one range, the shared ones were made last, and go first.
-        let at = held.iter().rposition(same).ok_or(NtStatus::RANGE_NOT_LOCKED)?;
-        let lock = held.remove(at);
-        let sent = self.send(&removed(held, &lock)).await;
+    /// Unlocks what the open no longer has.
+    async fn unlock(&self, locks: &mut OpenLocks, lock: &RangeLock) -> Result<(), Refusal> {
+        let sent = self.send(&removed(&locks.held, lock)).await;
         locks.is_uncertain |= sent.is_err();
         sent
     }
 
     /// Gives the metadata server what it is to have.
-    async fn send(&self, segments: &[Segment]) -> Result<(), NtStatus> {
+    async fn send(&self, segments: &[Segment]) -> Result<(), Refusal> {
         for (start, last, strength) in segments.iter().copied() {
             let exclusive = strength == Some(true);
             let lock = Lock { owner: self.number, start, last, exclusive };
             match strength {
-                None => self.client.unlock(self.file, lock).await.map_err(failed)?,
+                None => {
+                    self.client.unlock(self.file, lock).await.map_err(failed)?;
+                }
                 Some(_) => {
                     if self.client.lock(self.file, lock).await.map_err(failed)?.is_some() {
-                        return Err(NtStatus::LOCK_NOT_GRANTED);
+                        return Err(Refusal::Others);
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Waits until the metadata server grants a range.
+    async fn wait(
+        &self,
+        range: RangeLock,
+        cancel: &LockCancelHandle,
+        cancelled: Cancelled,
+    ) -> Result<(), NtStatus> {
+        // A lock of no bytes never conflicts with another owner's.
+        let last = range.last().ok_or(NtStatus::LOCK_NOT_GRANTED)?;
+        let (start, exclusive) = (range.offset, range.exclusive);
+        let lock = Lock { owner: self.number, start, last, exclusive };
+        let mut granted = std::pin::pin!(self.client.lock_wait(self.file, lock, cancel));
+        let granted = tokio::select! {
+            granted = &mut granted => granted,
+            _ = cancelled => {
+                // The wait is over when its own call ends: the lock may just have been granted.
+                if let Err(error) = self.client.cancel_lock(cancel).await {
+                    tracing::debug!(%error, "a wait for a lock is not cancelled");
+                }
+                granted.await
+            }
+        };
+        granted.map_err(|error| match error.status() {
+            Status::Interrupted => NtStatus::CANCELLED,
+            _ => failed(error),
+        })
     }
 }
 
@@ -311,8 +444,14 @@ fn joined(ranges: &[RangeLock]) -> Vec<RangeLock> {
 
 /// Unlocks everything before the close; no lock is added afterwards. A failure is in the log: the
 /// end of the session unlocks.
-pub async fn unlock_all<S: Share>(client: &S::Client, open: &FileOpen<S>) {
+pub async fn unlock_all<S: Share>(client: &S::Client, all: &RangeLocks, open: &FileOpen<S>) {
     let Some(locks) = open.locks.lock().await.take() else { return };
+    all.remove_all(open.file, open.id.volatile);
+    for wait in &locks.waits {
+        if let Err(error) = client.cancel_lock(&wait.cancel).await {
+            tracing::debug!(%error, "a wait for a lock of a closed file goes on");
+        }
+    }
     if !locks.is_uncertain && locks.held.iter().all(|lock| lock.length == 0) {
         return;
     }
@@ -392,12 +531,11 @@ mod tests {
         let lock = element(LockFlags::SHARED);
         assert!(matches!(wanted(&[lock]), Ok(Wanted::Lock(_))));
         let unlock = element(LockFlags::UNLOCK);
-        let cases: [&[LockElement]; 6] = [
+        let cases: [&[LockElement]; 5] = [
             &[],
             &[lock, lock],
             &[element(now)],
             &[element(LockFlags::SHARED.with(LockFlags::EXCLUSIVE))],
-            &[unlock, element(now.with(LockFlags::SHARED))],
             &[element(now.with(LockFlags::SHARED)), unlock],
         ];
         for case in cases {
@@ -406,6 +544,10 @@ mod tests {
         assert!(wanted(&[unlock; ELEMENTS_MAX]).is_ok());
         assert!(wanted(&[unlock; ELEMENTS_MAX + 1]).is_err());
         let beyond = LockElement { offset: u64::MAX, length: 2, flags: LockFlags::UNLOCK };
-        assert!(matches!(wanted(&[beyond]), Err(NtStatus::INVALID_LOCK_RANGE)));
+        // What comes before a wrong element is unlocked.
+        let Ok(Wanted::Unlock(ranges)) = wanted(&[unlock, lock, beyond]) else { panic!("a lock") };
+        let statuses: Vec<_> = ranges.into_iter().map(Result::err).collect();
+        let wanted = [None, Some(NtStatus::INVALID_PARAMETER), Some(NtStatus::INVALID_LOCK_RANGE)];
+        assert_eq!(statuses, wanted);
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::context::{Context, OpResult, Reply};
 use crate::open::{FileOpen, Open};
+use crate::range_locks::Access;
 use crate::status::failed;
 
 /// The last offset of a file that clients know: they read offsets as signed numbers.
@@ -22,7 +23,7 @@ pub async fn read<S: Share>(context: &Context<S>, request: ReadRequest) -> OpRes
     }
     let open = context.open(request.file_id)?;
     let (data, status) = match &*open {
-        Open::File(file) => (read_file(file, &request).await?, NtStatus::SUCCESS),
+        Open::File(file) => (read_file(context, file, &request).await?, NtStatus::SUCCESS),
         Open::Pipe(pipe) => super::pipe::read(pipe, request.length)?,
     };
     let body = ReadResponse { data_bytes: data.len() as u32, remaining: 0 };
@@ -30,7 +31,11 @@ pub async fn read<S: Share>(context: &Context<S>, request: ReadRequest) -> OpRes
     Ok(reply.with_file(open.id()).with_status(status))
 }
 
-async fn read_file<S: Share>(open: &FileOpen<S>, request: &ReadRequest) -> Result<Bytes, NtStatus> {
+async fn read_file<S: Share>(
+    context: &Context<S>,
+    open: &FileOpen<S>,
+    request: &ReadRequest,
+) -> Result<Bytes, NtStatus> {
     if open.is_directory {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
@@ -50,6 +55,9 @@ async fn read_file<S: Share>(open: &FileOpen<S>, request: &ReadRequest) -> Resul
         };
     }
     let data = open.data.as_ref().ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
+    let bytes = (request.offset, u64::from(request.length));
+    let locks = &context.server.range_locks;
+    locks.check(open.file, open.id.volatile, bytes, Access::Read)?;
     let read = data.read(request.offset, request.length).await.map_err(failed)?;
     // MS-SMB2 3.3.5.12.
     if read.data.is_empty() || read.data.len() < request.minimum_count as usize {

@@ -12,6 +12,7 @@ use braid_smb_wire::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 use super::read::OFFSET_MAX;
 use crate::context::{Context, OpResult, Reply};
 use crate::open::{FileOf, FileOpen, Open};
+use crate::range_locks::Access;
 use crate::status::failed;
 
 /// The offset that means the end of the file. MS-FSA 2.1.5.4.
@@ -27,13 +28,17 @@ pub async fn write<S: Share>(context: &Context<S>, request: WriteRequest) -> OpR
     }
     let open = context.open(request.file_id)?;
     match &*open {
-        Open::File(file) => write_file(file, request).await?,
+        Open::File(file) => write_file(context, file, request).await?,
         Open::Pipe(pipe) => super::pipe::write(pipe, &request.data)?,
     }
     Ok(Reply::new(&WriteResponse { count: length }).with_file(open.id()))
 }
 
-async fn write_file<S: Share>(open: &FileOpen<S>, request: WriteRequest) -> Result<(), NtStatus> {
+async fn write_file<S: Share>(
+    context: &Context<S>,
+    open: &FileOpen<S>,
+    request: WriteRequest,
+) -> Result<(), NtStatus> {
     if open.is_directory {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
@@ -46,7 +51,10 @@ async fn write_file<S: Share>(open: &FileOpen<S>, request: WriteRequest) -> Resu
         return Ok(());
     }
     let offset = offset::<S>(data, granted, request.offset).await?;
-    check_range(offset, request.data.len() as u64)?;
+    let length = request.data.len() as u64;
+    check_range(offset, length)?;
+    let locks = &context.server.range_locks;
+    locks.check(open.file, open.id.volatile, (offset, length), Access::Write)?;
     let durable = request.flags.has(WriteFlags::WRITE_THROUGH)
         || CreateOptions(open.options).has(CreateOptions::FILE_WRITE_THROUGH);
     let written = data.write(offset, request.data, durable).await.map_err(failed)?;

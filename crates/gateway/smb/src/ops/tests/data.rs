@@ -13,7 +13,12 @@ use braid_smb_wire::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 
 use super::*;
 
-async fn read(client: &Client, id: FileId, offset: u64, length: u32) -> Result<Bytes, NtStatus> {
+pub(super) async fn read(
+    client: &Client,
+    id: FileId,
+    offset: u64,
+    length: u32,
+) -> Result<Bytes, NtStatus> {
     read_at_least(client, id, (offset, length), 0).await
 }
 
@@ -36,7 +41,12 @@ async fn read_at_least(
     Ok(body::<ReadReply>(&reply).data)
 }
 
-async fn write(client: &Client, id: FileId, offset: u64, data: &'static [u8]) -> OpResult {
+pub(super) async fn write(
+    client: &Client,
+    id: FileId,
+    offset: u64,
+    data: &'static [u8],
+) -> OpResult {
     let request = WriteRequest {
         offset,
         file_id: id,

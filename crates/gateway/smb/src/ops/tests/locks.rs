@@ -5,6 +5,7 @@ use braid_share::memory::CallKind;
 use braid_smb_wire::smb2::lock::{LockElement, LockFlags, LockRequest};
 
 use super::*;
+use crate::pending::Outcome;
 
 const EXCLUSIVE: LockFlags = LockFlags(0x12);
 const SHARED: LockFlags = LockFlags(0x11);
@@ -18,7 +19,10 @@ async fn lock(client: &Client, id: FileId, elements: &[(u64, u64, LockFlags)]) -
     };
     let locks = elements.iter().map(element).collect();
     let request = LockRequest { sequence: 0, file_id: id, locks };
-    super::super::lock::lock(&client.context(), request).await
+    match super::super::lock::lock(&client.context(), request).await? {
+        Outcome::Done(done) => done,
+        Outcome::Waits(_) => panic!("the request waits"),
+    }
 }
 
 #[tokio::test]
@@ -104,8 +108,9 @@ async fn a_lock_that_runs_when_its_open_was_closed_leaves_nothing() {
     client.close(id).await.unwrap();
     let element = LockElement { offset: 0, length: 1, flags: EXCLUSIVE };
     let wanted = super::super::lock::wanted(&[element]).unwrap();
-    let late = super::super::lock::change(client.session.client(), open.file().unwrap(), wanted);
-    assert_eq!(late.await, Err(NtStatus::FILE_CLOSED));
+    let (session, file) = (client.session.client(), open.file().unwrap());
+    let late = super::super::lock::change(session, &client.server.range_locks, file, wanted);
+    assert_eq!(late.await.map_err(NtStatus::from), Err(NtStatus::FILE_CLOSED));
     client.assert_nothing_open();
 }
 
@@ -139,4 +144,28 @@ async fn a_shared_lock_between_exclusive_ones_goes_and_they_stay() {
     lock(&one, first, &[(0, 10, UNLOCK)]).await.unwrap();
     lock(&two, second, &[(4, 2, EXCLUSIVE), (8, 2, EXCLUSIVE)]).await.unwrap();
     assert_eq!(lock(&two, second, &[(7, 1, SHARED)]).await, refused);
+}
+
+#[tokio::test]
+async fn reads_and_writes_respect_the_locks_of_other_opens() {
+    let one = Client::new(user()).await;
+    let two = Client::of(&one.server, user(), 2).await;
+    one.put("file", b"0123456789", 0o666).await;
+    let (first, second) =
+        (one.open("file", BOTH).await.unwrap(), two.open("file", BOTH).await.unwrap());
+    lock(&one, first, &[(0, 5, EXCLUSIVE)]).await.unwrap();
+    let conflict = NtStatus::FILE_LOCK_CONFLICT;
+    let read = |client, id, offset| super::data::read(client, id, offset, 1);
+    let write = |client, id, offset| super::data::write(client, id, offset, b"x");
+    assert_eq!(read(&two, second, 4).await, Err(conflict));
+    assert_eq!(write(&two, second, 4).await.map(drop), Err(conflict));
+    read(&two, second, 5).await.unwrap();
+    read(&one, first, 4).await.unwrap();
+    write(&one, first, 4).await.unwrap();
+    lock(&one, first, &[(0, 5, UNLOCK)]).await.unwrap();
+    lock(&one, first, &[(0, 5, SHARED)]).await.unwrap();
+    read(&two, second, 4).await.unwrap();
+    assert_eq!(write(&one, first, 4).await.map(drop), Err(conflict), "also its own");
+    one.close(first).await.unwrap();
+    write(&two, second, 4).await.unwrap();
 }
