@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -99,7 +98,8 @@ impl Listener {
             tasks.spawn(async move {
                 let (read, write) = stream.into_split();
                 let connection = Arc::new(Connection::new(number, peer, write));
-                let mut serving = pin!(serve(server, Arc::clone(&connection), read));
+                // In a box: the compiler limits how deep a future may be nested in others.
+                let mut serving = Box::pin(serve(server, Arc::clone(&connection), read));
                 let ended = tokio::select! {
                     () = &mut serving => true,
                     () = async { drop(close.wait_for(|close| *close).await) } => false,
