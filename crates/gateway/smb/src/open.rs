@@ -12,6 +12,7 @@ use braid_smb_wire::smb2::change_notify::CompletionFilter;
 use crate::file_state::Claim;
 use crate::ops::lock::OpenLocks;
 use crate::ops::query_directory::Search;
+use crate::range_locks::{Access, RangeLocks};
 use crate::tree::Tree;
 use crate::watch::{OpenWatch, Watches};
 
@@ -92,8 +93,7 @@ pub struct FileOpen<S: Share> {
     place: Mutex<Place>,
     /// What CHANGE_NOTIFY of a directory watches.
     pub watch: OnceLock<OpenWatch>,
-    /// Whether bytes were written through it.
-    pub is_written: AtomicBool,
+    is_written: AtomicBool,
     /// The listing of a directory, from one request to the next. Requests of one open
     /// run one after the other.
     pub search: tokio::sync::Mutex<Option<Search>>,
@@ -182,6 +182,29 @@ impl<S: Share> FileOpen<S> {
     /// `ACCESS_DENIED`.
     pub fn needs(&self, access: u32) -> Result<(), NtStatus> {
         if self.granted & access == access { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+    }
+
+    /// Checks that no lock of the gateway's opens excludes reading bytes: an offset and a number.
+    ///
+    /// # Errors
+    /// `FILE_LOCK_CONFLICT`.
+    pub fn begin_read(&self, locks: &RangeLocks, bytes: (u64, u64)) -> Result<(), NtStatus> {
+        locks.check(self.file, self.id.volatile, bytes, Access::Read)
+    }
+
+    /// The same before bytes are written, in whatever way.
+    ///
+    /// # Errors
+    /// `FILE_LOCK_CONFLICT`.
+    pub fn begin_write(&self, locks: &RangeLocks, bytes: (u64, u64)) -> Result<(), NtStatus> {
+        locks.check(self.file, self.id.volatile, bytes, Access::Write)?;
+        self.is_written.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether bytes were written through it, or that was tried.
+    pub fn is_written(&self) -> bool {
+        self.is_written.load(Ordering::Acquire)
     }
 
     /// Its claim in the table of opens.

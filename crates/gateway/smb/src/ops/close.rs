@@ -1,7 +1,5 @@
 //! CLOSE. MS-SMB2 3.3.5.10, MS-FSA 2.1.5.5.
 
-use std::sync::atomic::Ordering;
-
 use braid_share::{Attributes, Share, ShareClient, ShareFile};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::fscc::NotifyAction;
@@ -83,7 +81,7 @@ async fn finish<S: Share>(
         who: session.who().clone(),
     });
     let closed = close_bytes(open).await;
-    if open.is_written.load(Ordering::Acquire) {
+    if open.is_written() {
         let changed = CompletionFilter::SIZE.with(CompletionFilter::LAST_WRITE);
         open.report(&server.watches, (NotifyAction::MODIFIED, changed), None);
     }

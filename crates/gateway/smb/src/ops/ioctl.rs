@@ -68,7 +68,7 @@ async fn of_file<S: Share>(
 ) -> Output {
     match ControlCode(request.code) {
         ControlCode::SET_SPARSE => set_sparse(open),
-        ControlCode::SET_ZERO_DATA => ranges::set_zero(open, &request.input).await,
+        ControlCode::SET_ZERO_DATA => ranges::set_zero(context, open, &request.input).await,
         ControlCode::QUERY_ALLOCATED_RANGES => ranges::query_allocated(open, request).await,
         ControlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(open, request.max_output),
         ControlCode::SRV_COPYCHUNK | ControlCode::SRV_COPYCHUNK_WRITE => {

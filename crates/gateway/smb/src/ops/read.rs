@@ -8,7 +8,6 @@ use bytes::Bytes;
 
 use crate::context::{Context, OpResult, Reply};
 use crate::open::{FileOpen, Open};
-use crate::range_locks::Access;
 use crate::status::failed;
 
 /// The last offset of a file that clients know: they read offsets as signed numbers.
@@ -56,8 +55,7 @@ async fn read_file<S: Share>(
     }
     let data = open.data.as_ref().ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
     let bytes = (request.offset, u64::from(request.length));
-    let locks = &context.server.range_locks;
-    locks.check(open.file, open.id.volatile, bytes, Access::Read)?;
+    open.begin_read(&context.server.range_locks, bytes)?;
     let read = data.read(request.offset, request.length).await.map_err(failed)?;
     // MS-SMB2 3.3.5.12.
     if read.data.is_empty() || read.data.len() < request.minimum_count as usize {

@@ -1,7 +1,5 @@
 //! WRITE. MS-SMB2 3.3.5.13, MS-FSA 2.1.5.4.
 
-use std::sync::atomic::Ordering;
-
 use braid_share::{FILE_BYTES_MAX, Share, ShareFile};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
@@ -12,7 +10,6 @@ use braid_smb_wire::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 use super::read::OFFSET_MAX;
 use crate::context::{Context, OpResult, Reply};
 use crate::open::{FileOf, FileOpen, Open};
-use crate::range_locks::Access;
 use crate::status::failed;
 
 /// The offset that means the end of the file. MS-FSA 2.1.5.4.
@@ -53,12 +50,10 @@ async fn write_file<S: Share>(
     let offset = offset::<S>(data, granted, request.offset).await?;
     let length = request.data.len() as u64;
     check_range(offset, length)?;
-    let locks = &context.server.range_locks;
-    locks.check(open.file, open.id.volatile, (offset, length), Access::Write)?;
+    open.begin_write(&context.server.range_locks, (offset, length))?;
     let durable = request.flags.has(WriteFlags::WRITE_THROUGH)
         || CreateOptions(open.options).has(CreateOptions::FILE_WRITE_THROUGH);
     let written = data.write(offset, request.data, durable).await.map_err(failed)?;
-    open.is_written.store(true, Ordering::Release);
     if !written.durable {
         open.note_unflushed(written.verifier);
     }

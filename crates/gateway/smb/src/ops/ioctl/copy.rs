@@ -67,7 +67,13 @@ pub(super) async fn copy_chunks<S: Share>(
         };
         return Ok((limits.to_bytes(), NtStatus::INVALID_PARAMETER));
     }
-    let result = copy_all(from, to, &wanted.chunks).await;
+    let locks = &context.server.range_locks;
+    let begin = |chunk: &CopyChunk| {
+        let length = u64::from(chunk.length);
+        source.begin_read(locks, (chunk.source_offset, length))?;
+        open.begin_write(locks, (chunk.target_offset, length))
+    };
+    let result = copy_all(from, to, &wanted.chunks, begin).await;
     // A copy has no verifier with which a later commit would find a loss (I6).
     to.commit().await.map_err(failed)?;
     let total_bytes = result?;
@@ -98,8 +104,14 @@ fn fits_limits(chunks: &[CopyChunk]) -> bool {
         && total <= u64::from(COPY_BYTES_MAX)
 }
 
-/// Copies the chunks in their order, and returns the number of bytes.
-async fn copy_all<F: ShareFile>(from: &F, to: &F, chunks: &[CopyChunk]) -> Result<u32, NtStatus> {
+/// Copies the chunks in their order, and returns the number of bytes. `begin` checks that a chunk
+/// may be copied.
+async fn copy_all<F: ShareFile>(
+    from: &F,
+    to: &F,
+    chunks: &[CopyChunk],
+    begin: impl Fn(&CopyChunk) -> Result<(), NtStatus>,
+) -> Result<u32, NtStatus> {
     let size = from.attributes().await.map_err(failed)?.bytes.0;
     let mut total = 0;
     for chunk in chunks {
@@ -110,6 +122,7 @@ async fn copy_all<F: ShareFile>(from: &F, to: &F, chunks: &[CopyChunk]) -> Resul
         }
         check_range(chunk.source_offset, u64::from(chunk.length))?;
         check_range(chunk.target_offset, u64::from(chunk.length))?;
+        begin(chunk)?;
         copy(from, to, chunk).await?;
         total += chunk.length;
     }

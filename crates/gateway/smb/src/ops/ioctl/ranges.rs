@@ -9,7 +9,7 @@ use braid_smb_wire::{NtStatus, Reader};
 use bytes::Bytes;
 
 use super::{Output, bytes};
-use crate::context::malformed;
+use crate::context::{Context, malformed};
 use crate::open::FileOpen;
 use crate::ops::read::OFFSET_MAX;
 use crate::status::failed;
@@ -20,7 +20,11 @@ const RANGES_MAX: usize = 4096;
 const RANGE_BYTES: usize = 16;
 
 /// FSCTL_SET_ZERO_DATA: the range reads as zeros. What is behind the end of the file is left out.
-pub(super) async fn set_zero<S: Share>(open: &FileOpen<S>, input: &Bytes) -> Output {
+pub(super) async fn set_zero<S: Share>(
+    context: &Context<S>,
+    open: &FileOpen<S>,
+    input: &Bytes,
+) -> Output {
     let data = bytes(open, AccessMask::WRITE_DATA)?;
     let range = ZeroData::decode(&mut Reader::new(input.clone())).map_err(malformed)?;
     if range.offset > range.beyond || range.beyond > OFFSET_MAX {
@@ -29,6 +33,7 @@ pub(super) async fn set_zero<S: Share>(open: &FileOpen<S>, input: &Bytes) -> Out
     let size = data.attributes().await.map_err(failed)?.bytes.0;
     let end = range.beyond.min(size);
     if range.offset < end {
+        open.begin_write(&context.server.range_locks, (range.offset, end - range.offset))?;
         data.punch(range.offset, end - range.offset).await.map_err(failed)?;
     }
     Ok((Vec::new(), NtStatus::SUCCESS))

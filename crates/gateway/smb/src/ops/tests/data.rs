@@ -80,6 +80,33 @@ async fn ioctl(
     Ok((reply.status, body::<IoctlResponse>(&reply).output))
 }
 
+/// Copies bytes to the same offset of another file.
+pub(super) async fn copy(
+    client: &Client,
+    source: FileId,
+    target: FileId,
+    offset: u64,
+    length: u32,
+) -> Result<(), NtStatus> {
+    let code = ControlCode::SRV_REQUEST_RESUME_KEY;
+    let (_, key) = ioctl(client, source, code, Vec::new()).await?;
+    let chunk = CopyChunk { source_offset: offset, target_offset: offset, length };
+    let source = key[..24].try_into().unwrap();
+    let request = CopyChunkRequest { source, chunks: vec![chunk] }.to_bytes();
+    ioctl(client, target, ControlCode::SRV_COPYCHUNK, request).await.map(drop)
+}
+
+/// Makes a hole from `offset` to `beyond`.
+pub(super) async fn zero(
+    client: &Client,
+    id: FileId,
+    offset: u64,
+    beyond: u64,
+) -> Result<(), NtStatus> {
+    let hole = ZeroData { offset, beyond }.to_bytes();
+    ioctl(client, id, ControlCode::SET_ZERO_DATA, hole).await.map(drop)
+}
+
 #[tokio::test]
 async fn bytes_are_read_as_they_were_written() {
     let client = Client::new(user()).await;

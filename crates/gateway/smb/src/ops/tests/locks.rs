@@ -147,6 +147,30 @@ async fn a_shared_lock_between_exclusive_ones_goes_and_they_stay() {
 }
 
 #[tokio::test]
+async fn copies_and_holes_respect_the_locks_of_other_opens() {
+    let one = Client::new(user()).await;
+    let two = Client::of(&one.server, user(), 2).await;
+    one.put("file", b"0123456789", 0o666).await;
+    let (first, second) =
+        (one.open("file", BOTH).await.unwrap(), two.open("file", BOTH).await.unwrap());
+    let other = two.open("other", BOTH).await.unwrap();
+    super::data::write(&two, other, 0, b"abcdefghij").await.unwrap();
+    lock(&one, first, &[(0, 5, EXCLUSIVE)]).await.unwrap();
+    let conflict = NtStatus::FILE_LOCK_CONFLICT;
+    for (source, target, offset, result) in [
+        (second, other, 4, Err(conflict)),
+        (other, second, 4, Err(conflict)),
+        (second, other, 5, Ok(())),
+        (other, second, 5, Ok(())),
+    ] {
+        let copied = super::data::copy(&two, source, target, offset, 1).await;
+        assert_eq!(copied, result, "{source:?} {target:?} {offset}");
+    }
+    assert_eq!(super::data::zero(&two, second, 4, 6).await, Err(conflict));
+    super::data::zero(&two, second, 5, 6).await.unwrap();
+}
+
+#[tokio::test]
 async fn reads_and_writes_respect_the_locks_of_other_opens() {
     let one = Client::new(user()).await;
     let two = Client::of(&one.server, user(), 2).await;
