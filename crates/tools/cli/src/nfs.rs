@@ -36,6 +36,8 @@ use crate::{
 
 /// Where a gateway listens by default: the port that clients assume.
 const LISTEN_DEFAULT: &str = "0.0.0.0:2049";
+/// Stack of each thread of a gateway, whatever RUST_MIN_STACK is.
+pub const GATEWAY_STACK_BYTES: usize = 2 << 20;
 
 /// Runs a gateway.
 pub fn run(args: &NfsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
@@ -156,6 +158,7 @@ impl Gateway {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("nfs")
+            .thread_stack_size(GATEWAY_STACK_BYTES)
             .build()
             .map_err(|why| Fault::failed(doing(), why))?;
         let stopped = self.stop.subscribe();

@@ -174,6 +174,7 @@ impl Gateway {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("smb")
+            .thread_stack_size(nfs::GATEWAY_STACK_BYTES)
             .build()
             .map_err(fail)?;
         let stopped = self.stop.subscribe();

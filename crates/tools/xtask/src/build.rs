@@ -11,7 +11,10 @@ use braid_testbed::{braid::BRAID_BIN, process::Process};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The whole workspace from nothing took 26 minutes on two busy cores.
+const LIMIT: Duration = Duration::from_secs(80 * 60);
 
 /// The built files.
 pub struct Build {
@@ -85,8 +88,13 @@ pub fn build(context: &Context) -> Result<Build> {
     let started = Instant::now();
     let build = ["build", "--workspace", "--locked", "--lib", "--bins", "--tests"];
     let format = "--message-format=json-render-diagnostics";
-    let finished =
-        context.cargo(build).args([format]).show_errors().run().context("building the tests")?;
+    let finished = context
+        .cargo(build)
+        .args([format])
+        .limit(LIMIT)
+        .show_errors()
+        .run()
+        .context("building the tests")?;
     let messages = finished.stdout.lines().map(serde_json::from_str::<Message>);
     let messages: Vec<Message> =
         messages.collect::<Result<_, _>>().context("messages of cargo build")?;

@@ -12,9 +12,9 @@ use braid_testbed::programs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub const ABOUT: &str = "every fuzz target: 10 s each (--full: 300 s)";
+pub const ABOUT: &str = "every fuzz target: 4 s each (--full: 300 s)";
 
-const SECONDS: u64 = 10;
+const SECONDS: u64 = 4;
 const SECONDS_FULL: u64 = 300;
 /// Loading, the last input and the report add to the time that libFuzzer counts.
 const SECONDS_MORE: u64 = 60;

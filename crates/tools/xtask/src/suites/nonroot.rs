@@ -21,10 +21,10 @@ pub const ABOUT: &str = "tests of library and command again, as an unprivileged 
 const CRATES: &[&str] =
     &["braid-client", "braid-cli", "braid-vfs", "braid-fuse", "braid-capi", "braid-mpiio"];
 
-/// Crates whose tests take minutes and in which an ordinary user differs by little: MPI programs by
-/// the agent, a mount by its owner. One test in this many runs, other ones for each state of the
+/// Crates whose tests take minutes: MPI programs and a mount differ by little for an ordinary user,
+/// by the agent and by the owner. One test in this many runs, other ones for each state of the
 /// sources; all with `--full`. The suite `unit` runs all.
-const SAMPLED: &[(&str, u64)] = &[("braid-mpiio", 4), ("braid-vfs", 4)];
+const SAMPLED: &[(&str, u64)] = &[("braid-cli", 2), ("braid-mpiio", 4), ("braid-vfs", 4)];
 
 /// `nobody` on Debian and most other systems.
 const USER: &str = "65534";
