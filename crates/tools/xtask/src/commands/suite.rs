@@ -1,12 +1,12 @@
 //! `cargo xtask suite NAME …`: a third-party suite, on a mount of BraidFS, in any directory, or on
-//! an NFS server.
+//! an NFS or SMB server.
 //!
 //! Nothing of these suites is in this repository: xfstests, LTP, pynfs and Connectathon's are read
-//! from a checkout or an installation that the caller names, stress-ng is a program of the
-//! distribution. Results stay in `target/suite/NAME`; docs/conformance.md explains them.
+//! from a checkout or an installation that the caller names, stress-ng and smbtorture are
+//! programs of the distribution. Results stay in `target/suite/NAME`; docs/conformance.md explains them.
 
 use crate::context::Context;
-use crate::external_suites::{self, ExternalSuite, Options};
+use crate::external_suites::{self, ExternalSuite, Options, Subject};
 use crate::progress;
 use crate::report::Totals;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -15,7 +15,8 @@ use std::time::Duration;
 const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY | --second-mount] \
     [--limit SECONDS] [CASES]... or cargo xtask suite stress-ng or cargo xtask suite \
     pynfs|guest-nfs DIR [--server HOST:PORT] [--export PATH] [--namespace NAME] \
-    [--options MOUNT_OPTIONS] [--no-layouts] [--local] [--limit SECONDS] [CASES]...";
+    [--options MOUNT_OPTIONS] [--no-layouts] [--local] [--limit SECONDS] [CASES]... or \
+    cargo xtask suite smbtorture [--server HOST:PORT --export SHARE] [--limit SECONDS] [CASES]...";
 
 pub fn run(args: &[String]) -> Result<bool> {
     let Some((name, rest)) = args.split_first() else {
@@ -54,8 +55,11 @@ fn parse(suite: &ExternalSuite, args: &[String]) -> Result<Options> {
                 options.on = Some(rest.next().context("suite: --on needs a directory")?.into())
             }
             "--second-mount" => options.second_mount = true,
-            "--server" | "--export" | "--namespace" | "--options" | "--no-layouts" | "--local"
-                if !suite.is_nfs =>
+            "--server" | "--export" if suite.subject == Subject::Mount => {
+                bail!("suite: {arg} is for suites of NFS and SMB; try: {USAGE}")
+            }
+            "--namespace" | "--options" | "--no-layouts" | "--local"
+                if suite.subject != Subject::Nfs =>
             {
                 bail!("suite: {arg} is for suites of NFS; try: {USAGE}")
             }
@@ -93,7 +97,7 @@ fn parse(suite: &ExternalSuite, args: &[String]) -> Result<Options> {
         "suite: --on runs in a directory that has no second mount; try: {USAGE}"
     );
     ensure!(
-        !suite.is_nfs || (options.on.is_none() && !options.second_mount),
+        suite.subject == Subject::Mount || (options.on.is_none() && !options.second_mount),
         "suite: --on and --second-mount are for suites on a mount; try: {USAGE}"
     );
     ensure!(
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_and_an_export_are_for_suites_of_nfs() {
+    fn a_server_and_an_export_are_for_suites_of_nfs_and_smb() {
         let words = ["/", "--server", "[::1]:2049", "--export", "/data", "--namespace", "bed"];
         let options = parse_for("pynfs", &words).unwrap();
         assert_eq!(options.server, Some(("::1".to_owned(), 2049)));
@@ -142,6 +146,9 @@ mod tests {
         assert!(parsed(&words).is_err());
         assert!(parse_for("pynfs", &["/", "--server", "nowhere"]).is_err());
         assert!(parse_for("guest-nfs", &["/", "--second-mount"]).is_err());
+        let options = parse_for("smbtorture", &["--server", "host:445", "--export", "data"]);
+        assert_eq!(options.unwrap().export, "data");
+        assert!(parse_for("smbtorture", &["--namespace", "bed"]).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::context::Context;
 use anyhow::{Context as _, Result};
-use braid_testbed::{braid::Braid, embedded_cluster::EmbeddedCluster};
+use braid_testbed::{braid::Braid, embedded_cluster::EmbeddedCluster, process::Process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +33,30 @@ impl Cluster {
         // The suites act as root, on ports that any user may take.
         let export = "/=*,sec=sys,squash=none";
         Self::start_with(context, name, &["--nfs", listen, "--nfs-export", export], prefix)
+    }
+
+    /// Starts it with an SMB gateway on `listen` (`ADDR:PORT`) that shares `/` as `share` with root.
+    pub fn start_with_smb(
+        context: &Context,
+        name: &str,
+        listen: &str,
+        share: &str,
+        password: &str,
+    ) -> Result<Self> {
+        // The gateway reads its users at each logon, so the file may come after the start.
+        let share = format!("{share}=/");
+        let args = ["--smb", listen, "--smb-share", &share];
+        let cluster = Self::start_with(context, name, &args, &[])?;
+        let users = cluster.servers.home().join("smb-users");
+        let add = ["smb", "user", "add", "root", "--password-stdin", "--users"];
+        let script = "password=$1 && shift && printf '%s\\n' \"$password\" | \"$@\"";
+        Process::new("sh")
+            .args(["-c", script, "sh", password])
+            .args([context.braid()?])
+            .args(add)
+            .args([users])
+            .run()?;
+        Ok(cluster)
     }
 
     fn start_with(context: &Context, name: &str, args: &[&str], prefix: &[String]) -> Result<Self> {

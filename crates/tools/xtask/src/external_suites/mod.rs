@@ -1,5 +1,5 @@
 //! Third-party suites, each run by one command on an embedded cluster: on a mount of it, or on its
-//! NFS gateway.
+//! NFS or SMB gateway.
 
 mod cluster;
 mod guest_nfs;
@@ -8,6 +8,7 @@ mod ltp;
 mod nfs_server;
 mod pynfs;
 mod reader;
+mod smbtorture;
 mod stress;
 mod xfstests;
 
@@ -35,9 +36,9 @@ pub struct Options {
     pub limit: Option<Duration>,
     /// Cases or groups, as the suite names them; empty: its default list.
     pub cases: Vec<String>,
-    /// Suites of NFS: a server that runs already, instead of a cluster of the suite's own.
+    /// Suites of NFS and SMB: a server that runs already, instead of a cluster of the suite's own.
     pub server: Option<(String, u16)>,
-    /// Suites of NFS: the exported path.
+    /// Suites of NFS and SMB: the exported path, or the name of the share.
     pub export: String,
     /// Suites of NFS: the network namespace in which the clients run.
     pub namespace: Option<String>,
@@ -73,25 +74,46 @@ impl Options {
     }
 }
 
+/// What a third-party suite tests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// A mount or another directory.
+    Mount,
+    /// An NFS server.
+    Nfs,
+    /// An SMB server.
+    Smb,
+}
+
 /// A third-party suite.
 pub struct ExternalSuite {
     /// Its name on the command line.
     pub name: &'static str,
     /// Whether the caller must name its directory.
     pub wants_checkout: bool,
-    /// Whether it tests an NFS server, not a mount.
-    pub is_nfs: bool,
+    /// What it tests.
+    pub subject: Subject,
     /// Runs it.
     pub run: fn(&Context, &Options) -> Result<SuiteResult>,
 }
 
-const EXTERNAL_SUITES: [ExternalSuite; 5] = [
-    ExternalSuite { name: "xfstests", wants_checkout: true, is_nfs: false, run: xfstests::run },
-    ExternalSuite { name: "ltp", wants_checkout: true, is_nfs: false, run: ltp::run },
-    ExternalSuite { name: "stress-ng", wants_checkout: false, is_nfs: false, run: stress::run },
-    ExternalSuite { name: "pynfs", wants_checkout: true, is_nfs: true, run: pynfs::run },
-    ExternalSuite { name: "guest-nfs", wants_checkout: true, is_nfs: true, run: guest_nfs::run },
+const EXTERNAL_SUITES: [ExternalSuite; 6] = [
+    of("xfstests", true, Subject::Mount, xfstests::run),
+    of("ltp", true, Subject::Mount, ltp::run),
+    of("stress-ng", false, Subject::Mount, stress::run),
+    of("pynfs", true, Subject::Nfs, pynfs::run),
+    of("guest-nfs", true, Subject::Nfs, guest_nfs::run),
+    of("smbtorture", false, Subject::Smb, smbtorture::run),
 ];
+
+const fn of(
+    name: &'static str,
+    wants_checkout: bool,
+    subject: Subject,
+    run: fn(&Context, &Options) -> Result<SuiteResult>,
+) -> ExternalSuite {
+    ExternalSuite { name, wants_checkout, subject, run }
+}
 
 /// The suite of this name.
 pub fn by_name(name: &str) -> Option<&'static ExternalSuite> {
