@@ -315,6 +315,11 @@ impl FileStates {
         self.files().get(&file).map_or(0, FileState::opens)
     }
 
+    /// Whether the file itself has an open.
+    pub fn is_open(&self, file: FileIndex) -> bool {
+        self.files().get(&file).is_some_and(|state| state.sharing.opens() > 0)
+    }
+
     /// Whether a stream of the file has an open.
     pub fn has_open_stream(&self, file: FileIndex) -> bool {
         self.files().get(&file).is_some_and(|state| !state.streams.is_empty())

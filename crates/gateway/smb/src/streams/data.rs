@@ -14,7 +14,7 @@ pub enum OpenData<S: Share> {
     /// Of a file.
     File(FileOf<S>),
     /// Of a named stream.
-    Stream(StreamFile<S::Client>),
+    Stream(Box<StreamFile<S::Client>>),
 }
 
 impl<S: Share> OpenData<S> {

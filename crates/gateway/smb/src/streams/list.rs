@@ -8,6 +8,10 @@ use super::name::StreamName;
 use super::shared::{bytes_of, granted, with_size};
 use crate::status::failed;
 
+/// Most streams of a file. Their sizes are known from their bytes alone, so that a list of them reads
+/// at most 16 MiB.
+pub const STREAMS_MAX: usize = 256;
+
 /// The named streams of a file, in no particular order.
 ///
 /// # Errors
@@ -25,7 +29,7 @@ pub async fn names<C: ShareClient>(
 }
 
 /// The stream with this name as it is stored: with exactly this name, else the first one that
-/// differs only in case.
+/// differs only in case. Also the number of streams that the file has.
 ///
 /// # Errors
 /// Those of the share.
@@ -34,16 +38,17 @@ pub async fn find<C: ShareClient>(
     who: &Identity,
     known: &Attributes,
     name: &StreamName,
-) -> Result<Option<StreamName>, NtStatus> {
+) -> Result<(Option<StreamName>, usize), NtStatus> {
     let all = names(client, who, known).await?;
     let folded = name.folded();
     let exact = all.iter().find(|one| *one == name);
-    Ok(exact.or_else(|| all.iter().find(|one| one.folded() == folded)).cloned())
+    let found = exact.or_else(|| all.iter().find(|one| one.folded() == folded));
+    Ok((found.cloned(), all.len()))
 }
 
-/// The named streams with their sizes, as FileStreamInformation has them. The sizes are those of
-/// the values, which are read one after the other. A client needs no right to learn them (MS-FSA
-/// 2.1.5.12.29).
+/// The named streams with their sizes, as FileStreamInformation has them; [`STREAMS_MAX`] of them.
+/// The sizes are those of the values, which are read one after the other. A client needs no right
+/// to learn them (MS-FSA 2.1.5.12.29).
 ///
 /// # Errors
 /// Those of the share.
@@ -54,7 +59,7 @@ pub async fn sizes<C: ShareClient>(
 ) -> Result<Vec<Stream>, NtStatus> {
     let who = granted(who);
     let mut streams = Vec::new();
-    for name in names(client, &who, known).await? {
+    for name in names(client, &who, known).await?.into_iter().take(STREAMS_MAX) {
         let bytes = match client.xattr(&who, known.file, &name.attribute()).await {
             // Of several attributes: as much as is known.
             Ok(value) => value.len().saturating_sub(1) as u64,

@@ -33,7 +33,7 @@ pub(super) async fn open<S: Share>(
     if !matches!(known.kind, FileKind::File | FileKind::Directory) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let found = list::find(job.client, job.who, known, name).await?;
+    let (found, streams) = list::find(job.client, job.who, known, name).await?;
     let disposition = job.request.disposition;
     match &found {
         Some(_) if disposition == CreateDisposition::CREATE => {
@@ -41,6 +41,7 @@ pub(super) async fn open<S: Share>(
         }
         None if needs_file(disposition) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND),
         None if job.tree.is_read_only() => return Err(NtStatus::ACCESS_DENIED),
+        None if streams >= list::STREAMS_MAX => return Err(NtStatus::INSUFFICIENT_RESOURCES),
         _ => {}
     }
     let wants_delete = job.wanted.has(AccessMask::DELETE) || job.wants_maximum;
@@ -131,7 +132,8 @@ async fn enter<S: Share>(
         job.context.server.watches.report_stream(root, &place, stored, (action, changed));
     }
     let known = Attributes { has_xattrs: true, ..with_size(known.clone(), size) };
-    let (data, stream) = (Some(OpenData::Stream(bytes)), Some(OpenStream { key, shared }));
+    let (data, stream) =
+        (Some(OpenData::Stream(Box::new(bytes))), Some(OpenStream { key, shared }));
     Ok(Some(Made { known, data, stream, granted, maximal, action }))
 }
 

@@ -1,6 +1,8 @@
 //! Renames of streams within their file. MS-FSA 2.1.5.15.11.1.
 
-use braid_share::{Share, ShareClient, XattrMode};
+use braid_share::{
+    Deny, FileKind, OpenMode, OpenTarget, Rights, Share, ShareClient, ShareFile, XattrMode,
+};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::fscc::{NotifyAction, RenameFlags, RenameTarget};
 use braid_smb_wire::smb2::change_notify::CompletionFilter;
@@ -20,8 +22,7 @@ impl<S: Share> Change<'_, S> {
         }
         let name = match StreamPart::parse(&target.name) {
             Ok(StreamPart::Named(name)) => name,
-            // The bytes of the file and those of a stream are stored in different ways.
-            Ok(StreamPart::Bytes) => return Err(NtStatus::NOT_SUPPORTED),
+            Ok(StreamPart::Bytes) => return self.become_bytes(target.flags).await,
             Ok(StreamPart::Directory) | Err(_) => return Err(NtStatus::INVALID_PARAMETER),
         };
         let Some(open) = &self.open.stream else { return Err(NtStatus::NOT_SUPPORTED) };
@@ -33,7 +34,7 @@ impl<S: Share> Change<'_, S> {
         }
         let is_same = before.folded() == name.folded();
         let known = self.attributes().await?;
-        let found = list::find(self.client, self.who, &known, &name).await?;
+        let (found, _) = list::find(self.client, self.who, &known, &name).await?;
         let replaced = found.filter(|_| !is_same);
         if let Some(replaced) = &replaced {
             self.check_replaced_stream(replaced, target.flags).await?;
@@ -52,6 +53,35 @@ impl<S: Share> Change<'_, S> {
             let what = (action, CompletionFilter::STREAM_NAME);
             self.context.server.watches.report_stream(root, &place, name, what);
         }
+        Ok(())
+    }
+
+    /// Makes the bytes of the stream those of the file, which must have none and no open. The open
+    /// that asks for it has no stream afterwards: all that it is used for but its close is
+    /// `FILE_CLOSED`.
+    async fn become_bytes(&self, flags: RenameFlags) -> Result<(), NtStatus> {
+        let Some(open) = &self.open.stream else { return Err(NtStatus::NOT_SUPPORTED) };
+        let known = self.client.attributes(self.who, self.open.file).await.map_err(failed)?;
+        if !flags.has(RenameFlags::REPLACE_IF_EXISTS) {
+            return Err(NtStatus::OBJECT_NAME_COLLISION);
+        }
+        let _changing = open.shared.changing.lock().await;
+        let (client, who, name) = (self.client, granted(self.who), open.shared.name());
+        let value = client.xattr(&who, known.file, &name.attribute()).await.map_err(failed)?;
+        let bytes = bytes_of(value).map_err(failed)?;
+        let is_empty = known.kind == FileKind::File && known.bytes.0 == 0;
+        if !is_empty || self.context.server.files.is_open(known.file) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let mode = OpenMode { rights: Rights::WRITE, deny: Deny::READ | Deny::WRITE };
+        let opened = client.open(&who, OpenTarget::File(known.file), mode).await.map_err(failed)?;
+        let written = opened.file.write(0, bytes.into(), true).await;
+        let closed = opened.file.close().await;
+        written.and(closed).map_err(failed)?;
+        list::remove(client, &who, known.file, &name).await.map_err(failed)?;
+        let what = (NotifyAction::REMOVED_STREAM, CompletionFilter::STREAM_NAME);
+        let (root, place) = (self.open.tree.root(), self.open.place());
+        self.context.server.watches.report_stream(root, &place, &name, what);
         Ok(())
     }
 

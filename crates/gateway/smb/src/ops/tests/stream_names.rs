@@ -1,5 +1,7 @@
 //! Named streams: how they are created, listed, renamed and removed.
 
+use braid_share::Status;
+use braid_share::memory::CallKind;
 use braid_smb_wire::fscc::{
     Disposition, ExtendedAttribute, FileAttributes, FileBasic, FileName, FsAttribute, FsAttributes,
     Information, InformationClass, RenameFlags, RenameTarget, SetInformation, VolumeClass,
@@ -13,6 +15,7 @@ use braid_smb_wire::smb2::set_info::SetInfoRequest;
 use super::data::{read, write};
 use super::streams::{attribute, put};
 use super::*;
+use crate::streams::list::STREAMS_MAX;
 
 async fn output(client: &Client, id: FileId, info_type: InfoType, info_class: u8) -> OpResult {
     let request = QueryInfoRequest {
@@ -243,7 +246,7 @@ async fn a_stream_is_renamed_within_its_file() {
         (":empty", replace, Ok(())),
         (":a:$FOO", keep, invalid),
         ("::$INDEX_ALLOCATION", keep, invalid),
-        ("::$DATA", replace, Err(NtStatus::NOT_SUPPORTED)),
+        ("::$DATA", keep, Err(NtStatus::OBJECT_NAME_COLLISION)),
         ("file:other", replace, Err(NtStatus::SHARING_VIOLATION)),
     ];
     for (name, flags, wanted) in cases {
@@ -269,5 +272,67 @@ async fn a_stream_is_renamed_within_its_file() {
     set(&client, file, moved).await.unwrap();
     client.close(file).await.unwrap();
     assert!(attribute(&client, "moved", "user.DosStream.full:$DATA").await.is_some());
+    client.assert_nothing_open();
+}
+
+#[tokio::test]
+async fn a_stream_becomes_the_bytes_of_a_file_without_any() {
+    let client = Client::new(user()).await;
+    put(&client, "file:s", b"abc").await;
+    let id = client.open("file:s", BOTH | DELETE).await.unwrap();
+    let file = client.open("file", BOTH).await.unwrap();
+    let to_bytes = rename("::$DATA", RenameFlags::REPLACE_IF_EXISTS);
+    let invalid = Err(NtStatus::INVALID_PARAMETER);
+    assert_eq!(set(&client, id, to_bytes.clone()).await, invalid, "the file is open");
+    write(&client, file, 0, b"x").await.unwrap();
+    client.close(file).await.unwrap();
+    assert_eq!(set(&client, id, to_bytes.clone()).await, invalid, "it has bytes");
+    let file = client.open("file", BOTH).await.unwrap();
+    set(&client, file, SetInformation::EndOfFile(0)).await.unwrap();
+    assert!(set(&client, file, rename(":t", RenameFlags::default())).await.is_err());
+    client.close(file).await.unwrap();
+    set(&client, id, to_bytes).await.unwrap();
+    assert_eq!(read(&client, id, 0, 3).await, Err(NtStatus::FILE_CLOSED));
+    client.close(id).await.unwrap();
+    let file = client.open("file", READ).await.unwrap();
+    assert_eq!(read(&client, file, 0, 10).await.unwrap(), &b"abc"[..]);
+    assert_eq!(streams(&client, file).await, listed(&[("::$DATA", 3)]));
+    client.close(file).await.unwrap();
+    client.assert_nothing_open();
+}
+
+#[tokio::test]
+async fn a_file_has_at_most_256_streams() {
+    let client = Client::new(user()).await;
+    for number in 0..STREAMS_MAX {
+        let id = client.open(&format!("file:{number}"), BOTH).await.unwrap();
+        client.close(id).await.unwrap();
+    }
+    let more = client.open("file:more", BOTH).await;
+    assert_eq!(more, Err(NtStatus::INSUFFICIENT_RESOURCES));
+    let last = client.open("file:0", READ).await.unwrap();
+    assert_eq!(streams(&client, last).await.len(), STREAMS_MAX + 1);
+}
+
+#[tokio::test]
+async fn without_extended_attributes_there_are_no_streams() {
+    let client = Client::new(user()).await;
+    client.put("file", b"abc", 0o666).await;
+    for (name, call) in [("file:s", CallKind::SetXattr), ("new:s", CallKind::Xattr)] {
+        client.share().fail_next(call, Status::Unsupported);
+        let refused = client.open(name, BOTH).await;
+        assert_eq!(refused, Err(NtStatus::OBJECT_NAME_INVALID), "{name}");
+    }
+    assert!(!client.exists("new").await, "no file is left");
+    client.share().fail_next(CallKind::Xattr, Status::Unsupported);
+    let root = client.open("", READ).await.unwrap();
+    let reply = output(&client, root, InfoType::FILESYSTEM, VolumeClass::ATTRIBUTE.0).await;
+    let bytes = body::<OutputResponse>(&reply.unwrap()).output;
+    let volume = FsAttribute::from_bytes(bytes).unwrap();
+    assert!(!volume.attributes.has(FsAttributes::NAMED_STREAMS));
+    // What a local file system has no room for.
+    client.share().fail_next(CallKind::SetXattr, Status::NoSpace);
+    assert_eq!(client.open("file:s", BOTH).await, Err(NtStatus::DISK_FULL));
+    client.close(root).await.unwrap();
     client.assert_nothing_open();
 }

@@ -93,6 +93,27 @@ async fn writes_of_two_clients_to_one_stream_are_all_kept() {
 }
 
 #[tokio::test]
+async fn a_write_waits_for_one_that_has_read_the_stream() {
+    let client = Client::new(user()).await;
+    let id = client.open("file:s", BOTH).await.unwrap();
+    let open = client.session.open(id).unwrap();
+    let shared = Arc::clone(&open.file().unwrap().stream.as_ref().unwrap().shared);
+    let first = shared.changing.lock().await;
+    let mut second = std::pin::pin!(write(&client, id, 1, b"b"));
+    tokio::select! {
+        biased;
+        done = &mut second => panic!("it did not wait: {done:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+    let (fs, root) = (client.client(), Identity::root());
+    let (file, name) = (open.file().unwrap().file, b"user.DosStream.s:$DATA");
+    fs.set_xattr(&root, file, name, b"a\0", XattrMode::Replace).await.unwrap();
+    drop(first);
+    second.await.unwrap();
+    assert_eq!(read(&client, id, 0, 10).await.unwrap(), &b"ab"[..]);
+}
+
+#[tokio::test]
 async fn bytes_are_copied_from_and_to_streams() {
     let client = Client::new(user()).await;
     client.put("file", b"0123456789", 0o666).await;
