@@ -103,7 +103,7 @@ impl FileState {
             return Err(NtStatus::DELETE_PENDING);
         }
         self.sharing.check(claim)?;
-        // As Windows has it: who opens a file to remove it opens its streams for that as well.
+        // Windows: an open of a file with the access to delete is one of all its streams, too.
         let is_kept = |one: &StreamState| one.sharing.denying_delete() > 0;
         match claim.has.has(Deny::DELETE) && self.streams.iter().any(is_kept) {
             true => Err(NtStatus::SHARING_VIOLATION),

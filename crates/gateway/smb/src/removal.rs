@@ -49,8 +49,8 @@ pub fn is_read_only(known: &Attributes) -> bool {
     known.kind == FileKind::File && known.mode & 0o222 == 0
 }
 
-/// Removes an open from the table of opens, and the file or stream if it was the last one of what is
-/// to be removed. With `removal` this open is what has it removed.
+/// Removes an open from the table of opens, and the file or stream if this was its last open and it
+/// is to be removed. With `removal` this open is what has it removed.
 pub async fn release<S: Share>(
     server: &SmbServer<S>,
     session: &Session<S>,

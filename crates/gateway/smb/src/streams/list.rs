@@ -8,8 +8,8 @@ use super::name::StreamName;
 use super::shared::{bytes_of, granted, with_size};
 use crate::status::failed;
 
-/// Most streams of a file. Their sizes are known from their bytes alone, so that a list of them reads
-/// at most 16 MiB.
+/// Most streams of a file. Their sizes are known from their bytes alone, so that a list of them
+/// reads at most 16 MiB.
 pub const STREAMS_MAX: usize = 256;
 
 /// The named streams of a file, in no particular order.

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_share::{
-    Attributes, ByteCount, Error, FileIndex, Identity, ReadResult, Result, ShareClient, Status,
-    Verifier, WriteResult, XATTR_VALUE_BYTES_MAX, XattrMode,
+    Attributes, ByteCount, Deny, Error, FileIndex, Identity, OpenMode, OpenTarget, ReadResult,
+    Result, Rights, ShareClient, ShareFile, Status, Verifier, WriteResult, XATTR_VALUE_BYTES_MAX,
+    XattrMode,
 };
 use bytes::Bytes;
 
@@ -139,7 +140,20 @@ impl<C: ShareClient> StreamFile<C> {
 
     /// Makes everything durable that was written.
     pub async fn commit(&self) -> Result<Verifier> {
-        self.client.sync_directory(self.file).await.map(|()| VERIFIER)
+        match self.client.sync_directory(self.file).await {
+            // On a cluster the log has all attributes. On a union each file has its own.
+            Err(error) if error.status() == Status::NotDirectory => self.commit_file().await?,
+            synced => synced?,
+        }
+        Ok(VERIFIER)
+    }
+
+    async fn commit_file(&self) -> Result<()> {
+        let (target, none) = (OpenTarget::File(self.file), Deny::NONE);
+        let mode = OpenMode { rights: Rights::READ, deny: none };
+        let file = self.client.open(&self.who, target, mode).await?.file;
+        let committed = file.commit().await.map(drop);
+        committed.and(file.close().await)
     }
 
     async fn change(&self, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The bytes of named streams, and their share modes.
 
-use braid_share::XattrMode;
+use braid_share::memory::CallKind;
+use braid_share::{Status, XattrMode};
 use braid_smb_wire::fscc::{FileStandard, InformationClass, SetInformation};
 
 use super::data::{copy, flush, read, write, zero};
@@ -60,6 +61,9 @@ async fn bytes_of_a_stream_are_read_cut_and_zeroed_as_those_of_a_file() {
     set(&client, id, SetInformation::Allocation(1)).await.unwrap();
     let known: FileStandard = query(&client, id, InformationClass::STANDARD).await;
     assert_eq!((known.end_of_file, known.allocation_bytes, known.directory), (1, 8, false));
+    flush(&client, id).await.unwrap();
+    // A union makes the attributes of a file durable with the file.
+    client.share().fail_next(CallKind::SyncDirectory, Status::NotDirectory);
     flush(&client, id).await.unwrap();
     let file = client.open("file", READ).await.unwrap();
     let known: FileStandard = query(&client, file, InformationClass::STANDARD).await;
