@@ -157,6 +157,27 @@ mod tests {
     }
 
     #[test]
+    fn no_text_is_read_as_a_name_with_a_separator() {
+        let letters = [':', '\\', '/', '.', 'a', '$', 'ä', '\0'];
+        let mut texts = vec![String::new()];
+        for _ in 0..6 {
+            texts = texts
+                .iter()
+                .flat_map(|text| letters.map(|letter| format!("{text}{letter}")))
+                .collect();
+            for text in &texts {
+                let Ok(path) = SharePath::parse(text) else { continue };
+                let stream = path.stream.as_ref().map(StreamName::text);
+                let is_bad = |name: &str| name.is_empty() || name.contains(['\\', '/', ':', '\0']);
+                assert!(
+                    !path.names.iter().map(String::as_str).chain(stream).any(is_bad),
+                    "{text:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn lengths_are_limited() {
         let name = "n".repeat(NAME_MAX);
         assert_eq!(names(&name), std::slice::from_ref(&name));
