@@ -7,8 +7,8 @@
 //! ```
 //!
 //! That is how Samba's `streams_xattr` stores them, so that files move between both. Where Samba
-//! spreads a stream over several attributes, the last byte is their number: such a stream is listed,
-//! but cannot be opened.
+//! spreads a stream over several attributes, the last byte is their number. Such a stream is
+//! listed, but cannot be opened.
 //!
 //! Invariants:
 //! 1. All opens of a stream at this gateway share one [`shared::SharedStream`]. Its lock is held
