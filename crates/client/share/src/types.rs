@@ -6,7 +6,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-pub use braid_types::{ByteCount, FileIndex, SessionId, Timestamp, limits::FILE_BYTES_MAX};
+pub use braid_types::{
+    ByteCount, FileIndex, SessionId, Timestamp,
+    limits::{FILE_BYTES_MAX, NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX},
+};
 use braid_types::{
     IodId,
     nfs4_acl::{Nfs4Acl, PosixView},

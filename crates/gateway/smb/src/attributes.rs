@@ -9,9 +9,7 @@ use braid_share::{
     dos_attributes as stored,
 };
 use braid_smb_wire::filetime::{FileTime, TimeChange};
-use braid_smb_wire::fscc::{
-    Entry, FileAttributes, FileFacts, FileNetworkOpen, FsAttributes, VolumeFacts,
-};
+use braid_smb_wire::fscc::{Entry, FileAttributes, FileFacts, FsAttributes, VolumeFacts};
 
 /// Permission bits to write.
 const WRITE_BITS: u32 = 0o222;
@@ -85,9 +83,19 @@ pub fn facts(known: &Attributes, name: &[u8]) -> FileFacts {
     }
 }
 
-/// Times, sizes and attributes of a file, as the responses of CREATE and CLOSE have them.
-pub fn network_open(known: &Attributes, name: &[u8]) -> FileNetworkOpen {
-    facts(known, name).network_open()
+/// What a server knows of a named stream: its size, which `known` has, and all else of its file. A
+/// stream of a directory is no directory (MS-FSA 2.1.5.12.6).
+pub fn stream_facts(known: &Attributes, name: &[u8]) -> FileFacts {
+    let of_file = facts(known, name);
+    let attributes = of_file.attributes.without(FileAttributes::DIRECTORY);
+    let is_none = attributes == FileAttributes::default();
+    FileFacts {
+        attributes: if is_none { FileAttributes::NORMAL } else { attributes },
+        end_of_file: known.bytes.0,
+        allocation_bytes: known.bytes_used.0,
+        directory: false,
+        ..of_file
+    }
 }
 
 /// The entry of a directory.

@@ -1,54 +1,50 @@
-//! The opens of each file on this gateway: share modes, and removals that wait for the last close.
-//! MS-FSA 2.1.5.1.2.2, 2.1.5.5.
+//! The opens of each file and of its streams on this gateway: share modes, and removals that wait
+//! for the last close. MS-FSA 2.1.5.1.2.2, 2.1.5.5.
 //!
 //! The metadata server compares opens of bytes across all gateways ([`braid_share::OpenMode`]).
-//! This table adds what it does not know: opens of directories, opens without bytes, and the access
-//! to delete.
+//! This table adds what it does not know: opens of directories, of named streams, opens without
+//! bytes, and the access to delete.
 //!
 //! Invariants:
-//! 1. An entry exists while the file has an open here, or while its removal runs: memory is bounded
-//!    by the limits of opens.
-//! 2. A file whose removal is pending gets no further open.
+//! 1. An entry exists while the file or a stream of it has an open here, or while a removal runs:
+//!    memory is bounded by the limits of opens.
+//! 2. A file whose removal is pending gets no further open, and no open of a stream. A stream whose
+//!    removal is pending gets no further open.
+//! 3. A file is removed after the last close of itself and of its streams.
+
+mod sharing;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_share::{Deny, FileIndex, Identity};
 use braid_smb_wire::NtStatus;
-use braid_smb_wire::access::AccessMask;
+
+pub use sharing::Claim;
+use sharing::Sharing;
 
 use crate::open::Place;
+use crate::streams::name::StreamName;
+use crate::streams::shared::SharedStream;
 
-/// Read, write and delete.
-const KINDS: usize = 3;
-
-/// What an open does to the opens of others: the same bits as [`Deny`] for both.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Claim {
-    /// Kinds of access that it has.
-    pub has: Deny,
-    /// Kinds of access that others may not have.
-    pub denies: Deny,
+/// What an open is of: a file, or a named stream of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StreamKey {
+    /// The file.
+    pub file: FileIndex,
+    /// The number of a stream while it has an open; 0 for the file itself.
+    pub stream: u64,
 }
 
-impl Claim {
-    /// The claim of an open with this access, an access mask of specific rights, that lets others
-    /// have `share_access` (FILE_SHARE_READ 1, WRITE 2, DELETE 4). An open that touches neither
-    /// bytes nor names excludes nobody and is never excluded (MS-FSA 2.1.5.1.2.2).
-    pub fn new(access: u32, share_access: u32) -> Self {
-        let access = AccessMask(access);
-        let kind = |rights, kind| if access.has_any(rights) { kind } else { Deny::NONE };
-        let has = kind(AccessMask::READ_DATA.with(AccessMask::EXECUTE), Deny::READ)
-            | kind(AccessMask::WRITE_DATA.with(AccessMask::APPEND_DATA), Deny::WRITE)
-            | kind(AccessMask::DELETE, Deny::DELETE);
-        if has.is_none() {
-            return Self::default();
-        }
-        Self { has, denies: Deny(!share_access as u8 & Deny::ALL.0) }
+impl StreamKey {
+    /// The file itself.
+    pub fn of_file(file: FileIndex) -> Self {
+        Self { file, stream: 0 }
     }
 }
 
-/// A name that is removed at the last close of its file.
+/// A name that is removed at the last close of its file, or a stream of the file with this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Removal {
     /// The root directory of the share.
@@ -62,46 +58,78 @@ pub struct Removal {
 /// The opens of a file.
 #[derive(Debug, Default)]
 struct FileState {
-    opens: usize,
-    /// Number of opens that have each kind of access.
-    having: [usize; KINDS],
-    /// Number of opens that deny each kind of access.
-    denying: [usize; KINDS],
+    sharing: Sharing,
     removal: Option<Removal>,
     /// Whether the last open was closed and the removal runs.
     is_removing: bool,
+    /// The streams that have an open.
+    streams: Vec<StreamState>,
+}
+
+/// The opens of a named stream.
+#[derive(Debug)]
+struct StreamState {
+    number: u64,
+    folded: Vec<u8>,
+    shared: Arc<SharedStream>,
+    sharing: Sharing,
+    removal: Option<Removal>,
+    is_removing: bool,
+}
+
+impl StreamState {
+    fn is_pending(&self) -> bool {
+        self.removal.is_some() || self.is_removing
+    }
+
+    fn check(&self, claim: Claim) -> Result<(), NtStatus> {
+        // Invariant 2.
+        if self.is_pending() { Err(NtStatus::DELETE_PENDING) } else { self.sharing.check(claim) }
+    }
 }
 
 impl FileState {
+    fn is_pending(&self) -> bool {
+        self.removal.is_some() || self.is_removing
+    }
+
+    fn opens(&self) -> usize {
+        self.sharing.opens() + self.streams.iter().map(|one| one.sharing.opens()).sum::<usize>()
+    }
+
     fn check(&self, claim: Claim) -> Result<(), NtStatus> {
         // Invariant 2.
-        if self.removal.is_some() || self.is_removing {
+        if self.is_pending() {
             return Err(NtStatus::DELETE_PENDING);
         }
-        let conflicts = |kinds: Deny, counts: &[usize; KINDS]| {
-            bits(kinds).zip(counts).any(|(is_set, count)| is_set && *count > 0)
-        };
-        if conflicts(claim.has, &self.denying) || conflicts(claim.denies, &self.having) {
-            return Err(NtStatus::SHARING_VIOLATION);
-        }
-        Ok(())
-    }
-
-    fn count(&mut self, claim: Claim, change: impl Fn(&mut usize)) {
-        change(&mut self.opens);
-        for (kinds, counts) in [(claim.has, &mut self.having), (claim.denies, &mut self.denying)] {
-            bits(kinds).zip(counts).filter(|(is_set, _)| *is_set).for_each(|(_, n)| change(n));
+        self.sharing.check(claim)?;
+        // Windows: an open of a file with the access to delete is one of all its streams, too.
+        let is_kept = |one: &StreamState| one.sharing.denying_delete() > 0;
+        match claim.has.has(Deny::DELETE) && self.streams.iter().any(is_kept) {
+            true => Err(NtStatus::SHARING_VIOLATION),
+            false => Ok(()),
         }
     }
-}
 
-fn bits(kinds: Deny) -> impl Iterator<Item = bool> {
-    [Deny::READ, Deny::WRITE, Deny::DELETE].into_iter().map(move |kind| kinds.has(kind))
+    fn check_stream(&self, folded: &[u8], claim: Claim) -> Result<(), NtStatus> {
+        if self.is_pending() {
+            return Err(NtStatus::DELETE_PENDING);
+        }
+        let same = self.streams.iter().find(|one| one.folded == folded);
+        same.map_or(Ok(()), |same| same.check(claim))
+    }
+
+    fn stream(&mut self, number: u64) -> Option<&mut StreamState> {
+        self.streams.iter_mut().find(|one| one.number == number)
+    }
 }
 
 /// The opens of all files of this gateway.
 #[derive(Debug, Default)]
-pub struct FileStates(Mutex<HashMap<FileIndex, FileState>>);
+pub struct FileStates {
+    files: Mutex<HashMap<FileIndex, FileState>>,
+    last_stream: AtomicU64,
+}
 
 impl FileStates {
     /// Adds an open. Each one is given to [`FileStates::close`] once.
@@ -113,8 +141,42 @@ impl FileStates {
         if let Some(state) = files.get(&file) {
             state.check(claim)?;
         }
-        files.entry(file).or_default().count(claim, |number| *number += 1);
+        files.entry(file).or_default().sharing.add(claim);
         Ok(())
+    }
+
+    /// Adds an open of a stream. Each one is given to [`FileStates::close`] once.
+    ///
+    /// # Errors
+    /// `DELETE_PENDING`, `SHARING_VIOLATION`.
+    pub fn open_stream(
+        &self,
+        file: FileIndex,
+        name: &StreamName,
+        claim: Claim,
+    ) -> Result<(StreamKey, Arc<SharedStream>), NtStatus> {
+        let (mut files, folded) = (self.files(), name.folded());
+        if let Some(state) = files.get(&file) {
+            state.check_stream(&folded, claim)?;
+        }
+        let state = files.entry(file).or_default();
+        if let Some(same) = state.streams.iter_mut().find(|one| one.folded == folded) {
+            same.sharing.add(claim);
+            return Ok((StreamKey { file, stream: same.number }, Arc::clone(&same.shared)));
+        }
+        let number = self.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
+        let shared = Arc::new(SharedStream::new(name.clone()));
+        let mut sharing = Sharing::default();
+        sharing.add(claim);
+        state.streams.push(StreamState {
+            number,
+            folded,
+            shared: Arc::clone(&shared),
+            sharing,
+            removal: None,
+            is_removing: false,
+        });
+        Ok((StreamKey { file, stream: number }, shared))
     }
 
     /// Checks that an open with this claim could be added now.
@@ -125,21 +187,63 @@ impl FileStates {
         self.files().get(&file).map_or(Ok(()), |state| state.check(claim))
     }
 
-    /// Removes an open, which had `claim`. With `removal` the file is removed at the last close.
-    /// Returns the removal that is now due.
-    pub fn close(
+    /// The same for an open of a stream.
+    ///
+    /// # Errors
+    /// As [`FileStates::open_stream`].
+    pub fn check_stream(
         &self,
         file: FileIndex,
+        name: &StreamName,
+        claim: Claim,
+    ) -> Result<(), NtStatus> {
+        let files = self.files();
+        files.get(&file).map_or(Ok(()), |state| state.check_stream(&name.folded(), claim))
+    }
+
+    /// Removes an open, which had `claim`. With `removal` the file or stream is removed at the last
+    /// close. Returns the removal that is now due.
+    pub fn close(
+        &self,
+        key: StreamKey,
         claim: Claim,
         removal: Option<Removal>,
     ) -> Option<DueRemoval<'_>> {
         let mut files = self.files();
-        let state = files.get_mut(&file)?;
-        state.count(claim, |number| *number = number.saturating_sub(1));
-        if state.removal.is_none() {
-            state.removal = removal;
+        let state = files.get_mut(&key.file)?;
+        if key.stream == 0 {
+            state.sharing.remove(claim);
+            if state.removal.is_none() {
+                state.removal = removal;
+            }
+            return self.take_due(&mut files, key.file);
         }
-        if state.opens > 0 {
+        let stream = state.stream(key.stream)?;
+        stream.sharing.remove(claim);
+        if stream.removal.is_none() {
+            stream.removal = removal;
+        }
+        if stream.sharing.opens() > 0 {
+            return None;
+        }
+        if let Some(removal) = stream.removal.take() {
+            stream.is_removing = true;
+            let stream = Some(Arc::clone(&stream.shared));
+            return Some(DueRemoval { states: self, key, stream, removal });
+        }
+        state.streams.retain(|one| one.number != key.stream);
+        self.take_due(&mut files, key.file)
+    }
+
+    /// The removal of a file without opens, if it is due. Forgets a file without one.
+    fn take_due(
+        &self,
+        files: &mut HashMap<FileIndex, FileState>,
+        file: FileIndex,
+    ) -> Option<DueRemoval<'_>> {
+        let state = files.get_mut(&file)?;
+        // Invariant 3. A stream stays in the list while its removal runs.
+        if state.sharing.opens() > 0 || !state.streams.is_empty() || state.is_removing {
             return None;
         }
         let Some(removal) = state.removal.take() else {
@@ -147,30 +251,84 @@ impl FileStates {
             return None;
         };
         state.is_removing = true;
-        Some(DueRemoval { states: self, file, removal })
+        let key = StreamKey::of_file(file);
+        Some(DueRemoval { states: self, key, stream: None, removal })
     }
 
-    /// Sets or takes back the removal at the last close (MS-FSA 2.1.5.15.3). The file has an open.
-    pub fn set_removal(&self, file: FileIndex, removal: Option<Removal>) {
-        if let Some(state) = self.files().get_mut(&file) {
-            state.removal = removal;
+    /// Sets or takes back the removal at the last close (MS-FSA 2.1.5.15.3). The file or stream has
+    /// an open.
+    pub fn set_removal(&self, key: StreamKey, removal: Option<Removal>) {
+        let mut files = self.files();
+        let Some(state) = files.get_mut(&key.file) else { return };
+        match key.stream {
+            0 => state.removal = removal,
+            number => {
+                if let Some(stream) = state.stream(number) {
+                    stream.removal = removal;
+                }
+            }
         }
     }
 
-    /// Whether the file is removed at its last close.
-    pub fn is_delete_pending(&self, file: FileIndex) -> bool {
-        self.files().get(&file).is_some_and(|state| state.removal.is_some() || state.is_removing)
+    /// Has a stream removed at its last close. Returns whether it has an open; else nothing is
+    /// done.
+    pub fn set_stream_removal(
+        &self,
+        file: FileIndex,
+        name: &StreamName,
+        removal: &Removal,
+    ) -> bool {
+        let (mut files, folded) = (self.files(), name.folded());
+        let streams = files.get_mut(&file).map(|state| &mut state.streams);
+        let open = streams.and_then(|all| all.iter_mut().find(|one| one.folded == folded));
+        let Some(open) = open else { return false };
+        open.removal.get_or_insert_with(|| removal.clone());
+        true
     }
 
-    /// The number of opens that a file has.
+    /// Gives an open stream another name.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` if the stream that has the name is open (MS-FSA 2.1.5.15.11.1).
+    pub fn rename_stream(&self, key: StreamKey, name: &StreamName) -> Result<(), NtStatus> {
+        let (mut files, folded) = (self.files(), name.folded());
+        let state = files.get_mut(&key.file).ok_or(NtStatus::FILE_CLOSED)?;
+        let is_other = |one: &StreamState| one.folded == folded && one.number != key.stream;
+        if state.streams.iter().any(is_other) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let stream = state.stream(key.stream).ok_or(NtStatus::FILE_CLOSED)?;
+        stream.folded = folded;
+        stream.shared.set_name(name.clone());
+        Ok(())
+    }
+
+    /// Whether the file or stream is removed at its last close.
+    pub fn is_delete_pending(&self, key: StreamKey) -> bool {
+        let mut files = self.files();
+        let Some(state) = files.get_mut(&key.file) else { return false };
+        state.is_pending() || state.stream(key.stream).is_some_and(|stream| stream.is_pending())
+    }
+
+    /// The number of opens that a file and its streams have.
     pub fn open_count(&self, file: FileIndex) -> usize {
-        self.files().get(&file).map_or(0, |state| state.opens)
+        self.files().get(&file).map_or(0, FileState::opens)
+    }
+
+    /// Whether the file itself has an open.
+    pub fn is_open(&self, file: FileIndex) -> bool {
+        self.files().get(&file).is_some_and(|state| state.sharing.opens() > 0)
+    }
+
+    /// Whether a stream of the file has an open.
+    pub fn has_open_stream(&self, file: FileIndex) -> bool {
+        self.files().get(&file).is_some_and(|state| !state.streams.is_empty())
     }
 
     /// Whether an open of the file, other than the caller's own with the claim `own`, denies others
     /// to rename and remove it.
     pub fn others_deny_delete(&self, file: FileIndex, own: Claim) -> bool {
-        let denying = self.files().get(&file).map_or(0, |state| state.denying[2]);
+        let denying = self.files().get(&file).map_or(0, |state| state.sharing.denying_delete());
         denying > usize::from(own.denies.has(Deny::DELETE))
     }
 
@@ -181,112 +339,53 @@ impl FileStates {
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<FileIndex, FileState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A removal whose time has come. Until it is dropped, the file gets no further open.
+/// A removal whose time has come. Until it ends, the file or stream gets no further open.
 #[derive(Debug)]
 pub struct DueRemoval<'a> {
     states: &'a FileStates,
-    file: FileIndex,
+    key: StreamKey,
+    stream: Option<Arc<SharedStream>>,
     removal: Removal,
 }
 
-impl DueRemoval<'_> {
-    /// The name.
+impl<'a> DueRemoval<'a> {
+    /// The file.
+    pub fn file(&self) -> FileIndex {
+        self.key.file
+    }
+
+    /// The name of the file, and who has it removed.
     pub fn removal(&self) -> &Removal {
         &self.removal
+    }
+
+    /// The stream that is removed; `None` if it is the file.
+    pub fn stream(&self) -> Option<&Arc<SharedStream>> {
+        self.stream.as_ref()
+    }
+
+    /// Ends the removal. Returns that of the file, if it waited for this one of a stream.
+    pub fn end(self) -> Option<DueRemoval<'a>> {
+        let (states, file) = (self.states, self.key.file);
+        drop(self);
+        states.take_due(&mut states.files(), file)
     }
 }
 
 impl Drop for DueRemoval<'_> {
     fn drop(&mut self) {
-        self.states.files().remove(&self.file);
+        let mut files = self.states.files();
+        if self.key.stream == 0 {
+            files.remove(&self.key.file);
+        } else if let Some(state) = files.get_mut(&self.key.file) {
+            state.streams.retain(|one| one.number != self.key.stream);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FILE: FileIndex = FileIndex(7);
-    const READ: u32 = AccessMask::READ_DATA.0;
-    const WRITE: u32 = AccessMask::WRITE_DATA.0;
-    const DELETE: u32 = AccessMask::DELETE.0;
-    const ATTRIBUTES: u32 = AccessMask::READ_ATTRIBUTES.0 | AccessMask::SYNCHRONIZE.0;
-
-    fn removal() -> Option<Removal> {
-        let who = Identity { uid: 1, gid: 1, groups: Vec::new(), checked: false };
-        let place = Place { dir: FileIndex(1), name: b"name".to_vec(), path: "name".to_owned() };
-        Some(Removal { root: None, place, who })
-    }
-
-    #[test]
-    fn two_opens_conflict_if_one_has_what_the_other_denies() {
-        let conflict = Err(NtStatus::SHARING_VIOLATION);
-        // The first open, the second one, and the result.
-        let cases = [
-            ((READ, 7), (WRITE, 7), Ok(())),
-            ((READ, 1), (READ, 1), Ok(())),
-            ((READ, 1), (WRITE, 1), conflict),
-            ((WRITE, 7), (READ, 1), conflict),
-            ((READ, 0), (READ, 7), conflict),
-            ((DELETE, 7), (READ, 3), conflict),
-            ((READ, 3), (DELETE, 7), conflict),
-            ((READ, 7), (DELETE, 1), Ok(())),
-            ((AccessMask::EXECUTE.0, 6), (READ, 7), conflict),
-            ((AccessMask::APPEND_DATA.0, 7), (READ, 5), conflict),
-            ((ATTRIBUTES, 0), (READ | WRITE | DELETE, 0), Ok(())),
-            ((READ | WRITE | DELETE, 0), (ATTRIBUTES, 0), Ok(())),
-        ];
-        for (first, second, wanted) in cases {
-            let states = FileStates::default();
-            let (first, second) = (Claim::new(first.0, first.1), Claim::new(second.0, second.1));
-            states.open(FILE, first).unwrap();
-            assert_eq!(states.open(FILE, second), wanted, "{first:?} {second:?}");
-            assert_eq!(states.open(FileIndex(8), second), Ok(()), "another file");
-        }
-    }
-
-    #[test]
-    fn a_closed_open_excludes_nobody_and_leaves_no_entry() {
-        let states = FileStates::default();
-        let alone = Claim::new(READ | WRITE, 0);
-        states.open(FILE, alone).unwrap();
-        assert!(states.open(FILE, alone).is_err());
-        assert!(states.close(FILE, alone, None).is_none());
-        assert!(states.files().is_empty());
-        assert_eq!(states.open(FILE, alone), Ok(()));
-    }
-
-    #[test]
-    fn the_last_close_removes_and_no_open_comes_between() {
-        let states = FileStates::default();
-        let claim = Claim::new(READ | DELETE, 7);
-        states.open(FILE, claim).unwrap();
-        states.open(FILE, claim).unwrap();
-        assert!(states.close(FILE, claim, removal()).is_none(), "one open is left");
-        assert_eq!(states.open(FILE, Claim::default()), Err(NtStatus::DELETE_PENDING));
-        let due = states.close(FILE, claim, None).expect("the last open");
-        assert_eq!(Some(due.removal()), removal().as_ref());
-        assert_eq!(states.open(FILE, claim), Err(NtStatus::DELETE_PENDING));
-        assert!(states.is_delete_pending(FILE));
-        drop(due);
-        assert!(states.files().is_empty());
-    }
-
-    #[test]
-    fn a_removal_can_be_taken_back() {
-        let states = FileStates::default();
-        let claim = Claim::new(DELETE, 7);
-        states.open(FILE, claim).unwrap();
-        states.set_removal(FILE, removal());
-        assert!(states.is_delete_pending(FILE));
-        states.set_removal(FILE, None);
-        assert_eq!(states.open(FILE, claim), Ok(()));
-        assert_eq!(states.open_count(FILE), 2);
-        assert!(states.close(FILE, claim, None).is_none());
-        assert!(states.close(FILE, claim, None).is_none());
-    }
-}
+mod tests;

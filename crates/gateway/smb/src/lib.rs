@@ -31,6 +31,7 @@ mod security;
 mod server;
 mod session;
 mod status;
+mod streams;
 mod throttle;
 mod tree;
 pub mod users;

@@ -3,16 +3,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use braid_share::{DirectoryChange, FileIndex, Share, ShareClient, Verifier};
+use braid_share::{Attributes, FileIndex, Share, ShareClient, Verifier};
 use braid_smb_wire::NtStatus;
-use braid_smb_wire::fscc::NotifyAction;
+use braid_smb_wire::fscc::{FileFacts, NotifyAction};
 use braid_smb_wire::smb2::FileId;
 use braid_smb_wire::smb2::change_notify::CompletionFilter;
 
-use crate::file_state::Claim;
+use crate::attributes;
+use crate::file_state::{Claim, StreamKey};
 use crate::ops::lock::OpenLocks;
 use crate::ops::query_directory::Search;
 use crate::range_locks::{Access, RangeLocks};
+use crate::streams::data::OpenData;
+use crate::streams::shared::SharedStream;
 use crate::tree::Tree;
 use crate::watch::{OpenWatch, Watches};
 
@@ -68,16 +71,27 @@ pub struct Place {
     pub path: String,
 }
 
-/// An open of a file or directory.
+/// The named stream that an open is of.
+#[derive(Clone, Debug)]
+pub struct OpenStream {
+    /// Its key in the tables of opens and locks.
+    pub key: StreamKey,
+    /// What its opens share.
+    pub shared: Arc<SharedStream>,
+}
+
+/// An open of a file or directory, or of a stream of one.
 #[derive(Debug)]
 pub struct FileOpen<S: Share> {
     /// Its number.
     pub id: FileId,
     /// The tree that it was opened in.
     pub tree: Arc<Tree>,
-    /// The file.
+    /// The file; of a stream the one that has it.
     pub file: FileIndex,
-    /// Whether it is a directory.
+    /// The named stream that it is an open of, if it is one.
+    pub stream: Option<OpenStream>,
+    /// Whether it is a directory. A stream of a directory is none.
     pub is_directory: bool,
     /// The access that was granted, a mask of specific rights.
     pub granted: u32,
@@ -87,7 +101,7 @@ pub struct FileOpen<S: Share> {
     pub options: u32,
     /// The bytes. `None` for directories, and for opens without access to bytes, which the metadata
     /// server does not know of.
-    pub data: Option<FileOf<S>>,
+    pub data: Option<OpenData<S>>,
     /// Whether the file is removed when this open is closed.
     pub delete_on_close: AtomicBool,
     place: Mutex<Place>,
@@ -115,6 +129,8 @@ pub struct NewFileOpen<S: Share> {
     pub tree: Arc<Tree>,
     /// The file.
     pub file: FileIndex,
+    /// The named stream that it is an open of.
+    pub stream: Option<OpenStream>,
     /// Whether it is a directory.
     pub is_directory: bool,
     /// The access that is granted.
@@ -124,7 +140,7 @@ pub struct NewFileOpen<S: Share> {
     /// The options of its CREATE.
     pub options: u32,
     /// The bytes.
-    pub data: Option<FileOf<S>>,
+    pub data: Option<OpenData<S>>,
     /// Where it is opened.
     pub place: Place,
 }
@@ -136,6 +152,7 @@ impl<S: Share> FileOpen<S> {
             id: new.id,
             tree: new.tree,
             file: new.file,
+            stream: new.stream,
             is_directory: new.is_directory,
             granted: new.granted,
             share_access: new.share_access,
@@ -162,14 +179,35 @@ impl<S: Share> FileOpen<S> {
         *self.lock_place() = place;
     }
 
-    /// Lets those who watch its directory know what has happened to the file.
-    pub fn report(
-        &self,
-        watches: &Watches,
-        what: (NotifyAction, CompletionFilter),
-        change: Option<DirectoryChange>,
-    ) {
-        watches.report(self.tree.root(), &self.place(), what, change);
+    /// What it is an open of, in the tables of opens and locks.
+    pub fn key(&self) -> StreamKey {
+        match &self.stream {
+            Some(stream) => stream.key,
+            None => StreamKey::of_file(self.file),
+        }
+    }
+
+    /// What a server knows of the file, or of the stream, whose size `known` has.
+    pub fn facts(&self, known: &Attributes) -> FileFacts {
+        let name = self.place().name;
+        match self.stream {
+            Some(_) => attributes::stream_facts(known, &name),
+            None => attributes::facts(known, &name),
+        }
+    }
+
+    /// Lets those who watch its directory know that the file has changed so. The size and the bytes
+    /// of a stream are the stream's, all else is the file's.
+    pub fn report(&self, watches: &Watches, changed: CompletionFilter) {
+        let (root, place) = (self.tree.root(), self.place());
+        match &self.stream {
+            Some(stream) if changed.has(CompletionFilter::SIZE) => {
+                let changed = CompletionFilter::STREAM_SIZE.with(CompletionFilter::STREAM_WRITE);
+                let what = (NotifyAction::MODIFIED_STREAM, changed);
+                watches.report_stream(root, &place, &stream.shared.name(), what);
+            }
+            _ => watches.report(root, &place, (NotifyAction::MODIFIED, changed), None),
+        }
     }
 
     fn lock_place(&self) -> MutexGuard<'_, Place> {
@@ -189,7 +227,7 @@ impl<S: Share> FileOpen<S> {
     /// # Errors
     /// `FILE_LOCK_CONFLICT`.
     pub fn begin_read(&self, locks: &RangeLocks, bytes: (u64, u64)) -> Result<(), NtStatus> {
-        locks.check(self.file, self.id.volatile, bytes, Access::Read)
+        locks.check(self.key(), self.id.volatile, bytes, Access::Read)
     }
 
     /// The same before bytes are written, in whatever way.
@@ -197,7 +235,7 @@ impl<S: Share> FileOpen<S> {
     /// # Errors
     /// `FILE_LOCK_CONFLICT`.
     pub fn begin_write(&self, locks: &RangeLocks, bytes: (u64, u64)) -> Result<(), NtStatus> {
-        locks.check(self.file, self.id.volatile, bytes, Access::Write)?;
+        locks.check(self.key(), self.id.volatile, bytes, Access::Write)?;
         self.is_written.store(true, Ordering::Release);
         Ok(())
     }

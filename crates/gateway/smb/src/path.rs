@@ -1,9 +1,12 @@
 //! Paths of CREATE. MS-SMB2 3.3.5.9, MS-FSCC 2.1.5.
 //!
 //! A path is relative to the root of the share and has `\` between its names. A name on the wire
-//! is UTF-16, in the file system it is UTF-8; both lengths are limited.
+//! is UTF-16, in the file system it is UTF-8; both lengths are limited. A stream of the file may
+//! follow: `file:stream:$DATA`.
 
 use braid_smb_wire::NtStatus;
+
+use crate::streams::name::{StreamName, StreamPart};
 
 /// Most bytes of a path in UTF-8.
 pub const PATH_BYTES_MAX: usize = 4096;
@@ -12,17 +15,17 @@ pub const PATH_NAMES_MAX: usize = 256;
 /// Most bytes of a name in UTF-8, and most UTF-16 units of it (MS-FSCC 2.1.5.2).
 pub const NAME_MAX: usize = 255;
 
-/// The type of the stream that has the bytes of a file. MS-FSCC 2.1.4.
-const DATA_STREAM: &str = "::$DATA";
-
 /// A path below the root of a share.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SharePath {
     names: Vec<String>,
-    /// Whether it ends with a backslash: it names a directory (MS-FSA 2.1.5.1).
+    /// Whether it ends with a backslash or `::$INDEX_ALLOCATION`: it names a directory (MS-FSA
+    /// 2.1.5.1).
     pub is_directory: bool,
     /// Whether it names the bytes of a file, with `::$DATA`.
     pub is_data: bool,
+    /// The named stream of the file or directory.
+    pub stream: Option<StreamName>,
 }
 
 impl SharePath {
@@ -30,7 +33,7 @@ impl SharePath {
     ///
     /// # Errors
     /// `INVALID_PARAMETER` for a path that begins with a backslash; `OBJECT_NAME_INVALID` for
-    /// everything else that is no path, and for named streams.
+    /// everything else that is no path.
     pub fn parse(path: &str) -> Result<Self, NtStatus> {
         // MS-SMB2 3.3.5.9.
         if path.starts_with('\\') {
@@ -39,23 +42,30 @@ impl SharePath {
         if path.len() > PATH_BYTES_MAX {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
-        let (path, is_data) = without_data_stream(path);
-        let (path, is_directory) = match path.strip_suffix('\\') {
-            Some(path) => (path, true),
-            None => (path, false),
-        };
-        if is_data && (is_directory || path.is_empty()) {
+        let mut parsed = Self::default();
+        let mut file = path;
+        // MS-FSCC 2.1.5: a stream is behind the last name. A colon elsewhere is in no name.
+        let last = path.rfind('\\').map_or(0, |at| at + 1);
+        if let Some(colon) = path[last..].find(':').map(|at| last + at) {
+            file = &path[..colon];
+            match StreamPart::parse(&path[colon..])? {
+                StreamPart::Bytes if file.is_empty() => return Err(NtStatus::OBJECT_NAME_INVALID),
+                StreamPart::Bytes => parsed.is_data = true,
+                StreamPart::Directory => parsed.is_directory = true,
+                StreamPart::Named(name) => parsed.stream = Some(name),
+            }
+        } else if let Some(directory) = path.strip_suffix('\\') {
+            (file, parsed.is_directory) = (directory, true);
+        }
+        if file.is_empty() {
+            return Ok(parsed);
+        }
+        if file.split('\\').count() > PATH_NAMES_MAX {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
-        if path.is_empty() {
-            return Ok(Self { is_directory, ..Self::default() });
-        }
-        if path.split('\\').count() > PATH_NAMES_MAX {
-            return Err(NtStatus::OBJECT_NAME_INVALID);
-        }
-        let names: Vec<_> = path.split('\\').map(str::to_owned).collect();
-        match names.iter().all(|name| is_name(name)) {
-            true => Ok(Self { names, is_directory, is_data }),
+        parsed.names = file.split('\\').map(str::to_owned).collect();
+        match parsed.names.iter().all(|name| is_name(name)) {
+            true => Ok(parsed),
             false => Err(NtStatus::OBJECT_NAME_INVALID),
         }
     }
@@ -76,17 +86,7 @@ impl SharePath {
     }
 }
 
-/// Removes `::$DATA`, whose letters have no case (MS-FSCC 2.1.4).
-fn without_data_stream(path: &str) -> (&str, bool) {
-    let at = path.len().saturating_sub(DATA_STREAM.len());
-    match path.split_at_checked(at) {
-        Some((file, stream)) if stream.eq_ignore_ascii_case(DATA_STREAM) => (file, true),
-        _ => (path, false),
-    }
-}
-
-/// Whether text is a name of a file. MS-FSCC 2.1.5.2. Names with a colon would be streams, which
-/// are not served yet.
+/// Whether text is a name of a file. MS-FSCC 2.1.5.2.
 pub fn is_name(name: &str) -> bool {
     let is_bad = |char: char| char < ' ' || "\"*/:<>?\\|".contains(char);
     // A UTF-16 text has never more units than its UTF-8 has bytes.
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn characters_that_no_name_may_have_are_refused() {
-        for char in "\"*/:<>?|\0\x1f\n".chars() {
+        for char in "\"*/<>?|\0\x1f\n".chars() {
             for path in [format!("a{char}"), format!("{char}\\b")] {
                 assert_eq!(SharePath::parse(&path), Err(NtStatus::OBJECT_NAME_INVALID), "{path:?}");
             }
@@ -138,14 +138,43 @@ mod tests {
     }
 
     #[test]
-    fn the_data_stream_is_the_file_and_others_are_refused() {
+    fn a_stream_follows_the_last_name() {
         let path = SharePath::parse(r"d\a::$data").unwrap();
         assert_eq!((path.text().as_str(), path.is_data), (r"d\a", true));
-        let streams = ["a:b", "a:b:$DATA", "a:", "a::$INDEX_ALLOCATION", "::$DATA", r"a\::$DATA"];
-        for stream in streams {
+        for (path, file) in [("a:b", "a"), (r"d\a:b:$Data", r"d\a"), (":b", "")] {
+            let parsed = SharePath::parse(path).unwrap();
+            let stream = parsed.stream.as_ref().map(StreamName::text);
+            assert_eq!((parsed.text().as_str(), stream), (file, Some("b")), "{path}");
+            assert!(!parsed.is_data && !parsed.is_directory);
+        }
+        let directory = SharePath::parse("a:$I30:$INDEX_ALLOCATION").unwrap();
+        assert!(directory.is_directory && directory.stream.is_none());
+        for stream in ["a:", "::$DATA", r"a\::$DATA", r"a\:b", r"a:b\c", r"a:b\", "a:b:c", "a:b/c"]
+        {
             assert_eq!(SharePath::parse(stream), Err(NtStatus::OBJECT_NAME_INVALID), "{stream}");
         }
         assert_eq!(names("äöüäöü"), ["äöüäöü"], "no split inside a character");
+    }
+
+    #[test]
+    fn no_text_is_read_as_a_name_with_a_separator() {
+        let letters = [':', '\\', '/', '.', 'a', '$', 'ä', '\0'];
+        let mut texts = vec![String::new()];
+        for _ in 0..6 {
+            texts = texts
+                .iter()
+                .flat_map(|text| letters.map(|letter| format!("{text}{letter}")))
+                .collect();
+            for text in &texts {
+                let Ok(path) = SharePath::parse(text) else { continue };
+                let stream = path.stream.as_ref().map(StreamName::text);
+                let is_bad = |name: &str| name.is_empty() || name.contains(['\\', '/', ':', '\0']);
+                assert!(
+                    !path.names.iter().map(String::as_str).chain(stream).any(is_bad),
+                    "{text:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use braid_share::FileIndex;
 use braid_smb_wire::NtStatus;
+
+use crate::file_state::StreamKey;
 
 /// A byte-range lock of an open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,30 +54,55 @@ pub enum Access {
 /// The locks of each file.
 #[derive(Debug, Default)]
 pub struct RangeLocks {
-    files: Mutex<HashMap<FileIndex, Vec<(u64, RangeLock)>>>,
+    files: Mutex<HashMap<StreamKey, Vec<(u64, RangeLock)>>>,
     /// All locks: mostly none, so that nothing is locked or looked up.
     count: AtomicUsize,
 }
 
 impl RangeLocks {
     /// Adds a lock of an open.
-    pub fn add(&self, file: FileIndex, open: u64, lock: RangeLock) {
+    pub fn add(&self, file: StreamKey, open: u64, lock: RangeLock) {
         let mut files = self.files();
         files.entry(file).or_default().push((open, lock));
         self.count.fetch_add(1, Ordering::Release);
     }
 
+    /// Adds locks of an open of a stream, all or none: no other server knows of them.
+    ///
+    /// # Errors
+    /// `LOCK_NOT_GRANTED` if a lock of another open conflicts.
+    pub fn add_all(
+        &self,
+        stream: StreamKey,
+        open: u64,
+        locks: &[RangeLock],
+    ) -> Result<(), NtStatus> {
+        let mut files = self.files();
+        let held = files.get(&stream).map_or(&[][..], Vec::as_slice);
+        let conflicts = |lock: &RangeLock| {
+            held.iter().any(|(owner, held)| {
+                *owner != open && (held.exclusive || lock.exclusive) && held.overlaps(lock)
+            })
+        };
+        if locks.iter().any(conflicts) {
+            return Err(NtStatus::LOCK_NOT_GRANTED);
+        }
+        files.entry(stream).or_default().extend(locks.iter().map(|lock| (open, *lock)));
+        self.count.fetch_add(locks.len(), Ordering::Release);
+        Ok(())
+    }
+
     /// Removes a lock of an open.
-    pub fn remove(&self, file: FileIndex, open: u64, lock: RangeLock) {
+    pub fn remove(&self, file: StreamKey, open: u64, lock: RangeLock) {
         self.remove_where(file, 1, |held| *held == (open, lock));
     }
 
     /// Removes all locks of an open.
-    pub fn remove_all(&self, file: FileIndex, open: u64) {
+    pub fn remove_all(&self, file: StreamKey, open: u64) {
         self.remove_where(file, usize::MAX, |(owner, _)| *owner == open);
     }
 
-    fn remove_where(&self, file: FileIndex, most: usize, is: impl Fn(&(u64, RangeLock)) -> bool) {
+    fn remove_where(&self, file: StreamKey, most: usize, is: impl Fn(&(u64, RangeLock)) -> bool) {
         let mut files = self.files();
         let Some(locks) = files.get_mut(&file) else { return };
         let mut removed = 0;
@@ -93,7 +119,7 @@ impl RangeLocks {
 
     /// Whether a lock conflicts with one of another open because one of them has no bytes: the
     /// metadata server does not know of those.
-    pub fn is_excluded(&self, file: FileIndex, open: u64, lock: &RangeLock) -> bool {
+    pub fn is_excluded(&self, file: StreamKey, open: u64, lock: &RangeLock) -> bool {
         let excludes = |(owner, held): &(u64, RangeLock)| {
             *owner != open
                 && (held.length == 0 || lock.length == 0)
@@ -109,7 +135,7 @@ impl RangeLocks {
     /// `FILE_LOCK_CONFLICT`.
     pub fn check(
         &self,
-        file: FileIndex,
+        file: StreamKey,
         open: u64,
         (offset, length): (u64, u64),
         access: Access,
@@ -133,16 +159,18 @@ impl RangeLocks {
         }
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<FileIndex, Vec<(u64, RangeLock)>>> {
+    fn files(&self) -> MutexGuard<'_, HashMap<StreamKey, Vec<(u64, RangeLock)>>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use braid_share::FileIndex;
+
     use super::*;
 
-    const FILE: FileIndex = FileIndex(7);
+    const FILE: StreamKey = StreamKey { file: FileIndex(7), stream: 0 };
 
     fn range(offset: u64, length: u64, exclusive: bool) -> RangeLock {
         RangeLock { offset, length, exclusive }
@@ -167,7 +195,7 @@ mod tests {
             let checked = locks.check(FILE, open, bytes, access);
             assert_eq!(checked, result, "{open} {bytes:?} {access:?}");
         }
-        assert_eq!(locks.check(FileIndex(8), 2, (0, 1), Access::Read), Ok(()));
+        assert_eq!(locks.check(StreamKey { stream: 1, ..FILE }, 2, (0, 1), Access::Read), Ok(()));
     }
 
     #[test]

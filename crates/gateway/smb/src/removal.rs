@@ -1,15 +1,17 @@
-//! Removal of files and directories at the last close. MS-FSA 2.1.5.5, 2.1.5.15.3.
+//! Removal of files, directories and streams at the last close. MS-FSA 2.1.5.5, 2.1.5.15.3.
 
 use braid_share::{
     Attributes, FileIndex, FileKind, Identity, Result as ShareResult, Share, ShareClient,
 };
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::fscc::NotifyAction;
+use braid_smb_wire::smb2::change_notify::CompletionFilter;
 
-use crate::file_state::{Claim, Removal};
+use crate::file_state::{Claim, DueRemoval, Removal, StreamKey};
 use crate::server::SmbServer;
 use crate::session::Session;
 use crate::status::failed;
+use crate::streams;
 use crate::watch::name_of;
 
 /// Bytes of a listing that shows whether a directory has an entry.
@@ -47,20 +49,42 @@ pub fn is_read_only(known: &Attributes) -> bool {
     known.kind == FileKind::File && known.mode & 0o222 == 0
 }
 
-/// Removes an open from the table of opens, and the file if it was the last one of a file that is
-/// to be removed. With `removal` this open is what has it removed.
+/// Removes an open from the table of opens, and the file or stream if this was its last open and it
+/// is to be removed. With `removal` this open is what has it removed.
 pub async fn release<S: Share>(
     server: &SmbServer<S>,
     session: &Session<S>,
-    file: FileIndex,
+    key: StreamKey,
     claim: Claim,
     removal: Option<Removal>,
 ) {
-    let Some(due) = server.files.close(file, claim, removal) else { return };
-    if let Err(error) = remove(server, session.client(), file, due.removal()).await {
-        // A close has no answer for it, as in Windows.
-        tracing::debug!(%error, "a file is not removed at its last close");
+    let mut next = server.files.close(key, claim, removal);
+    while let Some(due) = next {
+        let removed = match due.stream() {
+            Some(_) => remove_stream(server, session.client(), &due).await,
+            None => remove(server, session.client(), due.file(), due.removal()).await,
+        };
+        if let Err(error) = removed {
+            // A close has no answer for it, as in Windows.
+            tracing::debug!(%error, "a file or stream is not removed at its last close");
+        }
+        next = due.end();
     }
+}
+
+/// Removes a stream.
+async fn remove_stream<S: Share>(
+    server: &SmbServer<S>,
+    client: &S::Client,
+    due: &DueRemoval<'_>,
+) -> ShareResult<()> {
+    let Some(stream) = due.stream() else { return Ok(()) };
+    let Removal { root, place, who } = due.removal();
+    let name = stream.name();
+    streams::list::remove(client, who, due.file(), &name).await?;
+    let what = (NotifyAction::REMOVED_STREAM, CompletionFilter::STREAM_NAME);
+    server.watches.report_stream(*root, place, &name, what);
+    Ok(())
 }
 
 /// Removes the name, unless it names another file by now.

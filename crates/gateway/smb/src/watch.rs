@@ -32,6 +32,7 @@ use tokio::time::timeout;
 use crate::context::{OpResult, Reply};
 use crate::open::Place;
 use crate::status::failed;
+use crate::streams::name::StreamName;
 
 /// Most bytes of events that wait for a request. Also the most bytes of a response.
 pub const EVENTS_BYTES_MAX: usize = 64 << 10;
@@ -86,6 +87,23 @@ impl Watches {
         let dir = place.path.rfind('\\').map_or("", |end| &place.path[..=end]);
         let path = format!("{dir}{}", String::from_utf8_lossy(&place.name));
         self.note(Happening { root, dir: place.dir, path: &path, action, changed, change });
+    }
+
+    /// The same of a stream of a file.
+    pub fn report_stream(
+        &self,
+        root: Option<FileIndex>,
+        place: &Place,
+        stream: &StreamName,
+        what: (NotifyAction, CompletionFilter),
+    ) {
+        // The root of a share has no name, and so its streams have none.
+        if place.name.is_empty() || self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut place = place.clone();
+        place.name.extend_from_slice(stream.with_type().as_bytes());
+        self.report(root, &place, what, None);
     }
 }
 

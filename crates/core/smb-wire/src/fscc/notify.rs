@@ -20,6 +20,12 @@ impl NotifyAction {
     pub const RENAMED_OLD_NAME: Self = Self(4);
     /// It has this name since it was renamed.
     pub const RENAMED_NEW_NAME: Self = Self(5);
+    /// A stream of it was created.
+    pub const ADDED_STREAM: Self = Self(6);
+    /// A stream of it was removed.
+    pub const REMOVED_STREAM: Self = Self(7);
+    /// The bytes of a stream of it have changed.
+    pub const MODIFIED_STREAM: Self = Self(8);
 }
 
 /// A change of a directory.

@@ -1,13 +1,12 @@
 //! CLOSE. MS-SMB2 3.3.5.10, MS-FSA 2.1.5.5.
 
-use braid_share::{Attributes, Share, ShareClient, ShareFile};
+use braid_share::{Attributes, Share, ShareClient};
 use braid_smb_wire::NtStatus;
-use braid_smb_wire::fscc::NotifyAction;
+use braid_smb_wire::fscc::FileFacts;
 use braid_smb_wire::smb2::change_notify::CompletionFilter;
 use braid_smb_wire::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
 
 use super::{flush, lock};
-use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
 use crate::file_state::Removal;
 use crate::open::{FileOpen, Open};
@@ -27,7 +26,7 @@ pub async fn close<S: Share>(context: &Context<S>, request: CloseRequest) -> OpR
         && request.flags.has(CloseFlags::POSTQUERY_ATTRIB)
         && let Some(known) = attributes_of(context, file).await
     {
-        body = response(&known, &file.place().name);
+        body = response(&file.facts(&known));
     }
     finish(&context.server, session, &open).await?;
     Ok(Reply::new(&body).with_file(open.id()))
@@ -43,8 +42,7 @@ async fn attributes_of<S: Share>(context: &Context<S>, open: &FileOpen<S>) -> Op
     known.ok()
 }
 
-fn response(known: &Attributes, name: &[u8]) -> CloseResponse {
-    let facts = attributes::network_open(known, name);
+fn response(facts: &FileFacts) -> CloseResponse {
     CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
         creation_time: facts.creation.0,
@@ -83,19 +81,19 @@ async fn finish<S: Share>(
     let closed = close_bytes(open).await;
     if open.is_written() {
         let changed = CompletionFilter::SIZE.with(CompletionFilter::LAST_WRITE);
-        open.report(&server.watches, (NotifyAction::MODIFIED, changed), None);
+        open.report(&server.watches, changed);
     }
-    release(server, session, open.file, open.claim(), removal).await;
+    release(server, session, open.key(), open.claim(), removal).await;
     closed
 }
 
 /// Closes the bytes. What was written is committed before: a loss would show in no later commit
-/// ([`ShareFile::commit`]).
+/// ([`braid_share::ShareFile::commit`]).
 ///
 /// Also those of a file that is to be removed: it may have another name, or stay after all.
 async fn close_bytes<S: Share>(open: &FileOpen<S>) -> Result<(), NtStatus> {
     let Some(data) = &open.data else { return Ok(()) };
     let committed = flush::commit_unflushed(open, data).await;
-    let closed = data.clone().close().await.map_err(failed);
+    let closed = data.close().await.map_err(failed);
     committed.and(closed)
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   checks ─> walk ─┬─ found ──> existing: access, share modes, truncation ─┬─> response
-//!                   └─ missing ─> new: file or directory ───────────────────┘
+//!                   ├─ missing ─> new: file or directory ───────────────────┤
+//!                   └─ named stream ─> stream: of a file that may be new ────┘
 //! ```
 //!
 //! Another client may create or remove the file between two calls. Then the walk begins again.
@@ -12,6 +13,7 @@ mod existing;
 mod new;
 mod pipe;
 mod response;
+mod stream;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,9 +32,10 @@ use braid_smb_wire::smb2::create::{
 use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
 use crate::file_state::Claim;
-use crate::open::{FileOf, FileOpen, NewFileOpen, Open, Place};
+use crate::open::{FileOpen, NewFileOpen, Open, OpenStream, Place};
 use crate::path::SharePath;
 use crate::session::OpenSlot;
+use crate::streams::data::OpenData;
 use crate::tree::Tree;
 use crate::walk::{Target, walk};
 
@@ -61,7 +64,9 @@ struct Job<'a, S: Share> {
 /// A file that was opened or created. It is in the table of opens.
 struct Made<S: Share> {
     known: Attributes,
-    data: Option<FileOf<S>>,
+    data: Option<OpenData<S>>,
+    /// The named stream that was opened. `known` has its size.
+    stream: Option<OpenStream>,
     granted: AccessMask,
     maximal: AccessMask,
     action: CreateAction,
@@ -94,9 +99,10 @@ pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> O
     for _ in 0..ATTEMPTS_MAX {
         let follow = !request.options.has(CreateOptions::FILE_OPEN_REPARSE_POINT);
         let target = walk(job.client, job.who, root, &path, follow).await?;
-        let made = match &target.found {
-            Some(known) => existing::open(&job, &target, known).await?,
-            None => new::create(&job, &target).await?,
+        let made = match (&path.stream, &target.found) {
+            (Some(name), _) => stream::open(&job, &target, name).await?,
+            (None, Some(known)) => existing::open(&job, &target, known).await?,
+            (None, None) => new::create(&job, &target).await?,
         };
         if let Some(made) = made {
             return finish(&job, target, made, slot).await;
@@ -166,11 +172,12 @@ impl<S: Share> Job<'_, S> {
         if more.0 != 0 || (changes && self.tree.is_read_only()) {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        // MS-FSA 2.1.5.1: a backslash at the end names no file, and `::$DATA` no directory.
+        // MS-FSA 2.1.5.1: a backslash at the end names no file, and a stream of bytes no directory.
         if self.path.is_directory && self.has(CreateOptions::FILE_NON_DIRECTORY_FILE) {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
-        if self.path.is_data && self.has(CreateOptions::FILE_DIRECTORY_FILE) {
+        let is_bytes = self.path.is_data || self.path.stream.is_some();
+        if is_bytes && self.has(CreateOptions::FILE_DIRECTORY_FILE) {
             return Err(NtStatus::NOT_A_DIRECTORY);
         }
         Ok(())
@@ -232,18 +239,19 @@ async fn finish<S: Share>(
     let id = server.new_file_id();
     let known = made.known;
     let contexts = response::contexts(job, &known, made.maximal);
-    let body = response::response(id, made.action, &known, &target.name, contexts);
     let open = FileOpen::new(NewFileOpen {
         id,
         tree: Arc::clone(job.tree),
         file: known.file,
-        is_directory: known.kind == FileKind::Directory,
+        is_directory: known.kind == FileKind::Directory && made.stream.is_none(),
+        stream: made.stream,
         granted: made.granted.0,
         share_access: job.request.share_access.0,
         options: job.request.options.0,
         data: made.data,
         place: Place { dir: target.dir, name: target.name, path: job.path.text() },
     });
+    let body = response::response(id, made.action, &open.facts(&known), contexts);
     let deletes = job.has(CreateOptions::FILE_DELETE_ON_CLOSE);
     open.delete_on_close.store(deletes, Ordering::Release);
     let open = Arc::new(Open::File(open));

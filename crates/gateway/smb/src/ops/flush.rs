@@ -1,14 +1,15 @@
 //! FLUSH. MS-SMB2 3.3.5.11.
 
-use braid_share::{Share, ShareClient, ShareFile, Verifier};
+use braid_share::{Share, ShareClient, Verifier};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::smb2::Empty;
 use braid_smb_wire::smb2::flush::FlushRequest;
 
 use crate::context::{Context, OpResult, Reply};
-use crate::open::{FileOf, FileOpen, Open};
+use crate::open::{FileOpen, Open};
 use crate::status::failed;
+use crate::streams::data::OpenData;
 
 /// Makes everything durable that was written to the file.
 pub async fn flush<S: Share>(context: &Context<S>, request: FlushRequest) -> OpResult {
@@ -35,7 +36,7 @@ pub async fn flush<S: Share>(context: &Context<S>, request: FlushRequest) -> OpR
 /// `UNEXPECTED_IO_ERROR` if some of it was lost, and those of the share.
 pub async fn commit_unflushed<S: Share>(
     open: &FileOpen<S>,
-    data: &FileOf<S>,
+    data: &OpenData<S>,
 ) -> Result<(), NtStatus> {
     match open.take_unflushed() {
         Some(first) => commit(open, data, Some(first)).await,
@@ -47,7 +48,7 @@ pub async fn commit_unflushed<S: Share>(
 /// loss is reported once. After a commit that fails the next one compares again.
 async fn commit<S: Share>(
     open: &FileOpen<S>,
-    data: &FileOf<S>,
+    data: &OpenData<S>,
     first: Option<Verifier>,
 ) -> Result<(), NtStatus> {
     let now = match data.commit().await {
@@ -61,7 +62,7 @@ async fn commit<S: Share>(
     };
     match first {
         Some(first) if first != now => {
-            tracing::warn!(file = ?data.index(), "bytes that were not flushed were lost");
+            tracing::warn!(file = ?open.file, "bytes that were not flushed were lost");
             Err(NtStatus::UNEXPECTED_IO_ERROR)
         }
         _ => Ok(()),

@@ -12,7 +12,8 @@ use braid_smb_wire::smb2::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 use bytes::Bytes;
 
 use crate::context::{Context, OpResult, Reply};
-use crate::open::{FileOf, FileOpen, Open};
+use crate::open::{FileOpen, Open};
+use crate::streams::data::OpenData;
 
 /// Output of an operation, and `SUCCESS` or a warning.
 type Output = Result<(Vec<u8>, NtStatus), NtStatus>;
@@ -92,7 +93,7 @@ fn set_sparse<S: Share>(open: &FileOpen<S>) -> Output {
 }
 
 /// The bytes of a file, for an open that has a right to them.
-fn bytes<S: Share>(open: &FileOpen<S>, rights: AccessMask) -> Result<&FileOf<S>, NtStatus> {
+fn bytes<S: Share>(open: &FileOpen<S>, rights: AccessMask) -> Result<&OpenData<S>, NtStatus> {
     if open.is_directory {
         return Err(NtStatus::INVALID_PARAMETER);
     }

@@ -12,7 +12,8 @@
 //! does not want that. Meanwhile the open may lock and unlock other ranges. One that conflicts with
 //! a lock of the same open fails, where Windows waits: nobody else could end that wait.
 //!
-//! READ and WRITE respect the locks of the opens of this gateway ([`crate::range_locks`]).
+//! READ and WRITE respect the locks of the opens of this gateway ([`crate::range_locks`]). Locks of
+//! a named stream are there only: for the metadata server they would be locks of the file.
 
 use std::sync::Arc;
 
@@ -184,7 +185,7 @@ impl<S: Share> LockWait<S> {
             return Err(NtStatus::LOCK_NOT_GRANTED);
         }
         locks.held.push(range);
-        server.range_locks.add(file.file, owner.number, range);
+        server.range_locks.add(file.key(), owner.number, range);
         // The lock that was granted has replaced others of the open.
         let sent = owner.send(&segments(&locks.held, &range)).await;
         locks.is_uncertain |= sent.is_err();
@@ -203,25 +204,62 @@ pub(super) async fn change<S: Share>(
     let mut locks = file.locks.lock().await;
     // Closed meanwhile: nobody would unlock what is locked now.
     let locks = locks.as_mut().ok_or(NtStatus::FILE_CLOSED)?;
+    if file.stream.is_some() {
+        return change_of_stream(all, file, locks, wanted).map_err(Refusal::from);
+    }
     let owner = Owner { client, file: file.file, number: file.id.volatile };
     match wanted {
         Wanted::Lock(ranges) => {
-            if ranges.iter().any(|range| all.is_excluded(owner.file, owner.number, range)) {
+            if ranges.iter().any(|range| all.is_excluded(file.key(), owner.number, range)) {
                 return Err(Refusal::Others);
             }
             owner.lock_all(locks, &ranges).await?;
-            ranges.into_iter().for_each(|range| all.add(owner.file, owner.number, range));
+            ranges.into_iter().for_each(|range| all.add(file.key(), owner.number, range));
             Ok(())
         }
         Wanted::Unlock(ranges) => {
             for range in ranges {
                 let lock = take(&mut locks.held, &range?)?;
-                all.remove(owner.file, owner.number, lock);
+                all.remove(file.key(), owner.number, lock);
                 owner.unlock(locks, &lock).await?;
             }
             Ok(())
         }
     }
+}
+
+/// Changes the locks of an open of a stream. They are in the table of this gateway only, and a lock
+/// that conflicts does not wait.
+fn change_of_stream<S: Share>(
+    all: &RangeLocks,
+    file: &FileOpen<S>,
+    locks: &mut OpenLocks,
+    wanted: Wanted,
+) -> Result<(), NtStatus> {
+    let (key, number) = (file.key(), file.id.volatile);
+    match wanted {
+        Wanted::Lock(ranges) => {
+            let mut held = locks.held.clone();
+            for range in &ranges {
+                if held.iter().any(|other| range.conflicts(other)) {
+                    return Err(NtStatus::LOCK_NOT_GRANTED);
+                }
+                held.push(*range);
+            }
+            if held.len() > LOCKS_MAX {
+                return Err(NtStatus::INSUFFICIENT_RESOURCES);
+            }
+            all.add_all(key, number, &ranges)?;
+            locks.held = held;
+        }
+        Wanted::Unlock(ranges) => {
+            for range in ranges {
+                let lock = take(&mut locks.held, &range?)?;
+                all.remove(key, number, lock);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads the elements: the first one decides what all of them do. MS-SMB2 3.3.5.14.
@@ -446,7 +484,11 @@ fn joined(ranges: &[RangeLock]) -> Vec<RangeLock> {
 /// end of the session unlocks.
 pub async fn unlock_all<S: Share>(client: &S::Client, all: &RangeLocks, open: &FileOpen<S>) {
     let Some(locks) = open.locks.lock().await.take() else { return };
-    all.remove_all(open.file, open.id.volatile);
+    all.remove_all(open.key(), open.id.volatile);
+    // The metadata server has no locks of a stream.
+    if open.stream.is_some() {
+        return;
+    }
     for wait in &locks.waits {
         if let Err(error) = client.cancel_lock(&wait.cancel).await {
             tracing::debug!(%error, "a wait for a lock of a closed file goes on");

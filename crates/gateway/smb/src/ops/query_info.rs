@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use braid_share::{Attributes, Identity, Share, ShareClient, ShareFile};
+use braid_share::{Attributes, Identity, Share, ShareClient};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::{
-    FileAttributes, FileFacts, FileMode, InformationClass, VolumeClass, decode_ea_names, encode_eas,
+    FileAttributes, FileFacts, FileMode, FsAttributes, InformationClass, VolumeClass,
+    decode_ea_names, encode_eas,
 };
 use braid_smb_wire::smb2::query_info::{
     InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse, SecurityInformation,
@@ -19,6 +20,7 @@ use crate::extended_attributes as eas;
 use crate::open::{FileOpen, Open};
 use crate::security;
 use crate::status::failed;
+use crate::streams::list as streams;
 use crate::tree::Target;
 
 /// Answers what a file, its volume or its security descriptor is like.
@@ -120,13 +122,16 @@ impl<S: Share> Query<'_, S> {
         let mut facts = FileFacts::default();
         if is_of_file(class) {
             let known = self.attributes().await?;
-            facts = attributes::facts(&known, &self.open.place().name);
+            facts = self.open.facts(&known);
             if matches!(class, InformationClass::ALL | InformationClass::EA) {
                 let all = eas::list(self.client, self.who, &known).await.unwrap_or_default();
                 facts.ea_bytes = eas::bytes_of(&all);
             }
         }
         self.add_open(&mut facts);
+        if class == InformationClass::STREAM {
+            self.add_streams(&mut facts).await?;
+        }
         let encoded = facts.encode(class, self.max_bytes())?;
         let status = encoded.status();
         Ok(Answer::Information(encoded.bytes, status))
@@ -145,11 +150,29 @@ impl<S: Share> Query<'_, S> {
         let bits = FileMode::SETTABLE.with(FileMode::DELETE_ON_CLOSE);
         facts.mode = FileMode(open.options & bits.0);
         facts.name = format!("\\{}", open.place().path);
-        if server.files.is_delete_pending(open.file) {
+        if let Some(stream) = &open.stream {
+            facts.name.push(':');
+            facts.name.push_str(stream.shared.name().text());
+        }
+        if server.files.is_delete_pending(open.key()) {
             facts.delete_pending = true;
             // MS-FSA 2.1.5.12.27: without the name that is going.
             facts.links = facts.links.saturating_sub(1);
         }
+    }
+
+    /// Adds the streams of the file, also for an open of one of them. MS-FSA 2.1.5.12.29.
+    async fn add_streams(&self, facts: &mut FileFacts) -> Result<(), NtStatus> {
+        let known = match self.open.stream {
+            Some(_) => self.client.attributes(self.who, self.open.file).await.map_err(failed)?,
+            None => self.attributes().await?,
+        };
+        let of_file = attributes::facts(&known, &self.open.place().name);
+        facts.directory = of_file.directory;
+        facts.end_of_file = of_file.end_of_file;
+        facts.allocation_bytes = of_file.allocation_bytes;
+        facts.streams = streams::sizes(self.client, self.who, &known).await?;
+        Ok(())
     }
 
     async fn attributes(&self) -> Result<Attributes, NtStatus> {
@@ -199,6 +222,11 @@ impl<S: Share> Query<'_, S> {
         let space = self.client.statfs(self.who, self.open.file).await.map_err(failed)?;
         let file_system = self.context.server.share.file_system();
         let mut volume = attributes::volume(&share.name, file_system, &space, share.read_only);
+        if class == VolumeClass::ATTRIBUTE
+            && streams::are_supported(self.client, self.who, *root).await
+        {
+            volume.attributes = volume.attributes.with(FsAttributes::NAMED_STREAMS);
+        }
         if class == VolumeClass::VOLUME
             && let Ok(root) = self.client.attributes(self.who, *root).await
         {
@@ -247,5 +275,6 @@ fn is_of_file(class: InformationClass) -> bool {
             | InformationClass::NAME
             | InformationClass::NORMALIZED_NAME
             | InformationClass::ALTERNATE_NAME
+            | InformationClass::STREAM
     )
 }

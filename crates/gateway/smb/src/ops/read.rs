@@ -1,6 +1,6 @@
 //! READ. MS-SMB2 3.3.5.12, MS-FSA 2.1.5.3.
 
-use braid_share::{Share, ShareFile};
+use braid_share::Share;
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::smb2::read::{Channel, ReadRequest, ReadResponse};

@@ -2,17 +2,15 @@
 
 mod rename;
 mod security;
+mod stream;
 
 use std::sync::atomic::Ordering;
 
-use braid_share::{
-    AttributeChanges, Attributes, Identity, Share, ShareClient, ShareFile, Status, Timestamp,
-};
+use braid_share::{AttributeChanges, Attributes, Identity, Share, ShareClient, Status, Timestamp};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::{
-    Disposition, FileAttributes, FileMode, InformationClass, NotifyAction, RenameFlags, SetBasic,
-    SetInformation,
+    Disposition, FileAttributes, FileMode, InformationClass, RenameFlags, SetBasic, SetInformation,
 };
 use braid_smb_wire::smb2::change_notify::CompletionFilter;
 use braid_smb_wire::smb2::query_info::{InfoType, SecurityInformation};
@@ -22,9 +20,10 @@ use crate::attributes::{changes_to, set_time};
 use crate::context::{Context, OpResult, Reply};
 use crate::extended_attributes as eas;
 use crate::file_state::Removal;
-use crate::open::{FileOf, FileOpen};
-use crate::removal::check_deletable;
+use crate::open::FileOpen;
+use crate::removal::{check_deletable, is_read_only};
 use crate::status::failed;
+use crate::streams::data::OpenData;
 
 /// Changes a file.
 pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -> OpResult {
@@ -108,8 +107,7 @@ impl<S: Share> Change<'_, S> {
     /// Lets those who watch the directory know what has changed of the file.
     fn report(&self, changed: CompletionFilter) {
         if changed != CompletionFilter::default() {
-            let what = (NotifyAction::MODIFIED, changed);
-            self.open.report(&self.context.server.watches, what, None);
+            self.open.report(&self.context.server.watches, changed);
         }
     }
 
@@ -205,15 +203,20 @@ impl<S: Share> Change<'_, S> {
         let deletes = flags.has(Disposition::DELETE);
         let place = self.open.place();
         if deletes {
+            let is_stream = self.open.stream.is_some();
             // The root of a share is not removed through it.
-            if place.name.is_empty() {
+            if place.name.is_empty() && !is_stream {
                 return Err(NtStatus::CANNOT_DELETE);
             }
             let mut known = self.attributes().await?;
             if flags.has(Disposition::IGNORE_READONLY) {
                 known.mode |= 0o200;
             }
-            check_deletable(self.client, self.who, &known).await?;
+            match is_stream {
+                true if is_read_only(&known) => return Err(NtStatus::CANNOT_DELETE),
+                true => {}
+                false => check_deletable(self.client, self.who, &known).await?,
+            }
         }
         if flags.has(Disposition::ON_CLOSE) {
             self.open.delete_on_close.store(deletes, Ordering::Release);
@@ -221,17 +224,17 @@ impl<S: Share> Change<'_, S> {
         }
         let who = self.who.clone();
         let removal = deletes.then_some(Removal { root: self.open.tree.root(), place, who });
-        self.context.server.files.set_removal(self.open.file, removal);
+        self.context.server.files.set_removal(self.open.key(), removal);
         Ok(())
     }
 
-    fn data(&self) -> Result<&FileOf<S>, NtStatus> {
+    fn data(&self) -> Result<&OpenData<S>, NtStatus> {
         // MS-FSA 2.1.5.15.4: not of a directory.
         self.open.data.as_ref().ok_or(NtStatus::INVALID_PARAMETER)
     }
 
     async fn set_len(&self, bytes: u64) -> Result<(), NtStatus> {
-        self.data()?.set_len(bytes).await.map(drop).map_err(failed)
+        self.data()?.set_len(bytes).await.map_err(failed)
     }
 
     /// MS-FSA 2.1.5.15.1: fewer bytes on disks than the file has cut it. More are a hint, since

@@ -6,6 +6,8 @@ mod data;
 mod locks;
 mod removal;
 mod security;
+mod stream_names;
+mod streams;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! WRITE. MS-SMB2 3.3.5.13, MS-FSA 2.1.5.4.
 
-use braid_share::{FILE_BYTES_MAX, Share, ShareFile};
+use braid_share::{FILE_BYTES_MAX, Share};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::smb2::create::CreateOptions;
@@ -9,8 +9,9 @@ use braid_smb_wire::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 
 use super::read::OFFSET_MAX;
 use crate::context::{Context, OpResult, Reply};
-use crate::open::{FileOf, FileOpen, Open};
+use crate::open::{FileOpen, Open};
 use crate::status::failed;
+use crate::streams::data::OpenData;
 
 /// The offset that means the end of the file. MS-FSA 2.1.5.4.
 const TO_END: u64 = u64::MAX;
@@ -63,7 +64,7 @@ async fn write_file<S: Share>(
 /// Where the bytes go. An open that may only append writes at the end, whatever offset it gives
 /// (MS-FSA 2.1.5.4). Two opens that append at the same time may write to the same place.
 async fn offset<S: Share>(
-    data: &FileOf<S>,
+    data: &OpenData<S>,
     granted: AccessMask,
     asked: u64,
 ) -> Result<u64, NtStatus> {

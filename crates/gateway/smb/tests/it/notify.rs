@@ -183,6 +183,27 @@ fn only_what_is_asked_for_ends_the_wait() {
 }
 
 #[test]
+fn changes_of_a_stream_are_reported_with_its_name() {
+    let server = Server::new();
+    let (mut client, mut other) = (Client::ready(&server), Client::ready(&server));
+    other.make("File");
+    let dir = client.directory("");
+    let filter = CompletionFilter::STREAM_NAME.with(CompletionFilter::STREAM_WRITE);
+    let waiting = client.watch(dir, filter, false);
+    let id = other.open("file:s");
+    assert_eq!(client.events(&waiting), [event(NotifyAction::ADDED_STREAM, "File:s:$DATA")]);
+    assert_eq!(other.call(Command::Write, &write(id, "abc")).status(), NtStatus::SUCCESS);
+    other.close(id);
+    other.remove("file:S");
+    let answer = client.call(Command::ChangeNotify, &watching(dir, filter, false));
+    let wanted = [
+        event(NotifyAction::MODIFIED_STREAM, "File:s:$DATA"),
+        event(NotifyAction::REMOVED_STREAM, "File:s:$DATA"),
+    ];
+    assert_eq!((answer.status(), events(&answer)), (NtStatus::SUCCESS, wanted.to_vec()));
+}
+
+#[test]
 fn a_change_that_no_client_of_the_gateway_made_is_found() {
     let server = Server::new();
     let mut client = Client::ready(&server);

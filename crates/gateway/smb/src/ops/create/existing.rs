@@ -11,9 +11,12 @@ use braid_smb_wire::smb2::create::{CreateAction, CreateDisposition, CreateOption
 
 use super::{Attempt, Job, Made, access, discard};
 use crate::attributes::uncovers;
+use crate::file_state::{Removal, StreamKey};
 use crate::open::{FileOf, Place};
 use crate::removal::{check_deletable, release};
 use crate::status::failed;
+use crate::streams;
+use crate::streams::data::OpenData;
 use crate::walk::Target;
 
 /// Opens the file.
@@ -50,12 +53,15 @@ pub(super) async fn open<S: Share>(
         Ok(Some(opened)) => opened,
         Ok(None) | Err(_) => {
             let session = job.context.session()?;
-            release(&job.context.server, session, known.file, claim, None).await;
+            release(&job.context.server, session, StreamKey::of_file(known.file), claim, None)
+                .await;
             return opened.map(|_| None);
         }
     };
-    let known = if overwrites { job.set_attributes(known, &target.name).await } else { known };
+    let mut known = known;
     if overwrites {
+        known = job.set_attributes(known, &target.name).await;
+        remove_streams(job, target, &known).await;
         let changed = CompletionFilter::SIZE
             .with(CompletionFilter::LAST_WRITE)
             .with(CompletionFilter::ATTRIBUTES);
@@ -68,7 +74,32 @@ pub(super) async fn open<S: Share>(
         _ if overwrites => CreateAction::OVERWRITTEN,
         _ => CreateAction::OPENED,
     };
-    Ok(Some(Made { known, data, granted, maximal, action }))
+    let data = data.map(OpenData::File);
+    Ok(Some(Made { known, data, stream: None, granted, maximal, action }))
+}
+
+/// MS-FSA 2.1.5.1.2: a file that is overwritten has no named streams afterwards. One that is open
+/// goes at its last close. Failures do not undo what has been overwritten.
+async fn remove_streams<S: Share>(job: &Job<'_, S>, target: &Target, known: &Attributes) {
+    let names = match streams::list::names(job.client, job.who, known).await {
+        Ok(names) if !names.is_empty() => names,
+        _ => return,
+    };
+    let (server, root, who) = (&job.context.server, job.tree.root(), job.who.clone());
+    let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+    let removal = Removal { root, place, who };
+    for name in names {
+        if server.files.set_stream_removal(known.file, &name, &removal) {
+            continue;
+        }
+        match streams::list::remove(job.client, job.who, known.file, &name).await {
+            Ok(()) => {
+                let what = (NotifyAction::REMOVED_STREAM, CompletionFilter::STREAM_NAME);
+                server.watches.report_stream(root, &removal.place, &name, what);
+            }
+            Err(error) => tracing::warn!(%error, "a stream of an overwritten file is left"),
+        }
+    }
 }
 
 /// MS-FSA 2.1.5.1: what is there is what is asked for.

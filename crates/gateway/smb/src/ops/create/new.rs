@@ -11,6 +11,7 @@ use braid_smb_wire::smb2::create::{CreateAction, CreateOptions};
 use super::{Attempt, Job, Made, access, discard, needs_file};
 use crate::open::{FileOf, Place};
 use crate::status::failed;
+use crate::streams::data::OpenData;
 use crate::walk::Target;
 use crate::watch::name_of;
 
@@ -58,7 +59,22 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
     }
     let known = job.set_attributes(known, &target.name).await;
     let action = CreateAction::CREATED;
-    Ok(Some(Made { known, data, granted, maximal, action }))
+    let data = data.map(OpenData::File);
+    Ok(Some(Made { known, data, stream: None, granted, maximal, action }))
+}
+
+/// Creates an empty file for a stream of it. `None` if somebody else has created it meanwhile.
+pub(super) async fn create_for_stream<S: Share>(
+    job: &Job<'_, S>,
+    target: &Target,
+) -> Result<Option<Attributes>, NtStatus> {
+    let is_read_only = FileAttributes(job.request.file_attributes).has(FileAttributes::READONLY);
+    let made = make_file(job, target, AccessMask::default(), is_read_only).await?;
+    let Some((known, _, change)) = made else { return Ok(None) };
+    let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+    let what = (NotifyAction::ADDED, name_of(false));
+    job.context.server.watches.report(job.tree.root(), &place, what, change);
+    Ok(Some(job.set_attributes(known, &target.name).await))
 }
 
 /// Attributes and bytes of a new file, and the change of its directory.

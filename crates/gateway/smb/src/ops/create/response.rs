@@ -3,6 +3,7 @@
 use braid_share::{Attributes, Share};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::fscc::FileFacts;
 use braid_smb_wire::smb2::FileId;
 use braid_smb_wire::smb2::create::{
     CreateAction, CreateContext, CreateResponse, MaximalAccessResponse, OnDiskId, OplockLevel,
@@ -35,11 +36,9 @@ pub(super) fn contexts<S: Share>(
 pub(super) fn response(
     file_id: FileId,
     action: CreateAction,
-    known: &Attributes,
-    name: &[u8],
+    facts: &FileFacts,
     contexts: Vec<CreateContext>,
 ) -> CreateResponse {
-    let facts = attributes::network_open(known, name);
     CreateResponse {
         oplock_level: OplockLevel::NONE,
         flags: 0,

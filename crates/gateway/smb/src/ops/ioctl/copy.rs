@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_share::{Share, ShareFile};
+use braid_share::Share;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::Information;
 use braid_smb_wire::fsctl::{
@@ -17,6 +17,7 @@ use crate::context::{Context, malformed};
 use crate::open::{FileOpen, Open};
 use crate::ops::write::check_range;
 use crate::status::failed;
+use crate::streams::data::OpenData;
 
 /// Most chunks of a request. 3.3.3: those of Windows.
 pub const CHUNKS_MAX: u32 = 256;
@@ -106,9 +107,9 @@ fn fits_limits(chunks: &[CopyChunk]) -> bool {
 
 /// Copies the chunks in their order, and returns the number of bytes. `begin` checks that a chunk
 /// may be copied.
-async fn copy_all<F: ShareFile>(
-    from: &F,
-    to: &F,
+async fn copy_all<S: Share>(
+    from: &OpenData<S>,
+    to: &OpenData<S>,
     chunks: &[CopyChunk],
     begin: impl Fn(&CopyChunk) -> Result<(), NtStatus>,
 ) -> Result<u32, NtStatus> {
@@ -117,7 +118,7 @@ async fn copy_all<F: ShareFile>(
     for chunk in chunks {
         let end = chunk.source_offset.checked_add(u64::from(chunk.length));
         // 3.3.5.15.6: a chunk that passes the end of the source.
-        if end.is_none_or(|end| end > size) && from.index() != to.index() {
+        if end.is_none_or(|end| end > size) && !from.is_same(to) {
             return Err(NtStatus::INVALID_VIEW_SIZE);
         }
         check_range(chunk.source_offset, u64::from(chunk.length))?;
@@ -129,10 +130,14 @@ async fn copy_all<F: ShareFile>(
     Ok(total)
 }
 
-async fn copy<F: ShareFile>(from: &F, to: &F, chunk: &CopyChunk) -> Result<(), NtStatus> {
+async fn copy<S: Share>(
+    from: &OpenData<S>,
+    to: &OpenData<S>,
+    chunk: &CopyChunk,
+) -> Result<(), NtStatus> {
     let length = u64::from(chunk.length);
     let distance = chunk.source_offset.abs_diff(chunk.target_offset);
-    if from.index() == to.index() && distance < length {
+    if from.is_same(to) && distance < length {
         // The share does not copy a range onto itself.
         let read = from.read(chunk.source_offset, chunk.length).await.map_err(failed)?;
         if read.data.len() < chunk.length as usize {

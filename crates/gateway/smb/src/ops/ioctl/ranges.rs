@@ -1,6 +1,6 @@
 //! Holes of files. MS-FSA 2.1.5.10.22, 2.1.5.10.36, MS-FSCC 2.3.48, 2.3.71.
 
-use braid_share::{Share, ShareFile};
+use braid_share::Share;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::Information;
 use braid_smb_wire::fsctl::{FileRange, ZeroData, encode_ranges};
@@ -13,6 +13,7 @@ use crate::context::{Context, malformed};
 use crate::open::FileOpen;
 use crate::ops::read::OFFSET_MAX;
 use crate::status::failed;
+use crate::streams::data::OpenData;
 
 /// Most ranges of a response, however large it may be.
 const RANGES_MAX: usize = 4096;
@@ -59,8 +60,8 @@ pub(super) async fn query_allocated<S: Share>(
     }
 }
 
-async fn allocated<F: ShareFile>(
-    data: &F,
+async fn allocated<S: Share>(
+    data: &OpenData<S>,
     start: u64,
     end: u64,
     ranges_max: usize,

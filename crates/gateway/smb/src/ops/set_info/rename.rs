@@ -5,7 +5,7 @@ use braid_smb_wire::NtStatus;
 use braid_smb_wire::fscc::{NotifyAction, RenameFlags, RenameTarget};
 
 use super::Change;
-use crate::file_state::{Claim, Removal};
+use crate::file_state::{Claim, Removal, StreamKey};
 use crate::open::Place;
 use crate::path::SharePath;
 use crate::removal::is_read_only;
@@ -26,6 +26,9 @@ struct NewName {
 impl<S: Share> Change<'_, S> {
     /// Gives the file another name, and takes that through which it was opened.
     pub(super) async fn rename(&self, target: &RenameTarget) -> Result<(), NtStatus> {
+        if self.open.stream.is_some() || target.name.starts_with(':') {
+            return self.rename_stream(target).await;
+        }
         let from = self.open.place();
         // The root of a share has no name in it.
         if from.name.is_empty() {
@@ -41,6 +44,10 @@ impl<S: Share> Change<'_, S> {
             self.check_replaced(found, target.flags)?;
         }
         let files = &self.context.server.files;
+        // MS-FSA 2.1.5.15.11: a file with an open stream keeps its name.
+        if files.has_open_stream(self.open.file) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
         if files.others_deny_delete(self.open.file, self.open.claim()) {
             return Err(NtStatus::SHARING_VIOLATION);
         }
@@ -70,9 +77,10 @@ impl<S: Share> Change<'_, S> {
             }
         };
         let place = Place { dir: to.dir, name, path };
-        if files.is_delete_pending(self.open.file) {
+        let key = StreamKey::of_file(self.open.file);
+        if files.is_delete_pending(key) {
             let (root, place, who) = (self.open.tree.root(), place.clone(), self.who.clone());
-            files.set_removal(self.open.file, Some(Removal { root, place, who }));
+            files.set_removal(key, Some(Removal { root, place, who }));
         }
         self.report_rename(&from, &place, changes);
         self.open.set_place(place);
@@ -95,6 +103,10 @@ impl<S: Share> Change<'_, S> {
     pub(super) async fn link(&self, target: &RenameTarget) -> Result<(), NtStatus> {
         if self.open.tree.is_read_only() {
             return Err(NtStatus::ACCESS_DENIED);
+        }
+        // MS-FSA 2.1.5.15.6: a stream has no name of its own.
+        if self.open.stream.is_some() {
+            return Err(NtStatus::INVALID_PARAMETER);
         }
         if self.open.is_directory {
             return Err(NtStatus::FILE_IS_A_DIRECTORY);
@@ -157,7 +169,7 @@ impl<S: Share> Change<'_, S> {
         // Samba's clients send a separator in front.
         let name = target.name.strip_prefix('\\').unwrap_or(&target.name);
         let path = SharePath::parse(name)?;
-        if path.is_root() || path.is_data {
+        if path.is_root() || path.is_data || path.stream.is_some() {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
         let root = self.open.tree.root().ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
@@ -175,7 +187,8 @@ impl<S: Share> Change<'_, S> {
         let files = &self.context.server.files;
         // While its removal runs, whatever has the name then would be removed.
         let is_open = found.file != self.open.file
-            && (files.open_count(found.file) > 0 || files.is_delete_pending(found.file));
+            && (files.open_count(found.file) > 0
+                || files.is_delete_pending(StreamKey::of_file(found.file)));
         if found.kind == FileKind::Directory || is_protected || is_open {
             return Err(NtStatus::ACCESS_DENIED);
         }

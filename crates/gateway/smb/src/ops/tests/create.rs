@@ -77,7 +77,12 @@ async fn directories_and_files_are_not_taken_for_each_other() {
         ("dir\\a", CreateOptions(0), open, Err(NtStatus::OBJECT_NAME_NOT_FOUND)),
         ("new\\", CreateOptions(0), CreateDisposition::CREATE, Err(NtStatus::OBJECT_NAME_INVALID)),
         ("file", DIRECTORY.with(NO_DIRECTORY), open, Err(NtStatus::INVALID_PARAMETER)),
-        ("a:b", CreateOptions(0), open, Err(NtStatus::OBJECT_NAME_INVALID)),
+        ("a:b", CreateOptions(0), open, Err(NtStatus::OBJECT_NAME_NOT_FOUND)),
+        ("a:b:c", CreateOptions(0), open, Err(NtStatus::OBJECT_NAME_INVALID)),
+        ("file:b", CreateOptions(0), open, Err(NtStatus::OBJECT_NAME_NOT_FOUND)),
+        ("file:b", DIRECTORY, open, Err(NtStatus::NOT_A_DIRECTORY)),
+        ("dir::$INDEX_ALLOCATION", CreateOptions(0), open, Ok(())),
+        ("file::$INDEX_ALLOCATION", CreateOptions(0), open, Err(NtStatus::NOT_A_DIRECTORY)),
     ];
     for (name, options, disposition, wanted) in cases {
         let made = client.create(with(options, request(name, READ, disposition))).await;

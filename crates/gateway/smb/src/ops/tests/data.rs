@@ -58,7 +58,7 @@ pub(super) async fn write(
     super::super::write::write(&client.context(), request).await
 }
 
-async fn flush(client: &Client, id: FileId) -> Result<(), NtStatus> {
+pub(super) async fn flush(client: &Client, id: FileId) -> Result<(), NtStatus> {
     super::super::flush::flush(&client.context(), FlushRequest { file_id: id }).await.map(drop)
 }
 

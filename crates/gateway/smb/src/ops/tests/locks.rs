@@ -7,11 +7,15 @@ use braid_smb_wire::smb2::lock::{LockElement, LockFlags, LockRequest};
 use super::*;
 use crate::pending::Outcome;
 
-const EXCLUSIVE: LockFlags = LockFlags(0x12);
+pub(super) const EXCLUSIVE: LockFlags = LockFlags(0x12);
 const SHARED: LockFlags = LockFlags(0x11);
-const UNLOCK: LockFlags = LockFlags::UNLOCK;
+pub(super) const UNLOCK: LockFlags = LockFlags::UNLOCK;
 
-async fn lock(client: &Client, id: FileId, elements: &[(u64, u64, LockFlags)]) -> OpResult {
+pub(super) async fn lock(
+    client: &Client,
+    id: FileId,
+    elements: &[(u64, u64, LockFlags)],
+) -> OpResult {
     let element = |(offset, length, flags): &_| LockElement {
         offset: *offset,
         length: *length,
