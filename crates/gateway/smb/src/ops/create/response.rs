@@ -12,8 +12,8 @@ use braid_smb_wire::smb2::create::{
 use super::Job;
 use crate::attributes;
 
-/// The contexts that answer those of the request. Others are ignored: durable opens and leases are
-/// not granted yet, and allocation sizes are hints.
+/// The contexts that answer those of the request. Others are ignored: durable opens are not granted
+/// yet, and allocation sizes are hints. That of a lease is [`super::lease`]'s.
 pub(super) fn contexts<S: Share>(
     job: &Job<'_, S>,
     known: &Attributes,
@@ -35,13 +35,13 @@ pub(super) fn contexts<S: Share>(
 pub(super) fn response(
     file_id: FileId,
     action: CreateAction,
-    known: &Attributes,
-    name: &[u8],
+    (known, name): (&Attributes, &[u8]),
+    oplock_level: OplockLevel,
     contexts: Vec<CreateContext>,
 ) -> CreateResponse {
     let facts = attributes::network_open(known, name);
     CreateResponse {
-        oplock_level: OplockLevel::NONE,
+        oplock_level,
         flags: 0,
         action,
         creation_time: facts.creation.0,

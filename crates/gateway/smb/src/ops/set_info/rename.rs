@@ -38,8 +38,11 @@ impl<S: Share> Change<'_, S> {
         }
         // If only the case changes, the file does not collide with itself.
         if let Some(found) = to.found.as_ref().filter(|_| !is_same) {
+            self.make_way(found.file).await?;
             self.check_replaced(found, target.flags)?;
         }
+        // MS-FSA 2.1.5.15.11.
+        self.make_way(self.open.file).await?;
         let files = &self.context.server.files;
         if files.others_deny_delete(self.open.file, self.open.claim()) {
             return Err(NtStatus::SHARING_VIOLATION);
