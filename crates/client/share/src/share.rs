@@ -338,6 +338,10 @@ pub trait ShareClient: Clone + Send + Sync + fmt::Debug + 'static {
     /// Returns the delegation of a file. Does nothing without one.
     fn return_delegation(&self, file: FileIndex) -> impl Future<Output = Result<()>> + Send;
 
+    /// After [`DelegationRecall::Reduce`]: keeps the delegation of a file to read, and not to
+    /// write. Returns whether the session has it then; if not, it was returned.
+    fn reduce_delegation(&self, file: FileIndex) -> impl Future<Output = Result<bool>> + Send;
+
     /// After [`DelegationRecall::All`]: no delegation is used any more.
     fn drop_delegations(&self) -> impl Future<Output = ()> + Send;
 

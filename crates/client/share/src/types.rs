@@ -217,6 +217,10 @@ pub struct AdoptedClient<C> {
 pub enum DelegationRecall {
     /// That of a file: [`crate::ShareClient::return_delegation`] answers it.
     File(FileIndex),
+    /// That of a file, which is to write: others need that it is at most to read.
+    /// [`crate::ShareClient::reduce_delegation`] answers it, and so does
+    /// [`crate::ShareClient::return_delegation`].
+    Reduce(FileIndex),
     /// All are lost: [`crate::ShareClient::drop_delegations`] answers it.
     All,
 }

@@ -4,6 +4,7 @@
 //! all of them, and opens of one machine are adopted and fenced together (I4).
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use braid_share::{ClientRecord, Result, Share, ShareClient};
@@ -14,6 +15,8 @@ use tokio::sync::Mutex as AsyncMutex;
 pub struct Machine<S: Share> {
     client: Option<S::Client>,
     name: String,
+    /// Whether a task receives its recalls.
+    receives_recalls: AtomicBool,
 }
 
 impl<S: Share> Machine<S> {
@@ -23,6 +26,11 @@ impl<S: Share> Machine<S> {
     /// Never: it is taken by the drop only.
     pub fn client(&self) -> &S::Client {
         self.client.as_ref().expect("the session is taken only by the drop")
+    }
+
+    /// Whether the caller is the first that must have its recalls received.
+    pub(crate) fn begin_recalls(&self) -> bool {
+        !self.receives_recalls.swap(true, Ordering::AcqRel)
     }
 }
 
@@ -98,5 +106,6 @@ impl<S: Share> Machines<S> {
 async fn begin<S: Share>(share: &S, guid: [u8; 16], name: &str) -> Result<Machine<S>> {
     let record = ClientRecord { name: format!("smb {name}"), record: guid.to_vec() };
     let client = share.begin_client(record).await?;
-    Ok(Machine { client: Some(client), name: name.to_owned() })
+    let receives_recalls = AtomicBool::new(false);
+    Ok(Machine { client: Some(client), name: name.to_owned(), receives_recalls })
 }

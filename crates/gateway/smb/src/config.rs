@@ -29,6 +29,8 @@ pub struct SmbConfig {
     pub users: Arc<dyn Users>,
     /// Whether clients must sign.
     pub require_signing: bool,
+    /// Whether clients may cache: leases and oplocks.
+    pub leases: bool,
     /// Limits of clients and connections.
     pub limits: Limits,
 }
@@ -134,6 +136,7 @@ impl SmbConfig {
             shares: Vec::new(),
             users,
             require_signing: false,
+            leases: true,
             limits: Limits::default(),
         }
     }

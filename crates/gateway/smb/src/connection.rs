@@ -29,7 +29,7 @@ mod writer;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -80,6 +80,9 @@ pub const STALL_MAX: Duration = Duration::from_secs(60);
 /// How long a connection without a session may be without any request. One with a session may be
 /// silent for good: clients keep connections of mounts open, and TCP keep-alive finds dead ones.
 pub const LOGON_MAX: Duration = Duration::from_secs(60);
+/// Most notifications of a connection that wait to be sent. A client with more is disconnected, and
+/// then caches nothing: it must not go on to cache what others change.
+pub const NOTICES_MAX: usize = 16_384;
 /// Most logons of a connection that have not ended.
 pub const LOGONS_MAX: usize = 16;
 
@@ -102,6 +105,8 @@ pub struct Connection {
     sessions: Mutex<Vec<u64>>,
     /// Requests that wait for something to happen.
     pub(crate) pending: PendingRequests,
+    /// Notifications that wait to be sent.
+    notices: AtomicUsize,
     closed: AtomicBool,
     mistaken: AtomicBool,
     close: Notify,
@@ -126,6 +131,7 @@ impl Connection {
             logons: Mutex::default(),
             sessions: Mutex::default(),
             pending: PendingRequests::default(),
+            notices: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             mistaken: AtomicBool::new(false),
             close: Notify::new(),
@@ -238,6 +244,26 @@ impl Connection {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.close.notify_one();
+    }
+
+    /// Counts a notification until [`Connection::end_notice`]. `false` if there are too many; then
+    /// the connection is closed.
+    pub(crate) fn begin_notice(&self) -> bool {
+        let is_free = self.notices.fetch_add(1, Ordering::AcqRel) < NOTICES_MAX;
+        if !is_free {
+            self.end_notice();
+            if self.is_first_mistake() {
+                let peer = self.peer;
+                tracing::info!(%peer, "a client does not read notifications, and is disconnected");
+            }
+            self.close();
+        }
+        is_free
+    }
+
+    /// A notification was sent.
+    pub(crate) fn end_notice(&self) {
+        self.notices.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Sends a frame. A failure closes the connection.

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::tree::Tree;
 
 /// A request, and what its header names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Context<S: Share> {
     /// The server.
     pub server: Arc<SmbServer<S>>,
@@ -22,6 +22,10 @@ pub struct Context<S: Share> {
     pub connection: Arc<Connection>,
     /// The header.
     pub header: Header,
+    /// Whether it is the last one of its frame: only that one is answered later.
+    pub is_last: bool,
+    /// Whether it was encrypted.
+    pub is_sealed: bool,
     /// The whole message, from its header on.
     pub message: Bytes,
     /// The session, if the request needs one.

@@ -54,6 +54,8 @@ async fn may_wait<S: Share>(
     body: &mut Reader,
 ) -> Result<Outcome, NtStatus> {
     match command {
+        Command::Create => Ok(ops::create::create(context, decode(body)?).await),
+        Command::SetInfo => Ok(ops::set_info::set_info(context, decode(body)?).await),
         Command::Lock => ops::lock::lock(context, decode(body)?).await,
         Command::ChangeNotify => ops::change_notify::change_notify(context, decode(body)?).await,
         _ => finish(context, command, body).await.map(|reply| Outcome::Done(Ok(reply))),
@@ -74,7 +76,6 @@ async fn finish<S: Share>(context: &Context<S>, command: Command, body: &mut Rea
             let Empty = decode(body)?;
             ops::tree_connect::tree_disconnect(context).await
         }
-        Command::Create => ops::create::create(context, decode(body)?).await,
         Command::Close => ops::close::close(context, decode(body)?).await,
         Command::Flush => ops::flush::flush(context, decode(body)?).await,
         Command::Read => ops::read::read(context, decode(body)?).await,
@@ -85,11 +86,13 @@ async fn finish<S: Share>(context: &Context<S>, command: Command, body: &mut Rea
             ops::query_directory::query_directory(context, decode(body)?).await
         }
         Command::QueryInfo => ops::query_info::query_info(context, decode(body)?).await,
-        Command::SetInfo => ops::set_info::set_info(context, decode(body)?).await,
-        // No oplock or lease is granted, so that none is broken (3.3.5.22).
-        Command::OplockBreak => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        Command::OplockBreak => ops::oplock_break::acknowledge(context, decode(body)?),
         // They do not come here.
-        Command::Cancel | Command::ChangeNotify | Command::Lock => Err(NtStatus::INVALID_PARAMETER),
+        Command::Cancel
+        | Command::ChangeNotify
+        | Command::Create
+        | Command::Lock
+        | Command::SetInfo => Err(NtStatus::INVALID_PARAMETER),
     }
 }
 

@@ -11,9 +11,12 @@ use braid_smb_wire::smb2::change_notify::CompletionFilter;
 
 use crate::attributes;
 use crate::file_state::{Claim, StreamKey};
+use crate::leases::rules::Conflict;
+use crate::leases::{LeasedOpen, Leases, Owner};
 use crate::ops::lock::OpenLocks;
 use crate::ops::query_directory::Search;
 use crate::range_locks::{Access, RangeLocks};
+use crate::server::SmbServer;
 use crate::streams::data::OpenData;
 use crate::streams::shared::SharedStream;
 use crate::tree::Tree;
@@ -115,6 +118,8 @@ pub struct FileOpen<S: Share> {
     pub position: std::sync::atomic::AtomicU64,
     /// The verifier of the first write that no flush has followed.
     unflushed: Mutex<Option<Verifier>>,
+    /// Its place in the table of leases; none for a directory.
+    pub lease: Option<Box<LeasedOpen<S>>>,
     /// Its byte-range locks; none after its close, so that a LOCK that runs meanwhile leaves
     /// nothing behind. LOCK requests of one open run one after the other.
     pub locks: tokio::sync::Mutex<Option<OpenLocks>>,
@@ -143,6 +148,8 @@ pub struct NewFileOpen<S: Share> {
     pub data: Option<OpenData<S>>,
     /// Where it is opened.
     pub place: Place,
+    /// Its place in the table of leases.
+    pub lease: Option<LeasedOpen<S>>,
 }
 
 impl<S: Share> FileOpen<S> {
@@ -165,6 +172,7 @@ impl<S: Share> FileOpen<S> {
             search: tokio::sync::Mutex::default(),
             position: std::sync::atomic::AtomicU64::new(0),
             unflushed: Mutex::default(),
+            lease: new.lease.map(Box::new),
             locks: tokio::sync::Mutex::new(Some(OpenLocks::default())),
         }
     }
@@ -234,10 +242,22 @@ impl<S: Share> FileOpen<S> {
     ///
     /// # Errors
     /// `FILE_LOCK_CONFLICT`.
-    pub fn begin_write(&self, locks: &RangeLocks, bytes: (u64, u64)) -> Result<(), NtStatus> {
-        locks.check(self.key(), self.id.volatile, bytes, Access::Write)?;
+    pub fn begin_write(&self, server: &SmbServer<S>, bytes: (u64, u64)) -> Result<(), NtStatus> {
+        server.range_locks.check(self.key(), self.id.volatile, bytes, Access::Write)?;
+        self.begin_change(&server.leases);
         self.is_written.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// What its state at leases is shared with.
+    pub fn owner(&self) -> Owner {
+        self.lease.as_ref().map_or(Owner::Open(self.id.volatile), |lease| lease.owner)
+    }
+
+    /// Breaks what others have cached of the bytes, before they are changed or locked. MS-FSA
+    /// 2.1.5.4, 2.1.5.8.
+    pub fn begin_change(&self, leases: &Arc<Leases<S>>) {
+        leases.make_way(self.file, self.owner(), Conflict::Change);
     }
 
     /// Whether bytes were written through it, or that was tried.

@@ -16,8 +16,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use braid_smb_wire::NtStatus;
 use braid_smb_wire::smb2::{Flags, Header};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::context::OpResult;
 
@@ -37,6 +38,69 @@ pub enum Outcome {
     Done(OpResult),
     /// It is answered later.
     Waits(Wait),
+}
+
+#[cfg(test)]
+impl Outcome {
+    /// The result of a request that does not wait.
+    pub fn done(self) -> OpResult {
+        match self {
+            Self::Done(result) => result,
+            Self::Waits(_) => panic!("the request waits"),
+        }
+    }
+}
+
+/// What a request waits with, in the middle of its work.
+#[derive(Debug)]
+pub struct Waiter {
+    /// Sent when it begins to wait.
+    begun: watch::Sender<bool>,
+    cancelled: watch::Receiver<bool>,
+}
+
+impl Waiter {
+    /// Waits for `happens`. Meanwhile the request may be cancelled, so that nothing of it may be
+    /// half done.
+    ///
+    /// # Errors
+    /// `CANCELLED`.
+    pub async fn wait(&self, happens: impl Future<Output = ()>) -> Result<(), NtStatus> {
+        self.begun.send_replace(true);
+        let mut cancelled = self.cancelled.clone();
+        tokio::select! {
+            () = happens => Ok(()),
+            Ok(_) = cancelled.wait_for(|cancelled| *cancelled) => Err(NtStatus::CANCELLED),
+        }
+    }
+}
+
+/// Runs a request that may have to wait. It is answered later if it does, unless others of its
+/// frame stand behind it (`is_last` is false).
+pub async fn run<F>(is_last: bool, request: impl FnOnce(Waiter) -> F) -> Outcome
+where
+    F: Future<Output = OpResult> + Send + 'static,
+{
+    let (begun, mut begins) = watch::channel(false);
+    let (cancel, cancelled) = watch::channel(false);
+    let mut running = Box::pin(request(Waiter { begun, cancelled }));
+    if !is_last {
+        return Outcome::Done(running.await);
+    }
+    tokio::select! {
+        biased;
+        result = &mut running => return Outcome::Done(result),
+        Ok(_) = begins.wait_for(|begun| *begun) => {}
+    }
+    Outcome::Waits(Box::new(move |cancelled| {
+        Box::pin(async move {
+            tokio::select! {
+                result = &mut running => return result,
+                _ = cancelled => drop(cancel.send_replace(true)),
+            }
+            running.await
+        })
+    }))
 }
 
 /// A request that waits.

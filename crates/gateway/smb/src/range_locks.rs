@@ -129,6 +129,15 @@ impl RangeLocks {
         self.files().get(&file).is_some_and(|locks| locks.iter().any(excludes))
     }
 
+    /// Whether a lock covers one of the first `bytes` bytes of a file.
+    pub fn is_locked(&self, file: FileIndex, bytes: u64) -> bool {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let covers = |(_, lock): &(u64, RangeLock)| lock.length > 0 && lock.offset < bytes;
+        self.files().get(&file).is_some_and(|locks| locks.iter().any(covers))
+    }
+
     /// Checks that an open may read or write bytes.
     ///
     /// # Errors
@@ -181,6 +190,8 @@ mod tests {
         let locks = RangeLocks::default();
         locks.add(FILE, 1, range(0, 10, true));
         locks.add(FILE, 1, range(20, 10, false));
+        assert!(locks.is_locked(FILE, 1) && !locks.is_locked(FILE, 0));
+        assert!(!locks.is_locked(FileIndex(8), 1));
         let conflict = Err(NtStatus::FILE_LOCK_CONFLICT);
         for (open, bytes, access, result) in [
             (1, (0, 10), Access::Write, Ok(())),

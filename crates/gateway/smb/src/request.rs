@@ -401,6 +401,8 @@ impl<S: Share> Request<'_, S> {
             server: Arc::clone(self.server),
             connection: Arc::clone(self.connection),
             header: header.clone(),
+            is_last: self.position.is_last,
+            is_sealed: self.sealed_by.is_some(),
             message,
             session,
             tree,

@@ -19,6 +19,7 @@ use crate::client::Machines;
 use crate::config::{ConfigError, SmbConfig};
 use crate::connection::budget::SharedBudget;
 use crate::file_state::FileStates;
+use crate::leases::Leases;
 use crate::ops::close::close_open;
 use crate::range_locks::RangeLocks;
 use crate::session::Session;
@@ -67,6 +68,8 @@ pub struct SmbServer<S: Share> {
     pub machines: Machines<S>,
     /// Opens by file, for share modes and removals that wait.
     pub(crate) files: FileStates,
+    /// What clients may cache.
+    pub(crate) leases: Arc<Leases<S>>,
     /// Byte-range locks of all opens.
     pub(crate) range_locks: RangeLocks,
     /// Directories that opens watch.
@@ -94,6 +97,7 @@ impl<S: Share> SmbServer<S> {
             guid,
             machines: Machines::default(),
             files: FileStates::default(),
+            leases: Arc::default(),
             range_locks: RangeLocks::default(),
             watches: Watches::default(),
             throttle: Throttle::default(),

@@ -56,6 +56,11 @@ impl OpenFile {
         }
     }
 
+    /// What these opens deny together.
+    pub fn denied(&self) -> Deny {
+        modes::denied(std::slice::from_ref(self))
+    }
+
     /// Adds one open.
     ///
     /// # Errors

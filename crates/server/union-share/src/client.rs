@@ -320,6 +320,10 @@ impl ShareClient for UnionClient {
         Ok(())
     }
 
+    async fn reduce_delegation(&self, _: FileIndex) -> Result<bool> {
+        Ok(false)
+    }
+
     async fn drop_delegations(&self) {}
 
     async fn next_recall(&self) -> Option<DelegationRecall> {

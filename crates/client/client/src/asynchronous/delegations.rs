@@ -76,6 +76,15 @@ impl<D: Driver> Client<D> {
         self.caller().engine().carried_out(recalled, LeaseMode::None).await
     }
 
+    /// A recalled delegation to write is used to read only, which the recall allows
+    /// ([`Recalled::keep`]).
+    ///
+    /// # Errors
+    /// As [`Client::delegation_returned`].
+    pub async fn delegation_reduced(&self, recalled: &Recalled) -> Result<()> {
+        self.caller().engine().carried_out(recalled, LeaseMode::Read).await
+    }
+
     /// After a loss of all delegations none is used any more.
     pub fn delegations_dropped(&self, lost: u64) {
         self.caller().engine().all_invalidated(lost);

@@ -282,6 +282,10 @@ impl ShareClient for ClusterClient {
         self.0.return_delegation(file).await
     }
 
+    async fn reduce_delegation(&self, file: FileIndex) -> Result<bool> {
+        self.0.reduce_delegation(file).await
+    }
+
     async fn drop_delegations(&self) {
         self.0.drop_delegations();
     }

@@ -5,7 +5,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use braid_client::{asynchronous::DelegationNotice, lease::Recalled};
+use braid_client::{
+    asynchronous::DelegationNotice,
+    lease::{LeaseMode, Recalled},
+};
 use braid_types::FileIndex;
 use tokio::sync::{
     Notify,
@@ -60,8 +63,12 @@ impl Delegations {
         let mut inner = self.lock();
         let recall = match notice {
             DelegationNotice::Recalled(recalled) => {
-                inner.recalled.insert(recalled.of.file(), recalled);
-                DelegationRecall::File(recalled.of.file())
+                let file = recalled.of.file();
+                inner.recalled.insert(file, recalled);
+                match recalled.keep {
+                    LeaseMode::Read => DelegationRecall::Reduce(file),
+                    _ => DelegationRecall::File(file),
+                }
             }
             DelegationNotice::AllLost(_) => {
                 inner.recalled.clear();
@@ -105,6 +112,22 @@ impl Session {
             Some(recalled) => self.run(self.client().delegation_returned(&recalled)).await,
             None => self.run(self.client().return_lease(of)).await,
         }
+    }
+
+    /// Keeps the delegation to read, if the newest recall of it allows that.
+    pub(super) async fn reduce_delegation(&self, file: FileIndex) -> Result<bool> {
+        let recalled = {
+            let mut inner = self.delegations().lock();
+            match inner.recalled.get(&file) {
+                Some(recalled) if recalled.keep == LeaseMode::Read => inner.recalled.remove(&file),
+                _ => None,
+            }
+        };
+        let Some(recalled) = recalled else {
+            return self.return_delegation(file).await.map(|()| false);
+        };
+        let call = self.client().delegation_reduced(&recalled);
+        self.run(call).await.map(|()| true)
     }
 
     pub(super) fn drop_delegations(&self) {

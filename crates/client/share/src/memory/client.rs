@@ -379,6 +379,12 @@ impl ShareClient for MemoryClient {
         })
     }
 
+    async fn reduce_delegation(&self, file: FileIndex) -> Result<bool> {
+        self.state.call(self.session, Call::ReturnDelegation, |state| {
+            Ok(state.delegations.reduce_one(self.session, file))
+        })
+    }
+
     async fn drop_delegations(&self) {
         self.state.lock().delegations.return_all(self.session);
     }

@@ -43,7 +43,8 @@ pub(super) struct DelegationTable {
 #[derive(Debug, Default)]
 struct Queue {
     recalls: VecDeque<DelegationRecall>,
-    sent: BTreeSet<FileIndex>,
+    /// Recalls that were not answered, and whether each one is of the whole delegation.
+    sent: BTreeMap<FileIndex, bool>,
     added: Arc<Notify>,
 }
 
@@ -56,6 +57,23 @@ impl DelegationTable {
             queue.sent.remove(&file);
         }
         self.returned.notify_waiters();
+    }
+
+    /// Keeps a delegation to read, unless all of it was recalled. Whether the session has it then.
+    pub(super) fn reduce_one(&mut self, session: SessionId, file: FileIndex) -> bool {
+        let is_whole = |queue: &Queue| queue.sent.get(&file) == Some(&true);
+        if self.queues.get(&session).is_some_and(is_whole) {
+            self.return_one(session, file);
+            return false;
+        }
+        let held = self.held.get_mut(&file).and_then(|holders| holders.get_mut(&session));
+        let has = held.is_some();
+        held.into_iter().for_each(|write| *write = false);
+        if let Some(queue) = self.queues.get_mut(&session) {
+            queue.sent.remove(&file);
+        }
+        self.returned.notify_waiters();
+        has
     }
 
     pub(super) fn return_all(&mut self, session: SessionId) {
@@ -96,8 +114,14 @@ impl DelegationTable {
         for holder in &conflicting {
             self.recalled.insert(file);
             let queue = self.queues.entry(*holder).or_default();
-            if queue.sent.insert(file) {
-                queue.recalls.push_back(DelegationRecall::File(file));
+            let whole = need == Need::Change;
+            let before = queue.sent.get(&file).copied();
+            if before.is_none_or(|before| whole && !before) {
+                queue.sent.insert(file, whole);
+                queue.recalls.push_back(match whole {
+                    true => DelegationRecall::File(file),
+                    false => DelegationRecall::Reduce(file),
+                });
                 queue.added.notify_waiters();
             }
         }
@@ -134,7 +158,7 @@ impl State {
         };
         if inode.links == 0
             || opened
-            || self.opens.denied(file) != Deny::NONE
+            || self.opens.denied_besides(session, file) & (Deny::READ | Deny::WRITE) != Deny::NONE
             || conflicts.next().is_some()
             || self.delegations.recalled.contains(&file)
         {

@@ -116,6 +116,12 @@ impl OpenTable {
         self.of_file(file).fold(Deny::NONE, |all, (_, open)| all | open.mode.deny)
     }
 
+    /// What the opens of a file by other sessions deny together.
+    pub fn denied_besides(&self, session: SessionId, file: FileIndex) -> Deny {
+        let others = self.of_file(file).filter(|(_, open)| open.session != session);
+        others.fold(Deny::NONE, |all, (_, open)| all | open.mode.deny)
+    }
+
     /// Checks a mode against all opens but `except`.
     ///
     /// # Errors

@@ -24,6 +24,8 @@ on_both! {
     a_file_whose_delegation_was_recalled_gets_none_for_a_while,
     only_open_files_are_delegated,
     the_end_of_a_session_frees_its_delegations,
+    a_look_reduces_a_delegation_to_write_and_a_change_ends_it,
+    what_its_own_opens_deny_does_not_keep_a_session_from_a_delegation,
 }
 
 /// A file that `holder` has open and delegated.
@@ -46,7 +48,9 @@ async fn recalls<C: ShareClient, T>(
     tokio::select! {
         biased;
         recall = holder.next_recall() => {
-            assert_eq!(recall, Some(DelegationRecall::File(file.index())));
+            let (all, writing) =
+                (DelegationRecall::File(file.index()), DelegationRecall::Reduce(file.index()));
+            assert!(recall == Some(all) || recall == Some(writing), "{recall:?}");
         }
         _ = &mut call => panic!("the call did not wait for the delegation"),
     }
@@ -214,6 +218,43 @@ async fn the_end_of_a_session_frees_its_delegations<S: Share>(share: S, dir: Fil
     open.await.expect("an open");
 }
 
+async fn a_look_reduces_a_delegation_to_write_and_a_change_ends_it<S: Share>(
+    share: S,
+    dir: FileIndex,
+) {
+    let (holder, other, who) = (client(&share).await, client(&share).await, root());
+    let file = delegated(&holder, dir, "f", true).await;
+    let index = file.index();
+    let mut look = std::pin::pin!(other.attributes(&who, index));
+    tokio::select! {
+        _ = &mut look => panic!("it may be changed without a call"),
+        recall = holder.next_recall() => {
+            assert_eq!(recall, Some(DelegationRecall::Reduce(index)));
+        }
+    }
+    assert!(holder.reduce_delegation(index).await.expect("an answer"), "reading goes on");
+    look.await.expect("attributes");
+    let mut open = std::pin::pin!(other.open(&who, OpenTarget::File(index), BOTH));
+    tokio::select! {
+        _ = &mut open => panic!("it is being cached"),
+        recall = holder.next_recall() => assert_eq!(recall, Some(DelegationRecall::File(index))),
+    }
+    assert!(!holder.reduce_delegation(index).await.expect("an answer"), "nothing is left");
+    open.await.expect("an open");
+}
+
+async fn what_its_own_opens_deny_does_not_keep_a_session_from_a_delegation<S: Share>(
+    share: S,
+    dir: FileIndex,
+) {
+    let (holder, other) = (client(&share).await, client(&share).await);
+    create(&other, dir, "f").await.close().await.expect("a close");
+    let target = OpenTarget::File(look_up(&other, dir, "f").await.file);
+    let alone = OpenMode { rights: Rights::READ_WRITE, deny: Deny::ALL };
+    let file = holder.open(&root(), target, alone).await.expect("an open").file;
+    assert!(holder.delegate(file.index(), true).await.expect("an answer"));
+}
+
 #[test]
 fn a_client_of_the_library_waits_for_a_delegation() {
     let cluster = Cluster::start();
@@ -229,7 +270,9 @@ fn a_client_of_the_library_waits_for_a_delegation() {
                 file.write_at(b"by the library", 0)
             });
             let index = file.index();
-            assert_eq!(holder.next_recall().await, Some(DelegationRecall::File(index)));
+            let recall = holder.next_recall().await;
+            let (all, writing) = (DelegationRecall::File(index), DelegationRecall::Reduce(index));
+            assert!(recall == Some(all) || is_write && recall == Some(writing), "{recall:?}");
             assert!(!written.is_finished(), "it waits");
             assert_eq!(read(&file, 0, 32).await.0, b"", "nothing was written yet");
             holder.return_delegation(index).await.expect("a return");

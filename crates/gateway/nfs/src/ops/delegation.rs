@@ -106,6 +106,12 @@ pub async fn grant<S: Share>(
             _ => WhyNoDelegation::Resource(false),
         }));
     }
+    // The client opens the file locally, and would ignore what its other opens deny. The metadata
+    // server looks at those of other sessions only.
+    let denies = |mode: OpenMode| mode.deny != Deny::NONE;
+    if denies(wish.mode) || states.opens_of_file(file.file).iter().any(|open| denies(open.mode())) {
+        return Ok(refused(WhyNoDelegation::Resource(false)));
+    }
     if !server.config.delegations || writes != write || !server.can_call_client(client.id()) {
         return Ok(refused(WhyNoDelegation::Resource(false)));
     }
@@ -283,19 +289,22 @@ pub fn receive_recalls<S: Share>(server: &Arc<NfsServer<S>>, client: &Arc<Client
         let Some(data) = client.data() else { return };
         while let Some(recall) = data.share.next_recall().await {
             match recall {
-                DelegationRecall::File(file) => match data.states.delegation_of(file) {
-                    Some(delegation) if !delegation.has_ended() => {
-                        // A recall that the metadata server repeats is being carried out.
-                        if delegation.set_recalled() {
-                            drop(tokio::spawn(carry_out(
-                                Weak::clone(&server),
-                                Arc::clone(&client),
-                                delegation,
-                            )));
+                // RFC 8881 10.4: a delegation is returned as a whole.
+                DelegationRecall::File(file) | DelegationRecall::Reduce(file) => {
+                    match data.states.delegation_of(file) {
+                        Some(delegation) if !delegation.has_ended() => {
+                            // A recall that the metadata server repeats is being carried out.
+                            if delegation.set_recalled() {
+                                drop(tokio::spawn(carry_out(
+                                    Weak::clone(&server),
+                                    Arc::clone(&client),
+                                    delegation,
+                                )));
+                            }
                         }
+                        _ => drop(tokio::spawn(answer_unknown(Arc::clone(&client), file))),
                     }
-                    _ => drop(tokio::spawn(answer_unknown(Arc::clone(&client), file))),
-                },
+                }
                 DelegationRecall::All => {
                     for delegation in data.states.delegations() {
                         revoke(&client, &delegation).await;

@@ -9,6 +9,7 @@ use braid_smb_wire::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
 use super::{flush, lock};
 use crate::context::{Context, OpResult, Reply};
 use crate::file_state::Removal;
+use crate::leases::rules::Conflict;
 use crate::open::{FileOpen, Open};
 use crate::removal::release;
 use crate::server::SmbServer;
@@ -78,12 +79,18 @@ async fn finish<S: Share>(
         place: open.place(),
         who: session.who().clone(),
     });
+    if removal.is_some() {
+        // MS-FSA 2.1.5.5: clients that only delay their close now send it.
+        let _ = server.leases.make_way(open.file, open.owner(), Conflict::Name);
+    }
     let closed = close_bytes(open).await;
     if open.is_written() {
         let changed = CompletionFilter::SIZE.with(CompletionFilter::LAST_WRITE);
         open.report(&server.watches, changed);
     }
     release(server, session, open.key(), open.claim(), removal).await;
+    // Last: opens that wait for this one find it gone.
+    open.lease.iter().for_each(|lease| lease.end());
     closed
 }
 

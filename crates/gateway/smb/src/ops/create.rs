@@ -10,6 +10,7 @@
 
 mod access;
 mod existing;
+mod lease;
 mod new;
 mod pipe;
 mod response;
@@ -25,19 +26,24 @@ use braid_share::{
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::FileAttributes;
+use braid_smb_wire::smb2::FileId;
 use braid_smb_wire::smb2::create::{
-    CreateAction, CreateContext, CreateDisposition, CreateOptions, CreateRequest, context as tags,
+    CreateAction, CreateContext, CreateDisposition, CreateOptions, CreateRequest, LeaseState,
+    OplockLevel, context as tags,
 };
 
 use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
 use crate::file_state::Claim;
+use crate::leases::LeasedOpen;
 use crate::open::{FileOpen, NewFileOpen, Open, OpenStream, Place};
 use crate::path::SharePath;
+use crate::pending::{self, Outcome, Waiter};
 use crate::session::OpenSlot;
 use crate::streams::data::OpenData;
 use crate::tree::Tree;
 use crate::walk::{Target, walk};
+use lease::LeaseWish;
 
 /// How often a CREATE begins again because the file came or went meanwhile.
 const ATTEMPTS_MAX: usize = 8;
@@ -59,6 +65,11 @@ struct Job<'a, S: Share> {
     wanted: AccessMask,
     /// Whether as much as possible is asked for as well.
     wants_maximum: bool,
+    /// The number of the open.
+    id: FileId,
+    /// What the client would cache.
+    lease: LeaseWish,
+    waiter: Waiter,
 }
 
 /// A file that was opened or created. It is in the table of opens.
@@ -70,19 +81,32 @@ struct Made<S: Share> {
     granted: AccessMask,
     maximal: AccessMask,
     action: CreateAction,
+    lease: Option<LeasedOpen<S>>,
 }
 
 /// The result of an attempt; `None` if the file came or went meanwhile.
 type Attempt<S> = Result<Option<Made<S>>, NtStatus>;
 
-/// Opens or creates a file, directory or pipe.
-pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> OpResult {
+/// Opens or creates a file, directory or pipe. It may wait until others have given up what they
+/// cache.
+pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> Outcome {
+    let owned = context.clone();
+    pending::run(context.is_last, |waiter| open_or_create(owned, request, waiter)).await
+}
+
+async fn open_or_create<S: Share>(
+    context: Context<S>,
+    request: CreateRequest,
+    waiter: Waiter,
+) -> OpResult {
+    let context = &context;
     check_request(&request)?;
     let tree = context.tree()?;
     let Some(root) = tree.root() else { return pipe::open(context, &request) };
     check_contexts(&request.contexts)?;
     let access = AccessMask(request.desired_access).without_generic();
     let path = SharePath::parse(&request.name)?;
+    let id = context.server.new_file_id();
     let job = Job {
         context,
         request: &request,
@@ -92,6 +116,9 @@ pub async fn create<S: Share>(context: &Context<S>, request: CreateRequest) -> O
         tree,
         wanted: access.without(AccessMask::MAXIMUM_ALLOWED),
         wants_maximum: access.has(AccessMask::MAXIMUM_ALLOWED),
+        id,
+        lease: LeaseWish::of(context, &request, id)?,
+        waiter,
     };
     job.check()?;
     // Before the file is created or truncated.
@@ -236,9 +263,20 @@ async fn finish<S: Share>(
     slot: OpenSlot<S>,
 ) -> OpResult {
     let (server, session) = (&job.context.server, job.context.session()?);
-    let id = server.new_file_id();
-    let known = made.known;
-    let contexts = response::contexts(job, &known, made.maximal);
+    let (id, known) = (job.id, made.known);
+    let mut contexts = response::contexts(job, &known, made.maximal);
+    let mut oplock_level = OplockLevel::NONE;
+    if let Some(lease) = &made.lease {
+        // MS-FSA 2.1.5.18: what is locked is not cached.
+        let wish = match server.range_locks.is_locked(known.file, known.bytes.0) {
+            true => LeaseState::NONE,
+            false => job.lease.state,
+        };
+        let granted = server.leases.grant(lease, session.machine(), wish).await;
+        let answer = job.lease.answer(granted);
+        oplock_level = answer.0;
+        contexts.extend(answer.1);
+    }
     let open = FileOpen::new(NewFileOpen {
         id,
         tree: Arc::clone(job.tree),
@@ -250,8 +288,9 @@ async fn finish<S: Share>(
         options: job.request.options.0,
         data: made.data,
         place: Place { dir: target.dir, name: target.name, path: job.path.text() },
+        lease: made.lease,
     });
-    let body = response::response(id, made.action, &open.facts(&known), contexts);
+    let body = response::response(id, made.action, &open.facts(&known), oplock_level, contexts);
     let deletes = job.has(CreateOptions::FILE_DELETE_ON_CLOSE);
     open.delete_on_close.store(deletes, Ordering::Release);
     let open = Arc::new(Open::File(open));

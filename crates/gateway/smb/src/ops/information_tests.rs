@@ -92,6 +92,8 @@ impl Client {
             server,
             connection,
             header: Header { credit_charge: 64, ..Header::request(Command::Echo, 1) },
+            is_last: true,
+            is_sealed: false,
             message: Bytes::new(),
             session: Some(session),
             tree: Some(tree.unwrap()),
@@ -118,7 +120,7 @@ impl Client {
             name: name.to_owned(),
             contexts: Vec::new(),
         };
-        Ok(create::create(&self.context, request).await?.file_id.unwrap())
+        Ok(create::create(&self.context, request).await.done()?.file_id.unwrap())
     }
 
     async fn make(&self, name: &str) -> FileId {
@@ -187,7 +189,7 @@ impl Client {
             file_id: id,
             data: information.to_bytes().into(),
         };
-        set_info::set_info(&self.context, request).await.map(drop)
+        set_info::set_info(&self.context, request).await.done().map(drop)
     }
 }
 

@@ -96,6 +96,10 @@ pub async fn lock<S: Share>(
     if !AccessMask(file.granted).has_any(access) {
         return Err(NtStatus::ACCESS_DENIED);
     }
+    // MS-FSA 2.1.5.8.
+    if matches!(wanted, Wanted::Lock(_)) {
+        file.begin_change(&context.server.leases);
+    }
     // 3.3.5.14.2: a lock alone may wait.
     let waiting = match (&wanted, &request.locks[..]) {
         (Wanted::Lock(ranges), [element]) => {

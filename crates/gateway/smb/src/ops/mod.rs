@@ -9,6 +9,7 @@ mod information_tests;
 pub mod ioctl;
 pub mod lock;
 pub mod negotiate;
+pub mod oplock_break;
 pub mod pipe;
 pub mod query_directory;
 pub mod query_info;

@@ -140,6 +140,9 @@ fn choose<S: Share>(
     let mut capabilities = Capabilities::default();
     if dialect > Dialect::Smb202 {
         capabilities = capabilities.with(Capabilities::LARGE_MTU);
+        if server.config.leases {
+            capabilities = capabilities.with(Capabilities::LEASING);
+        }
     }
     let mut cipher = None;
     let client = request.capabilities;

@@ -6,7 +6,9 @@ mod stream;
 
 use std::sync::atomic::Ordering;
 
-use braid_share::{AttributeChanges, Attributes, Identity, Share, ShareClient, Status, Timestamp};
+use braid_share::{
+    AttributeChanges, Attributes, FileIndex, Identity, Share, ShareClient, Status, Timestamp,
+};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::{
@@ -20,18 +22,34 @@ use crate::attributes::{changes_to, set_time};
 use crate::context::{Context, OpResult, Reply};
 use crate::extended_attributes as eas;
 use crate::file_state::Removal;
+use crate::leases::rules::Conflict;
 use crate::open::FileOpen;
+use crate::pending::{self, Outcome, Waiter};
 use crate::removal::{check_deletable, is_read_only};
 use crate::status::failed;
 use crate::streams::data::OpenData;
 
-/// Changes a file.
-pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -> OpResult {
+/// How often a change breaks what others cache. Each break ends in a limited time.
+const BREAKS_MAX: usize = 16;
+
+/// Changes a file. It may wait until others have closed it that they had closed without a call.
+pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -> Outcome {
+    let owned = context.clone();
+    pending::run(context.is_last, |waiter| change(owned, request, waiter)).await
+}
+
+async fn change<S: Share>(
+    context: Context<S>,
+    request: SetInfoRequest,
+    waiter: Waiter,
+) -> OpResult {
+    let context = &context;
     let bytes = u32::try_from(request.data.len()).map_err(|_| NtStatus::INVALID_PARAMETER)?;
     context.paid_for(bytes)?;
     let open = context.open(request.file_id)?;
     let file = open.file()?;
-    let change = Change { context, open: file, client: context.client()?, who: context.who()? };
+    let (client, who) = (context.client()?, context.who()?);
+    let change = Change { context, open: file, client, who, waiter };
     match request.info_type {
         InfoType::FILE => {
             let class = InformationClass(request.info_class);
@@ -93,6 +111,7 @@ struct Change<'a, S: Share> {
     open: &'a FileOpen<S>,
     client: &'a S::Client,
     who: &'a Identity,
+    waiter: Waiter,
 }
 
 impl<S: Share> Change<'_, S> {
@@ -215,7 +234,11 @@ impl<S: Share> Change<'_, S> {
             match is_stream {
                 true if is_read_only(&known) => return Err(NtStatus::CANNOT_DELETE),
                 true => {}
-                false => check_deletable(self.client, self.who, &known).await?,
+                false => {
+                    check_deletable(self.client, self.who, &known).await?;
+                    // MS-FSA 2.1.5.15.3.
+                    self.make_way(self.open.file).await?;
+                }
             }
         }
         if flags.has(Disposition::ON_CLOSE) {
@@ -233,13 +256,27 @@ impl<S: Share> Change<'_, S> {
         self.open.data.as_ref().ok_or(NtStatus::INVALID_PARAMETER)
     }
 
+    /// Waits until others keep a file open only if they use it. MS-FSA 2.1.4.12.
+    async fn make_way(&self, file: FileIndex) -> Result<(), NtStatus> {
+        let leases = &self.context.server.leases;
+        let owner = self.open.owner();
+        for _ in 0..BREAKS_MAX {
+            let Some(blocked) = leases.make_way(file, owner, Conflict::Name) else { break };
+            self.waiter.wait(blocked.changed()).await?;
+        }
+        Ok(())
+    }
+
     async fn set_len(&self, bytes: u64) -> Result<(), NtStatus> {
+        // MS-FSA 2.1.5.15.4.
+        self.open.begin_change(&self.context.server.leases);
         self.data()?.set_len(bytes).await.map_err(failed)
     }
 
     /// MS-FSA 2.1.5.15.1: fewer bytes on disks than the file has cut it. More are a hint, since
     /// they do not change its size.
     async fn allocation(&self, bytes: u64) -> Result<(), NtStatus> {
+        self.open.begin_change(&self.context.server.leases);
         let known = self.data()?.attributes().await.map_err(failed)?;
         if bytes < known.bytes.0 { self.set_len(bytes).await } else { Ok(()) }
     }

@@ -3,6 +3,7 @@
 mod case;
 mod create;
 mod data;
+mod leases;
 mod locks;
 mod removal;
 mod security;
@@ -127,6 +128,8 @@ impl Client {
             server: Arc::clone(&self.server),
             connection: Arc::clone(&self.connection),
             header: Header { credit_charge: 128, ..Header::request(Command::Create, 1) },
+            is_last: true,
+            is_sealed: false,
             message: Bytes::new(),
             session: Some(Arc::clone(&self.session)),
             tree: Some(Arc::clone(&self.tree)),
@@ -143,7 +146,8 @@ impl Client {
     }
 
     async fn create(&self, request: CreateRequest) -> Result<CreateResponse, NtStatus> {
-        super::create::create(&self.context(), request).await.map(|reply| body(&reply))
+        let created = super::create::create(&self.context(), request).await;
+        created.done().map(|reply| body(&reply))
     }
 
     /// Opens or creates a file with this access.

@@ -51,7 +51,7 @@ async fn write_file<S: Share>(
     let offset = offset::<S>(data, granted, request.offset).await?;
     let length = request.data.len() as u64;
     check_range(offset, length)?;
-    open.begin_write(&context.server.range_locks, (offset, length))?;
+    open.begin_write(&context.server, (offset, length))?;
     let durable = request.flags.has(WriteFlags::WRITE_THROUGH)
         || CreateOptions(open.options).has(CreateOptions::FILE_WRITE_THROUGH);
     let written = data.write(offset, request.data, durable).await.map_err(failed)?;

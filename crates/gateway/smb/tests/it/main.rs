@@ -5,6 +5,7 @@ mod client;
 mod compounds;
 mod credits;
 mod hostile;
+mod leases;
 mod locks;
 mod logon;
 mod negotiation;

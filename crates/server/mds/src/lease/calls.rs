@@ -161,14 +161,17 @@ impl MdsCore {
             self.with_leases(|service| service.try_delegation(session, file, mode, now))?;
         // After the grant: an open that is entered later claims the delegation, and finds the
         // grant.
-        let denied = self.namespace.denied(file);
         let opens = self.namespace.opens_of(file);
         let mut besides = opens.iter().filter(|open| open.session != session);
         let conflicts = match mode {
             LeaseMode::Write => besides.next().is_some(),
-            _ => besides.any(|open| open.writers > 0),
+            // What the session itself denies, its gateway knows.
+            _ => besides.any(|open| {
+                let denied = open.denied();
+                open.writers > 0 || denied.read || denied.write
+            }),
         };
-        if !conflicts && !denied.read && !denied.write {
+        if !conflicts {
             return Some(number);
         }
         let returned = [(LeaseOf::Delegation(file), number, LeaseMode::None)];

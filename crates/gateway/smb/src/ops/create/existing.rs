@@ -45,9 +45,10 @@ pub(super) async fn open<S: Share>(
         }
         check_deletable(job.client, job.who, known).await?;
     }
-    let (files, claim) = (&job.context.server.files, job.claim(granted));
-    files.check(known.file, job.claim(granted.with(needed)))?;
-    files.open(known.file, claim)?;
+    let is_file = known.kind == FileKind::File;
+    let access = (granted, granted.with(needed));
+    let lease = job.enter((known.file, is_file), access, overwrites).await?;
+    let claim = job.claim(granted);
     let opened = open_bytes(job, known, granted, granted.with(needed)).await;
     let (known, data) = match opened {
         Ok(Some(opened)) => opened,
@@ -75,7 +76,7 @@ pub(super) async fn open<S: Share>(
         _ => CreateAction::OPENED,
     };
     let data = data.map(OpenData::File);
-    Ok(Some(Made { known, data, stream: None, granted, maximal, action }))
+    Ok(Some(Made { known, data, stream: None, granted, maximal, action, lease }))
 }
 
 /// MS-FSA 2.1.5.1.2: a file that is overwritten has no named streams afterwards. One that is open

@@ -42,6 +42,7 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
     // The creator may do everything that the tree allows.
     let maximal = AccessMask(job.tree.maximal_access);
     let granted = access::grant(job.wanted, job.wants_maximum, maximal)?;
+    job.check_new_lease()?;
     let made = match is_directory {
         true => make_directory(job, target).await?,
         false => make_file(job, target, granted, is_read_only).await?,
@@ -50,17 +51,20 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
     let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
     let what = (NotifyAction::ADDED, name_of(is_directory));
     job.context.server.watches.report(job.tree.root(), &place, what, change);
-    if let Err(status) = job.context.server.files.open(known.file, job.claim(granted)) {
-        // Somebody else has found and opened it already.
-        if let Some(file) = data {
-            discard(file).await;
+    let lease = match job.enter((known.file, !is_directory), (granted, granted), false).await {
+        Ok(lease) => lease,
+        Err(status) => {
+            // Somebody else has found and opened it already.
+            if let Some(file) = data {
+                discard(file).await;
+            }
+            return Err(status);
         }
-        return Err(status);
-    }
+    };
     let known = job.set_attributes(known, &target.name).await;
     let action = CreateAction::CREATED;
     let data = data.map(OpenData::File);
-    Ok(Some(Made { known, data, stream: None, granted, maximal, action }))
+    Ok(Some(Made { known, data, stream: None, granted, maximal, action, lease }))
 }
 
 /// Creates an empty file for a stream of it. `None` if somebody else has created it meanwhile.

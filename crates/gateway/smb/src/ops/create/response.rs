@@ -13,8 +13,8 @@ use braid_smb_wire::smb2::create::{
 use super::Job;
 use crate::attributes;
 
-/// The contexts that answer those of the request. Others are ignored: durable opens and leases are
-/// not granted yet, and allocation sizes are hints.
+/// The contexts that answer those of the request. Others are ignored: durable opens are not granted
+/// yet, and allocation sizes are hints. That of a lease is [`super::lease`]'s.
 pub(super) fn contexts<S: Share>(
     job: &Job<'_, S>,
     known: &Attributes,
@@ -37,10 +37,11 @@ pub(super) fn response(
     file_id: FileId,
     action: CreateAction,
     facts: &FileFacts,
+    oplock_level: OplockLevel,
     contexts: Vec<CreateContext>,
 ) -> CreateResponse {
     CreateResponse {
-        oplock_level: OplockLevel::NONE,
+        oplock_level,
         flags: 0,
         action,
         creation_time: facts.creation.0,

@@ -72,7 +72,7 @@ pub(super) async fn copy_chunks<S: Share>(
     let begin = |chunk: &CopyChunk| {
         let length = u64::from(chunk.length);
         source.begin_read(locks, (chunk.source_offset, length))?;
-        open.begin_write(locks, (chunk.target_offset, length))
+        open.begin_write(&context.server, (chunk.target_offset, length))
     };
     let result = copy_all(from, to, &wanted.chunks, begin).await;
     // A copy has no verifier with which a later commit would find a loss (I6).

@@ -34,7 +34,7 @@ pub(super) async fn set_zero<S: Share>(
     let size = data.attributes().await.map_err(failed)?.bytes.0;
     let end = range.beyond.min(size);
     if range.offset < end {
-        open.begin_write(&context.server.range_locks, (range.offset, end - range.offset))?;
+        open.begin_write(&context.server, (range.offset, end - range.offset))?;
         data.punch(range.offset, end - range.offset).await.map_err(failed)?;
     }
     Ok((Vec::new(), NtStatus::SUCCESS))

@@ -41,8 +41,11 @@ impl<S: Share> Change<'_, S> {
         }
         // If only the case changes, the file does not collide with itself.
         if let Some(found) = to.found.as_ref().filter(|_| !is_same) {
+            self.make_way(found.file).await?;
             self.check_replaced(found, target.flags)?;
         }
+        // MS-FSA 2.1.5.15.11.
+        self.make_way(self.open.file).await?;
         let files = &self.context.server.files;
         // MS-FSA 2.1.5.15.11: a file with an open stream keeps its name.
         if files.has_open_stream(self.open.file) {

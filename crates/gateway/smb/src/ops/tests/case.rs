@@ -18,7 +18,7 @@ impl Client {
             file_id: id,
             data: information.to_bytes().into(),
         };
-        super::super::set_info::set_info(&self.context(), request).await.map(drop)
+        super::super::set_info::set_info(&self.context(), request).await.done().map(drop)
     }
 
     /// Names in the root directory.

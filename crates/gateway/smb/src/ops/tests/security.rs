@@ -30,7 +30,7 @@ impl Client {
             file_id,
             data: data.into(),
         };
-        super::super::set_info::set_info(&self.context(), request).await.map(drop)
+        super::super::set_info::set_info(&self.context(), request).await.done().map(drop)
     }
 
     async fn descriptor(&self, file_id: FileId) -> SecurityDescriptor {
