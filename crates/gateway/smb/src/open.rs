@@ -255,8 +255,11 @@ impl<S: Share> FileOpen<S> {
     }
 
     /// Breaks what others have cached of the bytes, before they are changed or locked. MS-FSA
-    /// 2.1.5.4, 2.1.5.8.
+    /// 2.1.5.4, 2.1.5.8. Nobody caches the bytes of a stream.
     pub fn begin_change(&self, leases: &Arc<Leases<S>>) {
+        if self.stream.is_some() {
+            return;
+        }
         leases.make_way(self.file, self.owner(), Conflict::Change);
     }
 

@@ -130,7 +130,7 @@ impl RangeLocks {
     }
 
     /// Whether a lock covers one of the first `bytes` bytes of a file.
-    pub fn is_locked(&self, file: FileIndex, bytes: u64) -> bool {
+    pub fn is_locked(&self, file: StreamKey, bytes: u64) -> bool {
         if self.count.load(Ordering::Acquire) == 0 {
             return false;
         }
@@ -191,7 +191,7 @@ mod tests {
         locks.add(FILE, 1, range(0, 10, true));
         locks.add(FILE, 1, range(20, 10, false));
         assert!(locks.is_locked(FILE, 1) && !locks.is_locked(FILE, 0));
-        assert!(!locks.is_locked(FileIndex(8), 1));
+        assert!(!locks.is_locked(StreamKey::of_file(FileIndex(8)), 1));
         let conflict = Err(NtStatus::FILE_LOCK_CONFLICT);
         for (open, bytes, access, result) in [
             (1, (0, 10), Access::Write, Ok(())),

@@ -34,7 +34,7 @@ use braid_smb_wire::smb2::create::{
 
 use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
-use crate::file_state::Claim;
+use crate::file_state::{Claim, StreamKey};
 use crate::leases::LeasedOpen;
 use crate::open::{FileOpen, NewFileOpen, Open, OpenStream, Place};
 use crate::path::SharePath;
@@ -268,7 +268,8 @@ async fn finish<S: Share>(
     let mut oplock_level = OplockLevel::NONE;
     if let Some(lease) = &made.lease {
         // MS-FSA 2.1.5.18: what is locked is not cached.
-        let wish = match server.range_locks.is_locked(known.file, known.bytes.0) {
+        let wish = match server.range_locks.is_locked(StreamKey::of_file(known.file), known.bytes.0)
+        {
             true => LeaseState::NONE,
             false => job.lease.state,
         };

@@ -134,7 +134,7 @@ async fn enter<S: Share>(
     let known = Attributes { has_xattrs: true, ..with_size(known.clone(), size) };
     let (data, stream) =
         (Some(OpenData::Stream(Box::new(bytes))), Some(OpenStream { key, shared }));
-    Ok(Some(Made { known, data, stream, granted, maximal, action }))
+    Ok(Some(Made { known, data, stream, granted, maximal, action, lease: None }))
 }
 
 /// The size of a stream, and what was done with it; `None` if it came or went meanwhile.

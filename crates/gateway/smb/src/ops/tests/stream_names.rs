@@ -51,7 +51,7 @@ pub(super) async fn set(
         file_id: id,
         data: information.to_bytes().into(),
     };
-    super::super::set_info::set_info(&client.context(), request).await.map(drop)
+    super::super::set_info::set_info(&client.context(), request).await.done().map(drop)
 }
 
 /// Names and sizes of the streams of a file, sorted.
