@@ -1,5 +1,7 @@
 //! Which operation runs a request. MS-SMB2 3.3.5.
 
+use std::pin::Pin;
+
 use braid_share::Share;
 use braid_smb_wire::smb2::{Body, Command, Dialect, Empty, Header};
 use braid_smb_wire::{NtStatus, Reader};
@@ -40,9 +42,15 @@ pub fn long_bytes_max(request: &Header) -> usize {
     }
 }
 
+/// A request that runs.
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Outcome, NtStatus>> + Send + 'a>>;
+
 /// Runs a request.
 pub async fn run<S: Share>(context: &Context<S>, command: Command, mut body: Reader) -> Outcome {
-    match may_wait(context, command, &mut body).await {
+    // In a box without a type: in one piece with those around it, the future would be nested deeper
+    // than the compiler looks.
+    let running: Running<'_> = Box::pin(may_wait(context, command, &mut body));
+    match running.await {
         Ok(outcome) => outcome,
         Err(status) => Outcome::Done(Err(status)),
     }
