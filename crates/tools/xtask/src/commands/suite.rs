@@ -2,8 +2,8 @@
 //! an NFS or SMB server.
 //!
 //! Nothing of these suites is in this repository: xfstests, LTP, pynfs and Connectathon's are read
-//! from a checkout or an installation that the caller names, stress-ng and smbtorture are
-//! programs of the distribution. Results stay in `target/suite/NAME`; docs/conformance.md explains them.
+//! from a checkout or an installation that the caller names, stress-ng and smbtorture are programs
+//! of the distribution. Results stay in `target/suite/NAME`; docs/conformance.md explains them.
 
 use crate::context::Context;
 use crate::external_suites::{self, ExternalSuite, Options, Subject};

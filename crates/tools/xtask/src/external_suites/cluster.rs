@@ -35,7 +35,8 @@ impl Cluster {
         Self::start_with(context, name, &["--nfs", listen, "--nfs-export", export], prefix)
     }
 
-    /// Starts it with an SMB gateway on `listen` (`ADDR:PORT`) that shares `/` as `share` with root.
+    /// Starts it with an SMB gateway on `listen` (`ADDR:PORT`) that shares `/` as `share` with its
+    /// user root.
     pub fn start_with_smb(
         context: &Context,
         name: &str,
