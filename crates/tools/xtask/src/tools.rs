@@ -11,10 +11,12 @@ pub fn need_crate(context: &Context, name: &str, version: &str) -> Result<PathBu
     let program = root.join("bin").join(name);
     if !program.is_file() {
         println!("     installing {name} {version} from the registry");
-        let install =
-            context.cargo(["install", "--quiet", "--locked", name, "--version", version, "--root"]);
-        install
-            .args([&root])
+        // Without optimization: compiling takes longer than running it.
+        let install = ["install", "--quiet", "--locked", "--debug", name, "--version", version];
+        context
+            .cargo(install)
+            .args(["--root".as_ref(), root.as_os_str()])
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_TARGET_DIR", context.root.join("target/tools/build"))
             .run()?;
     }
