@@ -24,8 +24,8 @@ pub fn acknowledge<S: Share>(context: &Context<S>, body: OplockBreakBody) -> OpR
         }
         OplockBreakBody::LeaseAcknowledgment(request) => {
             let negotiated = context.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
-            // A lease is named by the GUID of the client's own connection: nobody acknowledges for
-            // another client.
+            // A lease is named by the GUID that its connection has sent, and its key. A client
+            // that has seen both could acknowledge for another one, as in Windows.
             leases.acknowledge((negotiated.client_guid, request.key), request.state)?;
             let body = LeaseAcknowledgment { key: request.key, state: request.state };
             Ok(Reply::new(&OplockBreakBody::LeaseAcknowledgment(body)))

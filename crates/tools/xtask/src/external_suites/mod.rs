@@ -98,15 +98,15 @@ pub struct ExternalSuite {
 }
 
 const EXTERNAL_SUITES: [ExternalSuite; 6] = [
-    of("xfstests", true, Subject::Mount, xfstests::run),
-    of("ltp", true, Subject::Mount, ltp::run),
-    of("stress-ng", false, Subject::Mount, stress::run),
-    of("pynfs", true, Subject::Nfs, pynfs::run),
-    of("guest-nfs", true, Subject::Nfs, guest_nfs::run),
-    of("smbtorture", false, Subject::Smb, smbtorture::run),
+    suite("xfstests", true, Subject::Mount, xfstests::run),
+    suite("ltp", true, Subject::Mount, ltp::run),
+    suite("stress-ng", false, Subject::Mount, stress::run),
+    suite("pynfs", true, Subject::Nfs, pynfs::run),
+    suite("guest-nfs", true, Subject::Nfs, guest_nfs::run),
+    suite("smbtorture", false, Subject::Smb, smbtorture::run),
 ];
 
-const fn of(
+const fn suite(
     name: &'static str,
     wants_checkout: bool,
     subject: Subject,
