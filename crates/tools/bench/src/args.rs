@@ -28,6 +28,8 @@ pub enum Command {
     /// The NFSv4.1 gateway and the pNFS data servers, compared with nfs-ganesha, the native
     /// protocol and the lines of a lab (root)
     Nfs(CoreArgs),
+    /// The SMB gateway, compared with Samba on a mount and on a local directory (root)
+    Smb(CoreArgs),
     /// A union of local disks, beside mergerfs and the disks themselves (root)
     Union(UnionArgs),
     /// The papers' figures on a cluster of hosts whose links have the papers' rates (root)
@@ -54,7 +56,7 @@ pub enum Command {
     Hard(HardArgs),
 }
 
-/// `cargo xtask bench core`, `parallel`, `nfs` and `union`.
+/// `cargo xtask bench core`, `parallel`, `nfs`, `smb` and `union`.
 #[derive(ClapArgs, Debug, Clone, Default)]
 pub struct CoreArgs {
     /// Rows to measure [default: all]

@@ -7,6 +7,7 @@
 //!     ├──── growth/       curves of growth, and the exponents of their cost
 //!     ├──── parallel/     tasks that share a file
 //!     ├──── nfs/          NFSv4.1 and pNFS, beside nfs-ganesha and the native protocol
+//!     ├──── smb/          SMB 3.1.1, beside Samba
 //!     ├──── union/        a union of local disks, beside mergerfs and the disks themselves
 //!     ├──── page/         docs/results and docs/plots, from stored results
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file
@@ -43,6 +44,7 @@ mod pinning;
 mod references;
 mod report;
 mod rows;
+mod smb;
 mod steal;
 mod union;
 mod workers;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Core(args) => run("core", rows::ROWS, &args, None),
         Command::Parallel(args) => run("parallel", parallel::ROWS, &args, None),
         Command::Nfs(args) => run("nfs", nfs::ROWS, &args, None),
+        Command::Smb(args) => run("smb", smb::ROWS, &args, None),
         Command::Union(UnionArgs { core, mergerfs }) => run("union", union::ROWS, &core, mergerfs),
         Command::Mount(args) => mount::run(&args),
         Command::Papers(args) => papers::run(&args),

@@ -1,5 +1,7 @@
 //! A measured value and its target.
 
+pub mod ratio;
+
 use braid_testbed::stats::Summary;
 
 /// The limit that a value must reach or not exceed.

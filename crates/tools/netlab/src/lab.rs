@@ -23,6 +23,7 @@ const READY_MAX: Duration = Duration::from_secs(120);
 const PORT: u16 = 7700;
 /// Port of NFS data servers and of the gateway. RFC 8881 2.9.1.
 const NFS_PORT: u16 = 2049;
+const SMB_PORT: u16 = 445;
 /// Port of an I/O daemon behind a relay.
 const PORT_BEHIND_RELAY: u16 = 7701;
 
@@ -192,6 +193,28 @@ impl Lab {
         let arguments = arguments.into_iter().chain(cluster);
         let daemon = self.on("mds")?.daemon(arguments, READY, &self.log("gateway"))?;
         Ok((address, daemon))
+    }
+
+    /// Starts an SMB gateway on the host of an I/O daemon, on each of its interfaces, that shares
+    /// the whole file system as `share` with the users of a users file; and waits until it listens.
+    /// Its addresses, and the daemon, which ends when it is dropped.
+    pub fn start_smb_gateway(
+        &self,
+        iod: usize,
+        share: &str,
+        users: &Path,
+    ) -> Result<(Vec<String>, Daemon)> {
+        let name = format!("iod{iod}");
+        let host = self.network.host(&name)?;
+        let addresses: Vec<String> =
+            host.addresses.iter().map(|address| format!("{address}:{SMB_PORT}")).collect();
+        let (users, key) = (users.display().to_string(), self.contact.key.display().to_string());
+        let (listen, share) = (addresses.join(","), format!("{share}=/"));
+        let arguments = ["smb", "--listen", &listen, "--share", &share, "--users", &users];
+        let cluster = ["--mds", &self.contact.mds, "--key", &key, "--tls", self.contact.tls_word];
+        let arguments = arguments.into_iter().chain(cluster);
+        let daemon = self.on(&name)?.daemon(arguments, READY, &self.log(&format!("smb{iod}")))?;
+        Ok((addresses, daemon))
     }
 
     /// Fails if a daemon has ended that was not killed; the error has the end of its log.

@@ -3,6 +3,7 @@
 
 mod metrics;
 mod process;
+mod servers;
 
 use std::{
     cell::RefCell,
@@ -18,6 +19,7 @@ use braid_testbed::{braid::Braid, ports::free_address, process::Process, registr
 
 pub use metrics::metric;
 pub use process::{Daemon, Resident, resident_bytes};
+pub use servers::{cpu_of_servers, wait_until_listening};
 
 /// Number of I/O daemons.
 pub const IODS: usize = 4;

@@ -10,13 +10,12 @@ use super::{
         mount::Mount,
         transfer::{StripedFile, Way, data_sessions, sequential, transfer},
     },
-    ratio,
     servers::Servers,
 };
 use crate::{
     bench::Bench,
     growth::process_group::ProcessGroup,
-    measure::Measure,
+    measure::{Measure, ratio},
     rows::target::{self, CALL_BYTES},
 };
 

@@ -11,15 +11,17 @@ use anyhow::{Context, Result, anyhow};
 use braid_netlab::{Lab, Spec};
 use braid_testbed::braid::{Braid, Daemon};
 
-use super::{
-    client::{
-        mount::{Layout, Mount, OpenFile},
-        session::Session,
-        transfer::{Piece, StripedFile, Way, data_sessions, sequential, transfer},
-    },
-    ratio,
+use super::client::{
+    mount::{Layout, Mount, OpenFile},
+    session::Session,
+    transfer::{Piece, StripedFile, Way, data_sessions, sequential, transfer},
 };
-use crate::{bench::Bench, daemons::release_binary, measure::Measure, papers::line};
+use crate::{
+    bench::Bench,
+    daemons::release_binary,
+    measure::{Measure, ratio},
+    papers::line,
+};
 
 const GIGABIT: u64 = 1_000_000_000;
 const FAST_ETHERNET: u64 = 100_000_000;

@@ -13,10 +13,13 @@ use braid_nfs_wire::nfs4::FileHandle;
 
 use super::{
     client::mount::Mount,
-    ratio,
-    servers::{GANESHA_EXPORT, Ganesha, Servers, cpu_of_servers},
+    servers::{GANESHA_EXPORT, Ganesha, Servers},
 };
-use crate::{bench::Bench, measure::Measure};
+use crate::{
+    bench::Bench,
+    daemons::cpu_of_servers,
+    measure::{Measure, ratio},
+};
 
 const CLIENTS: usize = 16;
 /// Files of a client that are looked up.

@@ -13,7 +13,6 @@ mod lines;
 mod memory;
 mod metadata;
 mod proxied;
-pub mod ratio;
 mod servers;
 
 use crate::rows::Row;

@@ -10,10 +10,13 @@ use super::{
         mount::{Mount, OpenFile},
         transfer::{StripedFile, Way, sequential, transfer},
     },
-    ratio,
-    servers::{GANESHA_EXPORT, Ganesha, Servers, cpu_of_servers},
+    servers::{GANESHA_EXPORT, Ganesha, Servers},
 };
-use crate::{bench::Bench, measure::Measure};
+use crate::{
+    bench::Bench,
+    daemons::cpu_of_servers,
+    measure::{Measure, ratio},
+};
 
 const IODS: usize = 4;
 /// Bytes of a request.

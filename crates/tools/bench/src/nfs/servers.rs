@@ -1,28 +1,20 @@
 //! The servers of the rows on loopback: a cluster with data servers and a gateway, and nfs-ganesha
 //! on a directory.
 
-use std::{
-    fs,
-    net::{SocketAddr, TcpStream},
-    path::Path,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::Path};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use braid_mount_tests::stage::mount::Mount as FuseMount;
-use braid_testbed::{braid::Braid, ports::free_address, wait};
-use rustix::time::{ClockId, clock_gettime};
+use braid_testbed::{braid::Braid, ports::free_address};
 use tempfile::TempDir;
 
 use crate::{
     bench::Bench,
-    daemons::{Cluster, Daemon},
+    daemons::{Cluster, Daemon, wait_until_listening},
 };
 
 /// nfs-ganesha's program.
 const GANESHA: &str = "/usr/bin/ganesha.nfsd";
-/// Maximum time until a server listens.
-const READY_MAX: Duration = Duration::from_secs(60);
 /// The directory that nfs-ganesha exports, as clients see it.
 pub const GANESHA_EXPORT: &str = "export";
 
@@ -114,26 +106,6 @@ fn configuration(host: &str, port: &str, directory: &Path, recovery: &Path) -> S
         recovery.display(),
         directory.display()
     )
-}
-
-fn wait_until_listening(listen: &str, daemon: &mut Daemon) -> Result<SocketAddr> {
-    let address: SocketAddr = listen.parse()?;
-    wait::until("a server listens", READY_MAX, || {
-        daemon.check()?;
-        Ok(TcpStream::connect(address).is_ok())
-    })?;
-    Ok(address)
-}
-
-/// CPU time of all processes of the run but this one: of the servers, whichever they are. Those
-/// without requests use none.
-pub fn cpu_of_servers(bench: &Bench) -> Result<Duration> {
-    let all = bench.meter().now()?;
-    let own = clock_gettime(ClockId::ProcessCPUTime);
-    let (Ok(seconds), Ok(nanos)) = (u64::try_from(own.tv_sec), u32::try_from(own.tv_nsec)) else {
-        bail!("the clock of this process is negative");
-    };
-    Ok(all.saturating_sub(Duration::new(seconds, nanos)))
 }
 
 #[cfg(test)]

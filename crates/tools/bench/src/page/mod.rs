@@ -24,7 +24,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value as Json};
 
-use crate::{args::TablesArgs, growth, nfs, papers, parallel, rows, union};
+use crate::{args::TablesArgs, growth, nfs, papers, parallel, rows, smb, union};
 
 const RESULTS: &str = "docs/results";
 const PLOTS: &str = "docs/plots";
@@ -64,6 +64,12 @@ const SECTIONS: &[Section] = &[
         name: "nfs",
         title: "NFSv4.1 and pNFS: tables",
         render: |kept| plain::render("nfs", nfs::ROWS, kept),
+        plots: |_| Vec::new(),
+    },
+    Section {
+        name: "smb",
+        title: "SMB: tables",
+        render: |kept| plain::render("smb", smb::ROWS, kept),
         plots: |_| Vec::new(),
     },
     Section {

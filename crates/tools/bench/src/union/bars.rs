@@ -6,7 +6,7 @@ use super::{
     Taken,
     subject::{MERGERFS, MERGERFS_PASSTHROUGH, PLAIN, UNION},
 };
-use crate::{measure::Measure, nfs::ratio};
+use crate::measure::{Measure, ratio};
 
 #[derive(Clone, Copy)]
 enum Limit {

@@ -2,3 +2,4 @@
 
 mod growth;
 mod nfs;
+mod smb;
