@@ -233,6 +233,22 @@ pub trait Driver: Send + Sync + 'static {
         std::future::ready(None)
     }
 
+    /// One exchange that receives payload and sends none. The payload is received into memory of
+    /// the driver, which the caller then has without a copy: at most `payload_bytes_max` bytes, else
+    /// [`NetError::PeerMisbehaved`].
+    ///
+    /// `None`: this driver receives only into the caller's memory, and nothing was sent.
+    fn exchange_to_vec(
+        &self,
+        connection: &mut Self::Connection,
+        (op, body): (u16, Vec<u8>),
+        payload_bytes_max: usize,
+        silence_max: Duration,
+    ) -> impl Future<Output = Option<Result<(Answer, Vec<u8>), NetError>>> + Send {
+        let _ = (connection, op, body, payload_bytes_max, silence_max);
+        std::future::ready(None)
+    }
+
     /// One call without payload on a shared connection.
     fn call(
         &self,

@@ -96,6 +96,15 @@ impl<D: Driver> File<D> {
         self.file.read_at(&self.view, position, &mut [IoSliceMut::new(buffer)]).await
     }
 
+    /// Reads up to `bytes_max` bytes at a position; fewer only at the end of the file. Bytes of one
+    /// strip are those that were received from the daemon, without a copy.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn read_to_vec(&self, position: u64, bytes_max: usize) -> Result<Vec<u8>> {
+        self.file.read_to_vec(&self.view, position, bytes_max).await
+    }
+
     /// Reads at a position into several buffers, one after the other.
     ///
     /// # Errors

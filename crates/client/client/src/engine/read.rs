@@ -79,6 +79,37 @@ impl<D: Driver> OpenFile<D> {
             .map_err(|error| error.during("read", self.path()))
     }
 
+    /// As [`OpenFile::read_at`], but returns the bytes: up to `bytes_max`, fewer only at the end of
+    /// the file. Those of one strip are not copied where the driver has memory of its own.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn read_to_vec(
+        &self,
+        view: &FileView,
+        start: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>> {
+        let named = |error: Error| error.during("read", self.path());
+        let request = view.request(start, bytes_max as u64);
+        if request.bytes == bytes_max as u64
+            && request.bytes > 0
+            && self.engine().read_cache.is_none()
+        {
+            self.check_rights(Rights::READ).map_err(named)?;
+            self.mark_stale_if_parts_unknown();
+            let mut deadline = self.engine().deadline();
+            let read = self.read_strip_to_vec(view, &request, &mut deadline).await;
+            if let Some(bytes) = read.map_err(named)? {
+                return Ok(bytes);
+            }
+        }
+        let mut buffer = vec![0; bytes_max];
+        let count = self.read_at(view, start, &mut [IoSliceMut::new(&mut buffer)]).await?;
+        buffer.truncate(count);
+        Ok(buffer)
+    }
+
     async fn read_named(
         &self,
         view: &FileView,

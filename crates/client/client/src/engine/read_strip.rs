@@ -46,7 +46,10 @@ impl<D: Driver> OpenFile<D> {
             (Some(pipe), [buffer]) => {
                 self.pipe_strip(&grant, target, (view, request), (pipe, buffer), deadline).await?
             }
-            _ => self.ask_for_strip(&grant, target, request, (buffers, None), deadline).await,
+            _ => {
+                let into = Destination::Buffers(buffers);
+                self.ask_for_strip(&grant, target, request, into, deadline).await
+            }
         };
         let Some((reply, got)) = answer else { return Ok(None) };
         match self
@@ -54,6 +57,44 @@ impl<D: Driver> OpenFile<D> {
             .await
         {
             Ok(bytes) => Ok(Some(bytes)),
+            Err(TransferEnd::Failed(error)) => Err(error),
+            Err(TransferEnd::Replan) => Ok(None),
+        }
+    }
+
+    /// As [`OpenFile::read_strip`], into memory of the driver if it has any: the bytes of the
+    /// request that exist.
+    pub(super) async fn read_strip_to_vec(
+        &self,
+        view: &FileView,
+        request: &Request,
+        deadline: &mut Duration,
+    ) -> Result<Option<Vec<u8>>> {
+        if request.bytes > WINDOW_BYTES || self.is_stale() {
+            return Ok(None);
+        }
+        let grant = self.state();
+        let Some(target) = grant.map.only_target(request)? else { return Ok(None) };
+        *deadline = self.engine().shorten_deadline([&grant.pools[target].status], *deadline);
+        self.engine().check_time(*deadline, || grant.pools[target].server_name())?;
+        let mut bytes = Vec::new();
+        let into = Destination::Vec(&mut bytes);
+        let answer = self.ask_for_strip(&grant, target, request, into, deadline).await;
+        let Some((reply, got)) = answer else { return Ok(None) };
+        bytes.truncate(got as usize);
+        if is_whole(&grant, view, request, (&reply, got))? {
+            return Ok(Some(bytes));
+        }
+        // The end of the file, or a hole.
+        bytes.resize(request.bytes as usize, 0);
+        let buffers = &mut [IoSliceMut::new(&mut bytes)];
+        let ended =
+            self.end_of_strip(&grant, target, (view, request), buffers, (&reply, got), deadline);
+        match ended.await {
+            Ok(count) => {
+                bytes.truncate(count as usize);
+                Ok(Some(bytes))
+            }
             Err(TransferEnd::Failed(error)) => Err(error),
             Err(TransferEnd::Replan) => Ok(None),
         }
@@ -70,13 +111,7 @@ impl<D: Driver> OpenFile<D> {
         deadline: &mut Duration,
     ) -> Result<Option<(ReadReply, u64)>> {
         let answer = self
-            .ask_for_strip(
-                grant,
-                target,
-                request,
-                (slice::from_mut(buffer), Some(&mut *pipe)),
-                deadline,
-            )
+            .ask_for_strip(grant, target, request, Destination::Pipe(&mut *pipe, buffer), deadline)
             .await;
         if let Some((reply, got)) = &answer
             && is_whole(grant, view, request, (reply, *got))?
@@ -96,7 +131,7 @@ impl<D: Driver> OpenFile<D> {
         grant: &Arc<FileState<D>>,
         target: usize,
         request: &Request,
-        (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
+        mut into: Destination<'_, '_>,
         deadline: &mut Duration,
     ) -> Option<(ReadReply, u64)> {
         let (pool_permit, mut pooled) =
@@ -108,29 +143,50 @@ impl<D: Driver> OpenFile<D> {
         let (begun, silence_max) =
             (self.engine().driver().now(), self.engine().attempt_timeout(*deadline));
         let (driver, connection) = (self.engine().driver(), &mut pooled.connection);
-        let piped = match (pipe, &mut *buffers) {
-            (Some(pipe), [buffer]) => {
+        let direct = match &mut into {
+            Destination::Pipe(pipe, buffer) => {
                 driver
-                    .exchange_into_pipe(connection, (call.op(), &body), (pipe, buffer), silence_max)
+                    .exchange_into_pipe(
+                        &mut *connection,
+                        (call.op(), &body),
+                        (pipe, buffer),
+                        silence_max,
+                    )
                     .await
             }
-            _ => None,
+            Destination::Vec(bytes) => {
+                let call = (call.op(), body.clone());
+                let done = driver.exchange_to_vec(
+                    &mut *connection,
+                    call,
+                    request.bytes as usize,
+                    silence_max,
+                );
+                done.await.map(|outcome| {
+                    outcome.map(|(answer, payload)| {
+                        **bytes = payload;
+                        answer
+                    })
+                })
+            }
+            Destination::Buffers(_) => None,
         };
-        let outcome = if piped.is_some() {
-            piped
-        } else {
-            let recv = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-            let mut batch = [Exchange {
-                connection: 0,
-                op: call.op(),
-                body,
-                send: Vec::new(),
-                recv,
-                outcome: None,
-            }];
-            driver.exchange(slice::from_mut(connection), &mut batch, silence_max).await;
-            let [Exchange { outcome, .. }] = batch;
-            outcome
+        let outcome = match direct {
+            Some(outcome) => Some(outcome),
+            None => {
+                let recv = into.slices(request.bytes);
+                let mut batch = [Exchange {
+                    connection: 0,
+                    op: call.op(),
+                    body,
+                    send: Vec::new(),
+                    recv,
+                    outcome: None,
+                }];
+                driver.exchange(slice::from_mut(connection), &mut batch, silence_max).await;
+                let [Exchange { outcome, .. }] = batch;
+                outcome
+            }
         };
         let outcome = outcome?;
         *deadline = match &outcome {
@@ -186,6 +242,32 @@ impl<D: Driver> OpenFile<D> {
         };
         zero_missing(&[planned], &[got], wanted, buffers);
         Ok(wanted)
+    }
+}
+
+/// Where the payload of a reply goes.
+enum Destination<'a, 'b> {
+    /// Into buffers of the caller.
+    Buffers(&'a mut [IoSliceMut<'b>]),
+    /// Into a pipe, or the buffer.
+    Pipe(&'a mut Pipe, &'a mut IoSliceMut<'b>),
+    /// Into memory of the driver, or a vector that is as long as the request.
+    Vec(&'a mut Vec<u8>),
+}
+
+impl Destination<'_, '_> {
+    /// Memory for this many bytes.
+    fn slices(&mut self, bytes: u64) -> Vec<IoSliceMut<'_>> {
+        match self {
+            Self::Buffers(buffers) => {
+                buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect()
+            }
+            Self::Pipe(_, buffer) => vec![IoSliceMut::new(buffer)],
+            Self::Vec(vec) => {
+                vec.resize(bytes as usize, 0);
+                vec![IoSliceMut::new(vec)]
+            }
+        }
     }
 }
 

@@ -123,20 +123,23 @@ impl ShareFile for ClusterFile {
         self.0.index()
     }
 
-    /// The buffer is as large as requested: the gateway bounds `bytes`.
+    /// The memory is as much as requested: the gateway bounds `bytes`.
     async fn read(&self, offset: u64, bytes: u32) -> Result<ReadResult> {
         self.run(async {
-            let mut buffer = vec![0; bytes as usize];
-            let read = self.file().read_at(&mut buffer, offset).await?;
-            let end = if read < buffer.len() {
+            let data = self.file().read_to_vec(offset, bytes as usize).await?;
+            let end = if data.len() < bytes as usize {
                 true
             } else {
-                self.ends_at(offset.saturating_add(read as u64)).await?
+                self.ends_at(offset.saturating_add(data.len() as u64)).await?
             };
-            buffer.truncate(read);
-            Ok(ReadResult { data: Bytes::from(buffer), end })
+            Ok(ReadResult { data: Bytes::from(data), end })
         })
         .await
+    }
+
+    async fn read_bytes(&self, offset: u64, bytes: u32) -> Result<Bytes> {
+        self.run(async { Ok(Bytes::from(self.file().read_to_vec(offset, bytes as usize).await?)) })
+            .await
     }
 
     async fn write(&self, offset: u64, data: Bytes, durable: bool) -> Result<WriteResult> {

@@ -119,9 +119,9 @@ impl ConnectionHandle {
     pub(super) async fn begin_exchange(
         &self,
         exchange: &Exchange<'_>,
+        reply_bytes_max: usize,
         progress: Option<ReceiveProgress>,
     ) -> Result<Answered, NetError> {
-        let reply_bytes_max: usize = exchange.recv.iter().map(|slice| slice.len()).sum();
         let mut payload = Vec::with_capacity(exchange.send.iter().map(|slice| slice.len()).sum());
         let kib =
             (reply_bytes_max + payload.capacity()).div_ceil(1024).min(IN_FLIGHT_KIB_MAX) as u32;

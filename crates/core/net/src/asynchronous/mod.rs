@@ -4,8 +4,8 @@
 //!   caller --Command (bounded channel)--> task: socket, TLS, calls in flight --oneshot--> caller
 //! ```
 //!
-//! Payload is copied once in each direction, between the caller's buffers and the task's. That
-//! makes every future cancel-safe: a dropped call leaves no borrowed memory behind, its reply is
+//! Payload is copied once in each direction, between the caller's buffers and the task's, unless the
+//! caller takes the task's buffer ([`Driver::exchange_to_vec`]). That makes every future cancel-safe: a dropped call leaves no borrowed memory behind, its reply is
 //! received and discarded, and the connection stays usable.
 
 mod connection_handle;
@@ -25,7 +25,7 @@ use braid_types::ConnectionId;
 use braid_wire::{Call, message::iod::JoinRead};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use self::connection_handle::ConnectionHandle;
+use self::connection_handle::{ConnectionHandle, Reply};
 use crate::{
     blocking::connect::{self, Connected},
     driver::{Answer, Driver, Endpoint, Exchange, NetError},
@@ -151,7 +151,8 @@ impl Driver for Tokio {
                 connection.is_limited(reply_bytes_max(exchanges_of_one))
             });
         self.intake.expect_call(bounded.count());
-        let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
+        let mut slots: Vec<_> =
+            batch.iter_mut().map(|exchange| Some(Pending::new(exchange))).collect();
         let by_connection = connections
             .iter_mut()
             .zip(by_connection)
@@ -162,6 +163,23 @@ impl Driver for Tokio {
             run_with_permit(&self.intake, connection, exchanges, silence_max)
         });
         all(by_connection.collect()).await;
+    }
+
+    async fn exchange_to_vec(
+        &self,
+        connection: &mut TokioConnection,
+        (op, body): (u16, Vec<u8>),
+        payload_bytes_max: usize,
+        silence_max: Duration,
+    ) -> Option<Result<(Answer, Vec<u8>), NetError>> {
+        self.intake.expect_call(usize::from(connection.is_limited(payload_bytes_max as u64)));
+        let (send, recv) = (Vec::new(), Vec::new());
+        let mut exchange = Exchange { connection: 0, op, body, send, recv, outcome: None };
+        let mut payload = Vec::new();
+        let pending =
+            Pending { exchange: &mut exchange, payload_bytes_max, taken: Some(&mut payload) };
+        run_with_permit(&self.intake, connection, vec![pending], silence_max).await;
+        exchange.outcome.map(|outcome| outcome.map(|answer| (answer, payload)))
     }
 
     async fn call(
@@ -189,19 +207,50 @@ impl Driver for Tokio {
     }
 }
 
+/// An exchange, and where its payload goes.
+struct Pending<'a, 'b> {
+    exchange: &'a mut Exchange<'b>,
+    payload_bytes_max: usize,
+    /// Takes the payload as it was received; without it, it is copied to [`Exchange::recv`].
+    taken: Option<&'a mut Vec<u8>>,
+}
+
+impl<'a, 'b> Pending<'a, 'b> {
+    fn new(exchange: &'a mut Exchange<'b>) -> Self {
+        let payload_bytes_max = exchange.recv.iter().map(|slice| slice.len()).sum();
+        Self { exchange, payload_bytes_max, taken: None }
+    }
+
+    fn finish(&mut self, outcome: Result<Reply, NetError>) {
+        self.exchange.outcome = Some(outcome.map(|reply| match &mut self.taken {
+            Some(taken) => {
+                let payload_bytes = reply.payload.len() as u64;
+                **taken = reply.payload;
+                if taken.capacity() > 2 * taken.len() {
+                    // A short reply: the caller may keep it for long.
+                    taken.shrink_to_fit();
+                }
+                Answer { body: reply.body, payload_bytes }
+            }
+            None => reply.scatter(&mut self.exchange.recv),
+        }));
+    }
+}
+
 /// Runs the exchanges of one connection, after waiting for a permit if it needs one.
 async fn run_with_permit(
     intake: &Arc<ReceiveLimiter>,
     connection: &mut TokioConnection,
-    mut exchanges: Vec<&mut Exchange<'_>>,
+    mut exchanges: Vec<Pending<'_, '_>>,
     silence_max: Duration,
 ) {
     let begin = Instant::now();
-    if !connection.is_limited(exchanges.iter().map(|exchange| exchange.reply_capacity()).sum()) {
+    let reply_bytes_max = exchanges.iter().map(|pending| pending.payload_bytes_max as u64).sum();
+    if !connection.is_limited(reply_bytes_max) {
         return run_exchanges(connection, &mut exchanges, None, (silence_max, Duration::ZERO))
             .await;
     }
-    let permit = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
+    let permit = if exchanges.iter().any(|pending| pending.exchange.op == JoinRead::OP) {
         Some(intake.acquire_now(1))
     } else {
         intake.acquire_async(1, silence_max).await
@@ -209,9 +258,7 @@ async fn run_with_permit(
     let Some(permit) = permit else {
         let error =
             connection.broken.clone().unwrap_or_else(|| connection.link.not_sent(silence_max));
-        return exchanges
-            .iter_mut()
-            .for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
+        return exchanges.iter_mut().for_each(|pending| pending.finish(Err(error.clone())));
     };
     if let Some((socket, window)) = &mut connection.window {
         window.begin(socket, permit.window_share());
@@ -234,7 +281,7 @@ async fn run_with_permit(
 /// allows, and takes the answers in order.
 async fn run_exchanges(
     connection: &mut TokioConnection,
-    exchanges: &mut [&mut Exchange<'_>],
+    exchanges: &mut [Pending<'_, '_>],
     progress: Option<ReceiveProgress>,
     (silence_max, unasked): (Duration, Duration),
 ) {
@@ -249,8 +296,9 @@ async fn run_exchanges(
                 let ahead = async {
                     loop {
                         while begun < exchanges.len() {
+                            let Pending { exchange, payload_bytes_max, .. } = &exchanges[begun];
                             let begin_next =
-                                link.begin_exchange(&*exchanges[begun], progress.clone());
+                                link.begin_exchange(exchange, *payload_bytes_max, progress.clone());
                             let Some(oldest) = waiting.front_mut() else {
                                 waiting.push_back(begin_next.await?);
                                 begun += 1;
@@ -276,8 +324,7 @@ async fn run_exchanges(
             }
         };
         failed = outcome.as_ref().err().cloned();
-        let exchange = &mut exchanges[done];
-        exchange.outcome = Some(outcome.map(|reply| reply.scatter(&mut exchange.recv)));
+        exchanges[done].finish(outcome);
     }
     connection.broken = failed;
 }

@@ -10,12 +10,13 @@
 //! in each [`Command`] bound 1. The end of the task is one place (3).
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     io::{self, ErrorKind, IoSlice, IoSliceMut},
     sync::{Arc, OnceLock},
 };
 
 use braid_wire::{FrameFlags, FrameHeader};
+use bytes::BufMut;
 use tokio::{
     io::Interest,
     net::TcpStream,
@@ -50,8 +51,7 @@ pub(super) fn spawn(
         commands,
         next_id: 1,
         calls: HashMap::new(),
-        out: Vec::new(),
-        sent: 0,
+        out: SendQueue::default(),
         buffer: FrameBuffer::new(RECEIVE_BYTES),
         payload: None,
         last_progress: moves,
@@ -79,11 +79,9 @@ struct Task {
     commands: mpsc::Receiver<Command>,
     next_id: u64,
     calls: HashMap<u64, Call>,
-    out: Vec<u8>,
-    sent: usize,
+    out: SendQueue,
     buffer: FrameBuffer,
-    /// The call whose payload is being received, how many bytes have arrived, and how many it will
-    /// have.
+    /// The call whose payload is being received.
     payload: Option<IncomingPayload>,
     /// Where callers check how long the server has been silent.
     last_progress: Arc<LastProgress>,
@@ -92,7 +90,10 @@ struct Task {
 struct IncomingPayload {
     request_id: u64,
     last: bool,
+    /// Bytes that have arrived, of this frame and those before it.
     done: usize,
+    /// Bytes that will have arrived at the end of this frame.
+    wanted: usize,
 }
 
 struct Call {
@@ -107,7 +108,7 @@ struct Call {
 impl Task {
     async fn run(&mut self) -> Result<(), NetError> {
         loop {
-            let unsent = self.sent < self.out.len() || self.stream.has_unsent();
+            let unsent = !self.out.is_empty() || self.stream.has_unsent();
             let interest =
                 if unsent { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
             tokio::select! {
@@ -134,9 +135,9 @@ impl Task {
         let (body_bytes, payload_bytes) = (body.len() as u32, payload.len() as u32);
         let header =
             FrameHeader { op, flags: FrameFlags::REQUEST, request_id, body_bytes, payload_bytes };
-        self.out.extend_from_slice(&header.to_bytes());
-        self.out.extend_from_slice(&body);
-        self.out.extend_from_slice(&payload);
+        self.out.push(&header.to_bytes());
+        self.out.push(&body);
+        self.out.push_long(payload);
         self.calls.insert(
             request_id,
             Call {
@@ -152,31 +153,30 @@ impl Task {
 
     fn send(&mut self) -> Result<(), NetError> {
         loop {
-            match self.stream.send(&self.out[self.sent..]) {
-                Ok(0) => break,
+            match self.stream.send(&self.out.slices()) {
+                Ok(0) => return Ok(()),
                 Ok(bytes) => {
-                    self.sent += bytes;
+                    self.out.advance(bytes);
                     self.last_progress.record();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(self.lost(&error)),
             }
         }
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-        }
-        Ok(())
     }
 
     fn receive(&mut self) -> Result<(), NetError> {
         for _ in 0..READS_MAX {
             let received = match &mut self.payload {
                 None => self.stream.recv(self.buffer.space()),
-                Some(payload) => match self.calls.get_mut(&payload.request_id) {
-                    Some(call) => self.stream.recv(&mut call.reply.payload[payload.done..]),
-                    None => Ok(0),
-                },
+                Some(IncomingPayload { request_id, done, wanted, .. }) => {
+                    match self.calls.get_mut(request_id) {
+                        Some(call) => {
+                            self.stream.recv_payload(&mut call.reply.payload, *done, *wanted)
+                        }
+                        None => Ok(0),
+                    }
+                }
             };
             let bytes = match received {
                 Ok(0) => {
@@ -207,16 +207,13 @@ impl Task {
     /// Processes frames as far as the received bytes allow.
     fn digest(&mut self) -> Result<(), NetError> {
         loop {
-            if let Some(IncomingPayload { request_id, last, done }) = &mut self.payload {
+            if let Some(IncomingPayload { request_id, last, done, wanted }) = &mut self.payload {
                 let Some(call) = self.calls.get_mut(request_id) else { return Ok(()) };
-                let bytes = self.buffer.take(call.reply.payload.len() - *done);
-                call.reply.payload[*done..*done + bytes.len()].copy_from_slice(bytes);
+                let bytes = self.buffer.take(*wanted - *done);
+                self.stream.put_payload(&mut call.reply.payload, *done, bytes);
                 *done += bytes.len();
-                debug_assert!(
-                    call.reply.payload.len() <= call.reply_bytes_max,
-                    "2: more than its space"
-                );
-                if *done < call.reply.payload.len() {
+                debug_assert!(*wanted <= call.reply_bytes_max, "2: more than its space");
+                if *done < *wanted {
                     return Ok(());
                 }
                 let (request_id, last) = (*request_id, *last);
@@ -249,9 +246,12 @@ impl Task {
             }
             Some(call) => {
                 let done = call.reply.payload.len();
-                call.reply.payload.resize(done + more, 0);
+                let wanted = done + more;
+                let payload = &mut call.reply.payload;
+                self.stream.reserve_payload(payload, wanted, call.reply_bytes_max);
                 call.reply.body = body;
-                self.payload = Some(IncomingPayload { request_id: header.request_id, last, done });
+                let request_id = header.request_id;
+                self.payload = Some(IncomingPayload { request_id, last, done, wanted });
                 return Ok(());
             }
         };
@@ -273,6 +273,66 @@ impl Task {
     }
 }
 
+/// Bytes that are to be sent. Long payloads are parts of their own, which are not copied.
+#[derive(Default)]
+struct SendQueue {
+    /// None is empty.
+    parts: VecDeque<Vec<u8>>,
+    /// Bytes of the first part that were sent.
+    sent: usize,
+}
+
+impl SendQueue {
+    /// Parts of one system call.
+    const PARTS_MAX: usize = 16;
+    /// Up to this length, bytes are added to the part before them.
+    const SHORT_BYTES_MAX: usize = 16 * 1024;
+
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        match self.parts.back_mut() {
+            _ if bytes.is_empty() => {}
+            Some(last) if last.len() + bytes.len() <= Self::SHORT_BYTES_MAX => {
+                last.extend_from_slice(bytes);
+            }
+            _ => self.parts.push_back(bytes.to_vec()),
+        }
+    }
+
+    fn push_long(&mut self, bytes: Vec<u8>) {
+        if bytes.len() <= Self::SHORT_BYTES_MAX {
+            self.push(&bytes);
+        } else {
+            self.parts.push_back(bytes);
+        }
+    }
+
+    /// The first parts, without what was sent.
+    fn slices(&self) -> Vec<IoSlice<'_>> {
+        let starts = std::iter::once(self.sent).chain(std::iter::repeat(0));
+        let parts = self.parts.iter().take(Self::PARTS_MAX).zip(starts);
+        parts.map(|(part, start)| IoSlice::new(&part[start..])).collect()
+    }
+
+    /// Removes bytes that were sent.
+    fn advance(&mut self, mut bytes: usize) {
+        while let Some(first) = self.parts.front() {
+            let left = first.len() - self.sent;
+            if bytes < left {
+                self.sent += bytes;
+                return;
+            }
+            bytes -= left;
+            self.parts.pop_front();
+            self.sent = 0;
+        }
+        debug_assert_eq!(bytes, 0, "more was sent than there was");
+    }
+}
+
 /// A nonblocking socket with or without TLS.
 struct Stream {
     socket: TcpStream,
@@ -284,14 +344,45 @@ impl Stream {
         self.tls.as_ref().is_some_and(Channel::has_unsent)
     }
 
-    /// Takes a prefix of `bytes`. `Ok(0)` when there is nothing left to do.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Takes a prefix of what `slices` contain. `Ok(0)` when there is nothing left to do.
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => {
-                tls.send(&[IoSlice::new(bytes)], false, |bytes| self.socket.try_write(bytes))
-            }
-            None if bytes.is_empty() => Ok(0),
-            None => self.socket.try_write(bytes),
+            Some(tls) => tls.send(slices, false, |bytes| self.socket.try_write(bytes)),
+            None if slices.is_empty() => Ok(0),
+            None => self.socket.try_write_vectored(slices),
+        }
+    }
+
+    /// Makes space for `wanted` bytes of a payload that has at most `max`. Without TLS, `payload`
+    /// has the bytes that have arrived, and nothing is set to zero; with TLS it has zeros behind
+    /// them.
+    fn reserve_payload(&self, payload: &mut Vec<u8>, wanted: usize, max: usize) {
+        match &self.tls {
+            Some(_) => payload.resize(wanted, 0),
+            // For all frames, so that none moves the bytes of those before it.
+            None => payload.reserve_exact(max - payload.len()),
+        }
+    }
+
+    /// Adds bytes that have arrived to the `done` ones of a payload.
+    fn put_payload(&self, payload: &mut Vec<u8>, done: usize, bytes: &[u8]) {
+        match &self.tls {
+            Some(_) => payload[done..done + bytes.len()].copy_from_slice(bytes),
+            None => payload.extend_from_slice(bytes),
+        }
+    }
+
+    /// Receives more of a payload that has `done` of `wanted` bytes. `Ok(0)` at the end of the
+    /// connection.
+    fn recv_payload(
+        &mut self,
+        payload: &mut Vec<u8>,
+        done: usize,
+        wanted: usize,
+    ) -> io::Result<usize> {
+        match &self.tls {
+            Some(_) => self.recv(&mut payload[done..wanted]),
+            None => self.socket.try_read_buf(&mut payload.limit(wanted - done)),
         }
     }
 

@@ -56,10 +56,10 @@ async fn read_file<S: Share>(
     let data = open.data.as_ref().ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
     let bytes = (request.offset, u64::from(request.length));
     open.begin_read(&context.server.range_locks, bytes)?;
-    let read = data.read(request.offset, request.length).await.map_err(failed)?;
+    let read = data.read_bytes(request.offset, request.length).await.map_err(failed)?;
     // MS-SMB2 3.3.5.12.
-    if read.data.is_empty() || read.data.len() < request.minimum_count as usize {
+    if read.is_empty() || read.len() < request.minimum_count as usize {
         return Err(NtStatus::END_OF_FILE);
     }
-    Ok(read.data)
+    Ok(read)
 }

@@ -35,6 +35,14 @@ impl<S: Share> OpenData<S> {
         }
     }
 
+    /// [`ShareFile::read_bytes`].
+    pub async fn read_bytes(&self, offset: u64, bytes: u32) -> Result<bytes::Bytes> {
+        match self {
+            Self::File(file) => file.read_bytes(offset, bytes).await,
+            Self::Stream(stream) => Ok(stream.read(offset, bytes).await?.data),
+        }
+    }
+
     /// [`ShareFile::write`].
     pub async fn write(
         &self,
