@@ -29,6 +29,13 @@ fn read(file: &File<Fake>, position: u64, bytes_max: usize) -> Vec<u8> {
     buffer
 }
 
+/// As [`read`], and into a vector of the library, which must be the same.
+fn read_both(file: &File<Fake>, position: u64, bytes_max: usize) -> Vec<u8> {
+    let bytes = read(file, position, bytes_max);
+    assert_eq!(block_on(file.read_to_vec(position, bytes_max)).unwrap(), bytes);
+    bytes
+}
+
 #[test]
 fn written_bytes_are_read_back_at_any_position() {
     let fake = Fake::striped();
@@ -45,7 +52,7 @@ fn written_bytes_are_read_back_at_any_position() {
     ] {
         let end = data.len().min(position + bytes_max);
         assert_eq!(
-            read(&file, position as u64, bytes_max),
+            read_both(&file, position as u64, bytes_max),
             data[position..end],
             "{bytes_max} bytes from {position}"
         );
@@ -62,10 +69,12 @@ fn a_hole_reads_as_zeros_and_the_end_is_where_the_farthest_object_ends() {
         block_on(file.write_at(&[9], 4 * 4096)).unwrap();
         let mut expected = vec![0; 4 * 4096];
         expected.push(9);
-        assert_eq!(read(&file, 0, 100_000), expected, "pad {pad}");
-        assert_eq!(read(&file, 100, 50), [0; 50], "inside daemon 1's strip: it has no object");
-        assert_eq!(read(&file, 4 * 4096 + 1, 10), [], "at the end");
-        assert_eq!(read(&file, 1 << 40, 10), [], "far past the end");
+        assert_eq!(read_both(&file, 0, 100_000), expected, "pad {pad}");
+        assert_eq!(read_both(&file, 100, 50), [0; 50], "daemon 1's strip: it has no object");
+        assert_eq!(read_both(&file, 4 * 4096 - 9, 100), expected[4 * 4096 - 9..]);
+        assert_eq!(read_both(&file, 4 * 4096, 100), [9], "the end within a strip");
+        assert_eq!(read_both(&file, 4 * 4096 + 1, 10), [], "at the end");
+        assert_eq!(read_both(&file, 1 << 40, 10), [], "far past the end");
         assert_eq!(block_on(file.size()).unwrap(), 4 * 4096 + 1);
     }
 }
@@ -78,6 +87,9 @@ fn a_read_inside_the_file_asks_one_daemon_once() {
     fake.cluster().exchanges.clear();
     fake.cluster().mds_calls.clear();
     assert_eq!(read(&file, 4096 + 10, 100).len(), 100);
+    assert_eq!(fake.cluster().exchanges, [(IodId(2), iod::Read::OP, 100)]);
+    fake.cluster().exchanges.clear();
+    assert_eq!(block_on(file.read_to_vec(4096 + 10, 100)).unwrap().len(), 100);
     assert_eq!(fake.cluster().exchanges, [(IodId(2), iod::Read::OP, 100)]);
     assert_eq!(fake.cluster().mds_calls, [0u16; 0], "I1");
 }
@@ -203,8 +215,8 @@ fn past_the_largest_file_writes_are_refused_and_reads_are_empty() {
     let file = open(&fake);
     let error = block_on(file.write_at(&[1, 2], i64::MAX as u64 - 1)).unwrap_err();
     assert_eq!(error.status(), Status::TooLarge);
-    assert_eq!(read(&file, u64::MAX, 3), []);
-    assert_eq!(read(&file, i64::MAX as u64 - 1, 3), []);
+    assert_eq!(read_both(&file, u64::MAX, 3), []);
+    assert_eq!(read_both(&file, i64::MAX as u64 - 1, 3), []);
     let list = [Extent { offset: i64::MAX as u64 - 1, bytes: 2 }, Extent { offset: 8, bytes: 1 }];
     let error = block_on(file.write_list(&list, &[IoSlice::new(&[1; 3])])).unwrap_err();
     assert_eq!(error.status(), Status::TooLarge);
@@ -478,7 +490,7 @@ proptest! {
                 Step::Read { position, bytes } => {
                     let from = model.len().min(position as usize);
                     let to = model.len().min(position as usize + bytes);
-                    prop_assert_eq!(read(&file, position, bytes), &model[from..to]);
+                    prop_assert_eq!(read_both(&file, position, bytes), &model[from..to]);
                 }
                 Step::Truncate { bytes } => {
                     block_on(file.set_len(bytes)).unwrap();

@@ -396,3 +396,36 @@ impl Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All bytes in order, sent in pieces of every length.
+    #[test]
+    fn a_queue_sends_what_was_put_into_it_in_any_pieces() {
+        let long = |byte: u8| vec![byte; SendQueue::SHORT_BYTES_MAX + 1];
+        let wanted = [&[1; 10][..], &long(2), &[3; 5], &[4; 6], &long(5)].concat();
+        for piece in [1, 7, 4096, 20_000, wanted.len()] {
+            let mut queue = SendQueue::default();
+            queue.push(&[1; 10]);
+            queue.push(&[]);
+            queue.push_long(long(2));
+            queue.push(&[3; 5]);
+            queue.push_long(vec![4; 6]);
+            queue.push_long(long(5));
+            assert_eq!(queue.parts.len(), 4, "short ones share a part");
+            let mut sent = Vec::new();
+            while !queue.is_empty() {
+                let first = queue.slices();
+                let bytes: Vec<u8> = first.iter().flat_map(|slice| slice.iter().copied()).collect();
+                assert!(!bytes.is_empty());
+                let now = piece.min(bytes.len());
+                sent.extend_from_slice(&bytes[..now]);
+                queue.advance(now);
+            }
+            assert!(sent == wanted, "in pieces of {piece}");
+            assert!(queue.slices().is_empty());
+        }
+    }
+}

@@ -9,8 +9,8 @@ use std::{
 use crate::support::{
     LONG, Mirror, SILENCE, Script, TRICKLED, config, echo, endpoint, listen, stay_silent, trickle,
 };
-use braid_net::{Driver, Endpoint, Exchange, NetError, TlsPolicy, Tokio};
-use braid_wire::NodeKind;
+use braid_net::{Driver, Endpoint, Exchange, NetError, TlsPolicy, Tokio, server::ServerConnection};
+use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 
 const POLICIES: [TlsPolicy; 2] = [TlsPolicy::Never, TlsPolicy::Always];
 
@@ -125,5 +125,52 @@ async fn a_server_that_dies_or_stays_silent_is_named_in_the_error() {
             assert!(error.to_string().contains("I/O daemon 1 at"), "{error}");
             assert_eq!(matches!(error, NetError::TimedOut { .. }), timeout != LONG, "{error}");
         }
+    }
+}
+
+/// Answers with as many bytes of `pattern` as the body states, in frames of 1000 bytes.
+fn send_pattern(connection: &mut ServerConnection) {
+    while let Ok(Some(header)) = connection.next_header(None) {
+        let FrameHeader { op, request_id, .. } = header;
+        let body = connection.body().unwrap().try_into().unwrap();
+        let payload = pattern(u32::from_le_bytes(body) as usize);
+        let mut frames: Vec<_> = payload.chunks(1000).collect();
+        let last = frames.pop().unwrap_or_default();
+        let flagged = frames.into_iter().map(|frame| (FrameFlags::DATA, frame));
+        for (flags, frame) in flagged.chain([(FrameFlags::FINAL, last)]) {
+            let payload_bytes = frame.len() as u32;
+            let header = FrameHeader { op, flags, request_id, body_bytes: 0, payload_bytes };
+            if connection.sender().send(&header, &[], &[IoSlice::new(frame)]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8).collect()
+}
+
+#[tokio::test]
+async fn payload_is_received_into_a_vector_whose_length_the_server_decides() {
+    for tls in POLICIES {
+        let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(send_pattern)));
+        let endpoint = Endpoint { tls, ..endpoint(&listener, NodeKind::Iod, 1) };
+        let driver = Tokio::new();
+        let mut connection = driver.connect(&endpoint, LONG).await.unwrap();
+        for (bytes, most) in
+            [(0, 0), (0, 10), (10, 10), (999, 5000), (5000, 5000), (700_001, 1 << 20)]
+        {
+            let call = (9, (bytes as u32).to_le_bytes().to_vec());
+            let done = driver.exchange_to_vec(&mut connection, call, most, LONG).await;
+            let (answer, payload) = done.unwrap().unwrap();
+            assert_eq!(answer.payload_bytes, bytes as u64);
+            assert_eq!(payload, pattern(bytes), "{bytes} of {most}");
+            assert!(payload.capacity() <= 2 * bytes + 8, "{bytes} bytes keep {most}");
+        }
+        let call = (9, 11_u32.to_le_bytes().to_vec());
+        let done = driver.exchange_to_vec(&mut connection, call, 10, LONG).await.unwrap();
+        let error = done.unwrap_err();
+        assert!(matches!(error, NetError::PeerMisbehaved { .. }), "{error}");
     }
 }
