@@ -37,7 +37,8 @@ enum ReadEnd {
     Length(u32),
 }
 
-/// Serves a connection until it ends, and ends its sessions; their durable opens are kept. `stream` is its receiving half.
+/// Serves a connection until it ends, and ends its sessions; their durable opens are kept.
+/// `stream` is its receiving half.
 pub async fn serve<S: Share>(
     server: Arc<SmbServer<S>>,
     connection: Arc<Connection>,

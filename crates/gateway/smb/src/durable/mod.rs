@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A disconnected open is in the table of [`DisconnectedOpens`] once. Who takes it out of there
-//!    either closes it or gives it to a session.
+//! 1. A disconnected open is in the table of [`DisconnectedOpens`] once. The task or request that
+//!    takes it out of there either closes it or gives it to a session.
 //! 2. The table has at most as many opens, and keeps at most as many sessions of the metadata
 //!    server, as [`Limits`] says, of all users and of each one.
 //! 3. While it is disconnected no request of it runs, except those of its lost connection, which

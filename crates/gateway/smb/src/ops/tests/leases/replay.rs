@@ -66,7 +66,7 @@ async fn a_repetition_with_another_lease_or_session_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repetition_of_a_create_that_waits_is_told_to_come_later() {
+async fn a_create_that_waits_is_not_repeated_meanwhile() {
     let server = server().await;
     let (one, mut notices) = durable_client(&server, 1, (1, "alice")).await;
     one.lease(BOTH, KEY, ALL).await;
