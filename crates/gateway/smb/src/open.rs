@@ -32,6 +32,7 @@ pub type FileOf<S> = <<S as Share>::Client as ShareClient>::File;
 
 /// An open of a session.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all opens are files")]
 pub enum Open<S: Share> {
     /// Of a file or directory.
     File(FileOpen<S>),

@@ -7,7 +7,7 @@ use braid_smb_wire::smb2::create::{
     DurableReconnect, DurableReconnectV2, DurableRequest, DurableRequestV2, DurableResponse,
     DurableResponseV2, ImpersonationLevel, Lease, LeaseFlags, LeaseState, LeaseV2,
     MaximalAccessRequest, MaximalAccessResponse, OnDiskId, OplockLevel, PosixRequest,
-    PosixResponse, ShareAccess, TimeWarp,
+    PosixResponse, ShareAccess, TimeWarp, context as tags,
 };
 use braid_smb_wire::smb2::oplock_break::{
     LeaseAcknowledgment, LeaseBreak, LeaseBreakFlags, OplockBreak, OplockBreakBody,

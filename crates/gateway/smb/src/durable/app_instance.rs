@@ -29,13 +29,19 @@ pub struct AppInstance {
 
 /// The opens that belong to applications: memory is bounded by the limits of opens.
 #[derive(Debug)]
-pub struct AppInstances<S: Share>(Mutex<HashMap<[u8; 16], Vec<AppOpen<S>>>>);
+pub struct AppInstances<S: Share>(Mutex<Table<S>>);
+
+/// The opens of each file by each application.
+type Table<S> = HashMap<AppFile, HashMap<u64, AppOpen<S>>>;
+
+/// An open, and the session that it belongs to.
+type SessionOpen<S> = (Arc<Open<S>>, Weak<Session<S>>);
+
+/// The number of an application, and a file.
+type AppFile = ([u8; 16], FileIndex);
 
 #[derive(Debug)]
 struct AppOpen<S: Share> {
-    /// The number of the open.
-    number: u64,
-    file: FileIndex,
     app: AppInstance,
     open: Weak<Open<S>>,
     session: Weak<Session<S>>,
@@ -45,7 +51,8 @@ struct AppOpen<S: Share> {
 #[derive(Debug)]
 pub struct AppRecord<S: Share> {
     apps: Arc<AppInstances<S>>,
-    id: [u8; 16],
+    key: AppFile,
+    /// The number of the open.
     number: u64,
 }
 
@@ -56,39 +63,41 @@ impl<S: Share> Default for AppInstances<S> {
 }
 
 impl<S: Share> AppInstances<S> {
-    fn table(&self) -> MutexGuard<'_, HashMap<[u8; 16], Vec<AppOpen<S>>>> {
+    fn table(&self) -> MutexGuard<'_, Table<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reserves the record of an open with this number.
-    pub fn record(self: &Arc<Self>, id: [u8; 16], number: u64) -> AppRecord<S> {
-        AppRecord { apps: Arc::clone(self), id, number }
+    pub fn record(self: &Arc<Self>, key: AppFile, number: u64) -> AppRecord<S> {
+        AppRecord { apps: Arc::clone(self), key, number }
     }
 
-    /// The opens of an application on other machines, with their sessions.
+    /// The opens of a file by an application on other machines, with their sessions; only those
+    /// of which `is_it` holds.
     ///
     /// # Errors
     /// `FILE_FORCED_CLOSED` if one of them belongs to the same or a later version.
     fn of_others(
         &self,
-        app: &AppInstance,
-        is_it: impl Fn(FileIndex, &Open<S>) -> bool,
-    ) -> Result<Vec<(Arc<Open<S>>, Weak<Session<S>>)>, NtStatus> {
+        (app, file): (&AppInstance, FileIndex),
+        is_it: impl Fn(&Open<S>) -> bool,
+    ) -> Result<Vec<SessionOpen<S>>, NtStatus> {
         // The standard does not ask for the same user: ADR 0056, 9.
         let is_other = |one: &&AppOpen<S>| {
             one.app.client_guid != app.client_guid && one.app.owner == app.owner
         };
         let found = |one: &AppOpen<S>| {
-            Some((one.open.upgrade()?, Weak::clone(&one.session), one.file, one.app.version))
+            Some((one.open.upgrade()?, Weak::clone(&one.session), one.app.version))
         };
         // No open is dropped under the mutex: that would lock it once more.
         let candidates: Vec<_> = {
             let table = self.table();
-            table.get(&app.id).into_iter().flatten().filter(is_other).filter_map(found).collect()
+            let all = table.get(&(app.id, file)).into_iter().flat_map(HashMap::values);
+            all.filter(is_other).filter_map(found).collect()
         };
         let mut others = Vec::new();
-        for (open, session, file, version) in candidates {
-            if !is_it(file, &open) {
+        for (open, session, version) in candidates {
+            if !is_it(&open) {
                 continue;
             }
             // 3.3.5.9.13: compared only where both have a version.
@@ -104,23 +113,19 @@ impl<S: Share> AppInstances<S> {
 impl<S: Share> AppRecord<S> {
     /// Adds the open, or notes that it belongs to another session now.
     pub fn enter(&self, app: &AppInstance, open: &Arc<Open<S>>, session: &Arc<Session<S>>) {
-        let Open::File(file) = &**open else { return };
-        let (number, file) = (self.number, file.file);
         let (open, session) = (Arc::downgrade(open), Arc::downgrade(session));
-        let mut table = self.apps.table();
-        let all = table.entry(self.id).or_default();
-        all.retain(|one| one.number != number);
-        all.push(AppOpen { number, file, app: app.clone(), open, session });
+        let one = AppOpen { app: app.clone(), open, session };
+        self.apps.table().entry(self.key).or_default().insert(self.number, one);
     }
 }
 
 impl<S: Share> Drop for AppRecord<S> {
     fn drop(&mut self) {
         let mut table = self.apps.table();
-        if let Some(all) = table.get_mut(&self.id) {
-            all.retain(|one| one.number != self.number);
+        if let Some(all) = table.get_mut(&self.key) {
+            all.remove(&self.number);
             if all.is_empty() {
-                table.remove(&self.id);
+                table.remove(&self.key);
             }
         }
     }
@@ -138,8 +143,11 @@ impl<S: Share> SmbServer<S> {
         file: FileIndex,
         root: FileIndex,
     ) -> Result<(), NtStatus> {
-        let is_it = |other, open: &Open<S>| other == file && open.tree().root() == Some(root);
-        for (open, session) in self.apps.of_others(app, is_it)? {
+        let is_it = |open: &Open<S>| match open {
+            Open::File(open) => open.stream.is_none() && open.tree.root() == Some(root),
+            Open::Pipe(_) => false,
+        };
+        for (open, session) in self.apps.of_others((app, file), is_it)? {
             let connected = session.upgrade().and_then(|session| {
                 let open = session.remove_open(open.id())?;
                 Some((open, session))

@@ -46,8 +46,6 @@ pub const V2_DEFAULT: Duration = Duration::from_secs(60);
 pub struct Durable {
     /// The name of the user to whom it is given back.
     pub owner: String,
-    /// The machine of the client that has opened it.
-    pub client_guid: [u8; 16],
     /// How long it is kept.
     pub timeout: Duration,
 }

@@ -146,7 +146,7 @@ async fn open_or_create<S: Share>(
     for _ in 0..ATTEMPTS_MAX {
         let follow = !request.options.has(CreateOptions::FILE_OPEN_REPARSE_POINT);
         let target = walk(job.client, job.who, root, &path, follow).await?;
-        if let (Some(app), Some(known)) = (&wish.app, &target.found) {
+        if let (Some(app), Some(known), None) = (&wish.app, &target.found, &path.stream) {
             context.server.close_app(app, known.file, root).await?;
         }
         let made = match (&path.stream, &target.found) {
@@ -311,7 +311,7 @@ async fn finish<S: Share>(
         outcome: CreateOutcome { action: made.action, maximal: made.maximal },
         record,
         app: wish.app.clone().map(|app| {
-            let record = server.apps.record(app.id, id.volatile);
+            let record = server.apps.record((app.id, known.file), id.volatile);
             (app, record)
         }),
         file: known.file,

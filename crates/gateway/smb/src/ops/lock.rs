@@ -65,10 +65,10 @@ pub struct OpenLocks {
 }
 
 /// A request that waits for a lock.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Wait {
-    /// The number of the request on its connection.
-    message_id: u64,
+    /// The connection, and the number of the request there.
+    request: (u64, u64),
     /// What ends it at the metadata server.
     cancel: LockCancelHandle,
 }
@@ -126,7 +126,7 @@ pub async fn lock<S: Share>(
                 client: client.clone(),
                 open: Arc::clone(&open),
                 range,
-                message_id: context.header.message_id,
+                request: (context.connection.number(), context.header.message_id),
                 sequence,
             };
             return Ok(Outcome::Waits(Box::new(move |cancelled| Box::pin(wait.run(cancelled)))));
@@ -183,20 +183,20 @@ struct LockWait<S: Share> {
     client: S::Client,
     open: Arc<Open<S>>,
     range: RangeLock,
-    message_id: u64,
+    request: (u64, u64),
     sequence: Option<LockSequence>,
 }
 
 impl<S: Share> LockWait<S> {
     /// Waits until the lock is granted.
     async fn run(self, cancelled: Cancelled) -> OpResult {
-        let Self { server, client, open, range, message_id, sequence } = self;
+        let Self { server, client, open, range, request, sequence } = self;
         let file = open.file()?;
         let cancel = LockCancelHandle::new();
         {
             let mut locks = file.locks.lock().await;
             let locks = locks.as_mut().ok_or(NtStatus::RANGE_NOT_LOCKED)?;
-            locks.waits.push(Wait { message_id, cancel: cancel.clone() });
+            locks.waits.push(Wait { request, cancel: cancel.clone() });
         }
         let owner = Owner { client: &client, file: file.file, number: file.id.volatile };
         let granted = owner.wait(range, &cancel, cancelled).await;
@@ -209,8 +209,14 @@ impl<S: Share> LockWait<S> {
             }
             return Err(NtStatus::RANGE_NOT_LOCKED);
         };
-        locks.waits.retain(|wait| wait.message_id != message_id);
+        let is_wanted = locks.waits.iter().any(|wait| wait.request == request);
+        locks.waits.retain(|wait| wait.request != request);
         granted?;
+        if !is_wanted {
+            // Its client is disconnected, and would not learn of it.
+            owner.undo(locks, &[range]).await;
+            return Err(NtStatus::CANCELLED);
+        }
         if locks.held.len() >= LOCKS_MAX || locks.held.iter().any(|other| range.conflicts(other)) {
             // The open has locked something there while this request waited.
             owner.undo(locks, &[range]).await;
@@ -515,8 +521,8 @@ fn joined(ranges: &[RangeLock]) -> Vec<RangeLock> {
 
 /// Cancels the requests of an open that wait for a lock: its client is disconnected.
 pub async fn cancel_waits<S: Share>(open: &FileOpen<S>) {
-    let waits = match &*open.locks.lock().await {
-        Some(locks) => locks.waits.clone(),
+    let waits = match &mut *open.locks.lock().await {
+        Some(locks) => std::mem::take(&mut locks.waits),
         None => return,
     };
     cancel(open.machine.client(), &waits).await;

@@ -157,8 +157,7 @@ impl DurableWish {
             Version::Two(DurableRequestV2 { timeout: 0, .. }) => V2_DEFAULT,
             Version::Two(asked) => V2_MAX.min(Duration::from_millis(asked.timeout.into())),
         };
-        let client_guid = context.connection.negotiated()?.client_guid;
-        Some(Durable { owner: session.user.name.clone(), client_guid, timeout })
+        Some(Durable { owner: session.user.name.clone(), timeout })
     }
 
     /// The context that answers. 2.2.14.2.3, 2.2.14.2.12. No share is continuously available, so

@@ -453,11 +453,15 @@ async fn disconnected_opens_are_bounded_for_each_user_and_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_lost_opens_stay_within_the_bound_of_their_user() {
-    let first = Client::new(user()).await;
-    lose_opens(&first.server, 1, (1, "alice"), 10_000).await;
-    assert_eq!(first.server.disconnected.count(), 4096);
-    assert_eq!(first.share().open_count(), 4096, "the others are closed");
+async fn ten_thousand_lost_opens_stay_within_the_bounds() {
+    let limits = Limits { durable: (1000, 1024), durable_of_user: (20, 1), ..Limits::default() };
+    let first = Client::with_limits(user(), limits).await;
+    for number in 1..=100 {
+        lose_opens(&first.server, number, (number.into(), &format!("user {number}")), 100).await;
+        let most = 1000.min(20 * usize::from(number));
+        assert_eq!(first.server.disconnected.count(), most);
+        assert_eq!(first.share().open_count(), most, "the others are closed");
+    }
     tokio::time::sleep(Duration::from_secs(61)).await;
     first.assert_nothing_kept().await;
 }
