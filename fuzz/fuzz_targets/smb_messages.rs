@@ -51,6 +51,8 @@ fn read_contexts(contexts: &[CreateContext]) {
             create::DurableRequestV2::decode(data).map(|value| value.to_context()),
             create::DurableResponseV2::decode(data).map(|value| value.to_context()),
             create::DurableReconnectV2::decode(data).map(|value| value.to_context()),
+            create::AppInstanceId::decode(data).map(|value| value.to_context()),
+            create::AppInstanceVersion::decode(data).map(|value| value.to_context()),
             create::MaximalAccessRequest::decode(data).map(|value| value.to_context()),
             create::MaximalAccessResponse::decode(data).map(|value| value.to_context()),
             create::OnDiskId::decode(data).map(|value| value.to_context()),

@@ -48,6 +48,11 @@ pub struct Limits {
     pub trees_per_session: usize,
     /// Most opens of a session.
     pub opens_per_session: usize,
+    /// Most opens whose client is disconnected, and most sessions of the metadata server that they
+    /// keep.
+    pub durable: (usize, usize),
+    /// The same of one user.
+    pub durable_of_user: (usize, usize),
 }
 
 impl Default for Limits {
@@ -58,6 +63,8 @@ impl Default for Limits {
             sessions_per_connection: 64,
             trees_per_session: 256,
             opens_per_session: 65_536,
+            durable: (16_384, 1024),
+            durable_of_user: (4096, 256),
         }
     }
 }

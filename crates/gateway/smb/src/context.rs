@@ -1,13 +1,14 @@
 //! What a request runs with.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use braid_share::{Identity, Share};
-use braid_smb_wire::smb2::{FileId, Header};
+use braid_smb_wire::smb2::{Command, FileId, Flags, Header};
 use braid_smb_wire::{Malformed, NtStatus};
 use bytes::Bytes;
 
 use crate::connection::Connection;
+use crate::durable::channel::{Channel, Late, Running};
 use crate::open::Open;
 use crate::server::SmbServer;
 use crate::session::Session;
@@ -34,6 +35,8 @@ pub struct Context<S: Share> {
     pub(crate) tree: Option<Arc<Tree>>,
     /// In a related request of a compound: the open of the request before it.
     pub(crate) related: Option<FileId>,
+    /// The request as one of its open, until it has ended.
+    pub(crate) running: Arc<OnceLock<Running>>,
 }
 
 impl<S: Share> Context<S> {
@@ -73,15 +76,44 @@ impl<S: Share> Context<S> {
     /// before (MS-SMB2 3.3.5.2.7.2).
     ///
     /// # Errors
-    /// `FILE_CLOSED` if there is no such open.
+    /// `FILE_CLOSED` if there is no such open; `FILE_NOT_AVAILABLE` if the request is late.
     pub fn open(&self, id: FileId) -> Result<Arc<Open<S>>, NtStatus> {
         let id = self.file_id(id);
         let open = self.session()?.open(id).ok_or(NtStatus::FILE_CLOSED)?;
         // 3.3.5.2.11: an open belongs to its tree.
-        if self.tree.as_ref().is_some_and(|tree| tree.id != open.tree().id) {
+        if self.tree.as_ref().is_some_and(|tree| tree.id != open.tree_id()) {
             return Err(NtStatus::FILE_CLOSED);
         }
+        if let Open::File(file) = &*open {
+            file.end_replay();
+            if self.running.get().is_none() {
+                self.count(&file.channel)?;
+            }
+        }
         Ok(open)
+    }
+
+    /// Counts the request as one of an open, until it has ended. 3.3.5.2.10.
+    fn count(&self, channel: &Arc<Channel>) -> Result<(), NtStatus> {
+        let is_smb3 = self.connection.negotiated().is_some_and(|one| one.dialect.is_smb3());
+        let sequence = is_smb3.then(|| self.header.channel_sequence());
+        let is_replay = is_smb3 && self.header.flags.has(Flags::REPLAY);
+        match channel.begin(sequence, is_replay) {
+            Ok(running) => {
+                // The requests of an open may name another one as well, which is not counted.
+                let _ = self.running.set(running);
+                Ok(())
+            }
+            Err(Late) if self.is_refused_late() => Err(NtStatus::FILE_NOT_AVAILABLE),
+            Err(Late) => Ok(()),
+        }
+    }
+
+    fn is_refused_late(&self) -> bool {
+        matches!(
+            Command::from_number(self.header.command),
+            Some(Command::Write | Command::SetInfo | Command::Ioctl)
+        )
     }
 
     /// The open that a number means, with that of the request before in a related request.

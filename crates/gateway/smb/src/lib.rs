@@ -16,6 +16,7 @@ mod connection;
 mod context;
 mod disconnect;
 mod dispatch;
+mod durable;
 mod extended_attributes;
 mod file_state;
 mod leases;

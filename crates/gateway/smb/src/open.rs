@@ -1,6 +1,6 @@
 //! Opens: of files, directories and pipes. MS-SMB2 3.3.1.10.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use braid_share::{Attributes, FileIndex, Share, ShareClient, Verifier};
@@ -10,6 +10,11 @@ use braid_smb_wire::smb2::FileId;
 use braid_smb_wire::smb2::change_notify::CompletionFilter;
 
 use crate::attributes;
+use crate::client::Machine;
+use crate::durable::Durable;
+use crate::durable::app_instance::{AppInstance, AppRecord};
+use crate::durable::channel::Channel;
+use crate::durable::replay::{CreateOutcome, CreateRecord};
 use crate::file_state::{Claim, StreamKey};
 use crate::leases::rules::Conflict;
 use crate::leases::{LeasedOpen, Leases, Owner};
@@ -27,6 +32,7 @@ pub type FileOf<S> = <<S as Share>::Client as ShareClient>::File;
 
 /// An open of a session.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all opens are files")]
 pub enum Open<S: Share> {
     /// Of a file or directory.
     File(FileOpen<S>),
@@ -48,6 +54,15 @@ impl<S: Share> Open<S> {
         match self {
             Self::File(open) => &open.tree,
             Self::Pipe(open) => &open.tree,
+        }
+    }
+
+    /// The number of the tree that it belongs to now. Given back to another session, it belongs to
+    /// another tree of the same share.
+    pub fn tree_id(&self) -> u32 {
+        match self {
+            Self::File(open) => open.tree_id.load(Ordering::Acquire),
+            Self::Pipe(open) => open.tree.id,
         }
     }
 
@@ -90,6 +105,19 @@ pub struct FileOpen<S: Share> {
     pub id: FileId,
     /// The tree that it was opened in.
     pub tree: Arc<Tree>,
+    tree_id: AtomicU32,
+    /// The session of the metadata server that it was opened with, which its locks belong to.
+    pub machine: Arc<Machine<S>>,
+    /// What makes it durable.
+    pub durable: Option<Durable>,
+    /// The requests of it that run.
+    pub channel: Arc<Channel>,
+    /// What it answers a repetition of its CREATE with.
+    pub outcome: CreateOutcome,
+    /// Its CREATE, if that can be repeated.
+    pub record: Option<CreateRecord<S>>,
+    /// The application that it belongs to.
+    pub app: Option<(AppInstance, AppRecord<S>)>,
     /// The file; of a stream the one that has it.
     pub file: FileIndex,
     /// The named stream that it is an open of, if it is one.
@@ -132,6 +160,16 @@ pub struct NewFileOpen<S: Share> {
     pub id: FileId,
     /// The tree that it is opened in.
     pub tree: Arc<Tree>,
+    /// The session of the metadata server.
+    pub machine: Arc<Machine<S>>,
+    /// What makes it durable.
+    pub durable: Option<Durable>,
+    /// What it answers a repetition of its CREATE with.
+    pub outcome: CreateOutcome,
+    /// Its CREATE, if that can be repeated.
+    pub record: Option<CreateRecord<S>>,
+    /// The application that it belongs to.
+    pub app: Option<(AppInstance, AppRecord<S>)>,
     /// The file.
     pub file: FileIndex,
     /// The named stream that it is an open of.
@@ -157,7 +195,14 @@ impl<S: Share> FileOpen<S> {
     pub fn new(new: NewFileOpen<S>) -> Self {
         Self {
             id: new.id,
+            tree_id: AtomicU32::new(new.tree.id),
             tree: new.tree,
+            machine: new.machine,
+            durable: new.durable,
+            channel: Arc::default(),
+            outcome: new.outcome,
+            record: new.record,
+            app: new.app,
             file: new.file,
             stream: new.stream,
             is_directory: new.is_directory,
@@ -175,6 +220,16 @@ impl<S: Share> FileOpen<S> {
             lease: new.lease.map(Box::new),
             locks: tokio::sync::Mutex::new(Some(OpenLocks::default())),
         }
+    }
+
+    /// It belongs to this tree now, of another session.
+    pub fn set_tree(&self, tree: &Tree) {
+        self.tree_id.store(tree.id, Ordering::Release);
+    }
+
+    /// A request has used it: its CREATE cannot be repeated any more (MS-SMB2 3.3.5.9.10).
+    pub fn end_replay(&self) {
+        self.record.iter().for_each(CreateRecord::end);
     }
 
     /// Where it was opened, or has been renamed to through this open.

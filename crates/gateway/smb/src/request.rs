@@ -407,6 +407,7 @@ impl<S: Share> Request<'_, S> {
             session,
             tree,
             related: chain.file.filter(|_| is_related),
+            running: Arc::default(),
         };
         let result = match dispatch::run(&context, command, body).await {
             Outcome::Done(result) => result,

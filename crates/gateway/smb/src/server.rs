@@ -18,6 +18,9 @@ use tokio::sync::Semaphore;
 use crate::client::Machines;
 use crate::config::{ConfigError, SmbConfig};
 use crate::connection::budget::SharedBudget;
+use crate::durable::DisconnectedOpens;
+use crate::durable::app_instance::AppInstances;
+use crate::durable::replay::Creates;
 use crate::file_state::FileStates;
 use crate::leases::Leases;
 use crate::ops::close::close_open;
@@ -70,6 +73,12 @@ pub struct SmbServer<S: Share> {
     pub(crate) files: FileStates,
     /// What clients may cache.
     pub(crate) leases: Arc<Leases<S>>,
+    /// Durable opens whose client is disconnected.
+    pub(crate) disconnected: DisconnectedOpens<S>,
+    /// CREATE requests that can be repeated.
+    pub(crate) creates: Arc<Creates<S>>,
+    /// Opens that belong to applications.
+    pub(crate) apps: Arc<AppInstances<S>>,
     /// Byte-range locks of all opens.
     pub(crate) range_locks: RangeLocks,
     /// Directories that opens watch.
@@ -98,6 +107,9 @@ impl<S: Share> SmbServer<S> {
             machines: Machines::default(),
             files: FileStates::default(),
             leases: Arc::default(),
+            disconnected: DisconnectedOpens::default(),
+            creates: Arc::default(),
+            apps: Arc::default(),
             range_locks: RangeLocks::default(),
             watches: Watches::default(),
             throttle: Throttle::default(),
@@ -149,10 +161,14 @@ impl<S: Share> SmbServer<S> {
         self.sessions().get(&id).cloned()
     }
 
-    /// Ends a session, and closes its opens (invariant 2).
+    /// Removes a session, which the caller ends.
+    pub(crate) fn remove_session(&self, id: u64) -> Option<Arc<Session<S>>> {
+        self.sessions().remove(&id)
+    }
+
+    /// Ends a session, and closes its opens (invariant 2), also durable ones.
     pub async fn end_session(&self, id: u64) {
-        let removed = self.sessions().remove(&id);
-        let Some(session) = removed else { return };
+        let Some(session) = self.remove_session(id) else { return };
         for open in session.end() {
             close_open(self, &session, &open).await;
         }
@@ -166,11 +182,15 @@ impl<S: Share> SmbServer<S> {
         self.end_session(session.id).await;
     }
 
-    /// Ends all sessions. Called at the end, after all listeners have ended.
+    /// Ends all sessions, and closes opens whose client is disconnected. Called at the end, after
+    /// all listeners have ended.
     pub async fn end_all_sessions(&self) {
         let ids: Vec<_> = self.sessions().keys().copied().collect();
         for id in ids {
             self.end_session(id).await;
+        }
+        for one in self.disconnected.take_all() {
+            close_open(self, &one.session, &one.open).await;
         }
     }
 }

@@ -137,7 +137,7 @@ impl<S: Share> Session<S> {
     pub fn remove_tree(&self, id: u32) -> Option<Vec<Arc<Open<S>>>> {
         lock(&self.trees).remove(&id)?;
         let opens = &mut lock(&self.opens).by_number;
-        Some(opens.extract_if(|_, open| open.tree().id == id).map(|(_, open)| open).collect())
+        Some(opens.extract_if(|_, open| open.tree_id() == id).map(|(_, open)| open).collect())
     }
 
     /// Reserves the place of an open, before a file is changed for it.
@@ -195,7 +195,7 @@ impl<S: Share> OpenSlot<S> {
         if session.has_ended() {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
-        if session.tree(open.tree().id).is_none() {
+        if session.tree(open.tree_id()).is_none() {
             return Err(NtStatus::NETWORK_NAME_DELETED);
         }
         opens.by_number.insert(open.id().volatile, open);

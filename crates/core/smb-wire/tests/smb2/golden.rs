@@ -2,11 +2,12 @@
 
 use crate::bodies::{decode, message};
 use braid_smb_wire::smb2::create::{
-    AllocationSize, CreateAction, CreateContext, CreateDisposition, CreateOptions, CreateRequest,
-    CreateResponse, DurableFlags, DurableReconnect, DurableReconnectV2, DurableRequest,
-    DurableRequestV2, DurableResponse, DurableResponseV2, ImpersonationLevel, Lease, LeaseFlags,
-    LeaseState, LeaseV2, MaximalAccessRequest, MaximalAccessResponse, OnDiskId, OplockLevel,
-    PosixRequest, PosixResponse, ShareAccess, TimeWarp,
+    AllocationSize, AppInstanceId, AppInstanceVersion, CreateAction, CreateContext,
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, DurableFlags,
+    DurableReconnect, DurableReconnectV2, DurableRequest, DurableRequestV2, DurableResponse,
+    DurableResponseV2, ImpersonationLevel, Lease, LeaseFlags, LeaseState, LeaseV2,
+    MaximalAccessRequest, MaximalAccessResponse, OnDiskId, OplockLevel, PosixRequest,
+    PosixResponse, ShareAccess, TimeWarp, context as tags,
 };
 use braid_smb_wire::smb2::oplock_break::{
     LeaseAcknowledgment, LeaseBreak, LeaseBreakFlags, OplockBreak, OplockBreakBody,
@@ -147,6 +148,17 @@ fn contexts_of_durable_opens() {
     let value = DurableReconnectV2 { file_id: FILE_ID, create_guid: KEY, flags };
     let bytes = [&FILE_ID_BYTES[..], &KEY, &[2, 0, 0, 0]].concat();
     context(&value, value.to_context(), DurableReconnectV2::decode, b"DH2C", &bytes);
+}
+
+#[test]
+fn contexts_of_applications() {
+    let value = AppInstanceId(KEY);
+    let bytes = [&[20, 0, 0, 0][..], &KEY].concat();
+    context(&value, value.to_context(), AppInstanceId::decode, tags::APP_INSTANCE_ID, &bytes);
+    let value = AppInstanceVersion { high: 1, low: 0x0203 };
+    let bytes = [[24, 0, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0], [3, 2, 0, 0, 0, 0, 0, 0]];
+    let name = tags::APP_INSTANCE_VERSION;
+    context(&value, value.to_context(), AppInstanceVersion::decode, name, &bytes.concat());
 }
 
 #[test]

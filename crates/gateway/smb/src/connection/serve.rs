@@ -37,7 +37,8 @@ enum ReadEnd {
     Length(u32),
 }
 
-/// Serves a connection until it ends, and ends its sessions. `stream` is its receiving half.
+/// Serves a connection until it ends, and ends its sessions; their durable opens are kept.
+/// `stream` is its receiving half.
 pub async fn serve<S: Share>(
     server: Arc<SmbServer<S>>,
     connection: Arc<Connection>,
@@ -50,7 +51,7 @@ pub async fn serve<S: Share>(
     connection.writer.shut_down().await;
     // A logon that ends now sees that the connection is closed, and adds no session.
     for id in connection.take_sessions() {
-        server.end_session(id).await;
+        server.disconnect_session(id).await;
     }
 }
 

@@ -21,6 +21,7 @@
 //!    runs.
 
 mod delegations;
+mod disconnected;
 mod notice;
 pub mod rules;
 mod table;

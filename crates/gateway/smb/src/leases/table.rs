@@ -13,6 +13,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::delegations::{Answer, Delegation};
+use super::disconnected::Presence;
 use super::notice::Notice;
 use super::rules::{self, Cached, Conflict, Others};
 use super::spawn;
@@ -47,20 +48,21 @@ pub(super) struct Holder<S: Share> {
     pub session: SessionId,
     pub state: LeaseState,
     form: Form,
-    breaking: Option<Breaking>,
-    opens: Vec<OpenEntry<S>>,
+    pub breaking: Option<Breaking>,
+    pub opens: Vec<OpenEntry<S>>,
 }
 
 #[derive(Debug)]
-struct OpenEntry<S: Share> {
-    id: FileId,
+pub(super) struct OpenEntry<S: Share> {
+    pub id: FileId,
     access: AccessMask,
-    peer: Peer<S>,
+    pub peer: Peer<S>,
+    pub presence: Presence,
 }
 
 /// A break that the client has not acknowledged.
 #[derive(Debug)]
-struct Breaking {
+pub(super) struct Breaking {
     to: LeaseState,
     /// What others need meanwhile: there is another break after the acknowledgement.
     then: LeaseState,
@@ -143,6 +145,7 @@ impl<S: Share> Leases<S> {
                 None => files.get_mut(&file)?,
             };
             let result = change(entry, &mut effects);
+            entry.close_disconnected();
             if let Some(name) = name.filter(|name| entry.holder(Owner::Lease(*name)).is_some()) {
                 names.insert(name, file);
             }
@@ -233,13 +236,22 @@ impl<S: Share> Leases<S> {
             let concerned = |one: &Holder<S>| {
                 one.is_concerned(owner, conflict) && conflict.keeps(one.cached()) != one.state
             };
-            entry.holders.iter().any(concerned)
+            entry.holders.iter().any(concerned) || entry.waits_for_close(conflict)
         };
         // Mostly nobody caches, so that nothing is done.
         if !self.inner().files.get(&file).is_some_and(conflicts) {
             return None;
         }
         self.run(file, None, |entry, effects| entry.make_way(owner, conflict, effects)).flatten()
+    }
+
+    /// Looks at a file, if it has an entry.
+    pub(super) fn look<T>(
+        &self,
+        file: FileIndex,
+        look: impl FnOnce(&FileEntry<S>) -> T,
+    ) -> Option<T> {
+        self.inner().files.get(&file).map(look)
     }
 
     /// An open is closed.
@@ -351,6 +363,8 @@ impl<S: Share> FileEntry<S> {
             let follows = holder.breaking.as_ref().is_some_and(|breaking| breaking.follows);
             waits |= follows && conflict.is_open_beside(held.is_oplock);
         }
+        self.close_disconnected();
+        waits |= self.waits_for_close(conflict);
         waits.then(|| self.blocked())
     }
 
@@ -359,7 +373,8 @@ impl<S: Share> FileEntry<S> {
             Conflict::Open { access, .. } => access,
             _ => AccessMask::default(),
         };
-        let open = OpenEntry { id: new.id, access, peer: new.peer };
+        let (id, peer) = (new.id, new.peer);
+        let open = OpenEntry { id, access, peer, presence: Presence::Connected };
         if let Some(holder) = self.holder(new.owner) {
             holder.opens.push(open);
             return;
@@ -466,11 +481,13 @@ impl<S: Share> Holder<S> {
         effects: &mut Effects<S>,
     ) {
         let is_there = |open: &&OpenEntry<S>| {
-            open.peer.connection.upgrade().is_some_and(|connection| !connection.is_closed())
+            let connection =
+                open.peer.connection.upgrade().filter(|_| open.presence.is_connected());
+            connection.is_some_and(|connection| !connection.is_closed())
         };
         let Some(open) = self.opens.iter().find(is_there) else {
             // MS-SMB2 3.3.4.6, 3.3.4.7: no client receives it.
-            self.state = LeaseState::NONE;
+            self.state = self.left_without_client(to, is_recall);
             return;
         };
         // MS-SMB2 3.3.4.7: R alone is not acknowledged.

@@ -73,7 +73,7 @@ async fn finish<S: Share>(
     open: &Open<S>,
 ) -> Result<(), NtStatus> {
     let Open::File(open) = open else { return Ok(()) };
-    lock::unlock_all(session.client(), &server.range_locks, open).await;
+    lock::unlock_all(&server.range_locks, open).await;
     let removal = open.is_delete_on_close().then(|| Removal {
         root: open.tree.root(),
         place: open.place(),

@@ -9,10 +9,13 @@
 //! Another client may create or remove the file between two calls. Then the walk begins again.
 
 mod access;
+mod durable;
 mod existing;
 mod lease;
 mod new;
 mod pipe;
+mod reconnect;
+mod replay;
 mod response;
 mod stream;
 
@@ -34,6 +37,7 @@ use braid_smb_wire::smb2::create::{
 
 use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
+use crate::durable::replay::{CreateOutcome, CreateRecord};
 use crate::file_state::{Claim, StreamKey};
 use crate::leases::LeasedOpen;
 use crate::open::{FileOpen, NewFileOpen, Open, OpenStream, Place};
@@ -43,6 +47,7 @@ use crate::session::OpenSlot;
 use crate::streams::data::OpenData;
 use crate::tree::Tree;
 use crate::walk::{Target, walk};
+use durable::{Durability, DurableWish};
 use lease::LeaseWish;
 
 /// How often a CREATE begins again because the file came or went meanwhile.
@@ -100,9 +105,19 @@ async fn open_or_create<S: Share>(
     waiter: Waiter,
 ) -> OpResult {
     let context = &context;
-    check_request(&request)?;
     let tree = context.tree()?;
-    let Some(root) = tree.root() else { return pipe::open(context, &request) };
+    let Some(root) = tree.root() else {
+        check_request(&request)?;
+        return pipe::open(context, &request);
+    };
+    let wish = match Durability::of(context, &request)? {
+        Durability::Open(wish) => wish,
+        // 3.3.5.9.7, 3.3.5.9.12: the other fields of the request are ignored.
+        Durability::Reconnect(wanted) => {
+            return reconnect::reconnect(context, &request, wanted).await;
+        }
+    };
+    check_request(&request)?;
     check_contexts(&request.contexts)?;
     let access = AccessMask(request.desired_access).without_generic();
     let path = SharePath::parse(&request.name)?;
@@ -121,18 +136,26 @@ async fn open_or_create<S: Share>(
         waiter,
     };
     job.check()?;
+    let record = match wish.create_guid().map(|guid| replay::begin(&job, guid)).transpose()? {
+        Some(Err(open)) => return replay::answer(&job, &wish, &open).await,
+        Some(Ok(record)) => Some(record),
+        None => None,
+    };
     // Before the file is created or truncated.
     let slot = context.session()?.reserve_open(&context.server.config.limits)?;
     for _ in 0..ATTEMPTS_MAX {
         let follow = !request.options.has(CreateOptions::FILE_OPEN_REPARSE_POINT);
         let target = walk(job.client, job.who, root, &path, follow).await?;
+        if let (Some(app), Some(known), None) = (&wish.app, &target.found, &path.stream) {
+            context.server.close_app(app, known.file, root).await?;
+        }
         let made = match (&path.stream, &target.found) {
             (Some(name), _) => stream::open(&job, &target, name).await?,
             (None, Some(known)) => existing::open(&job, &target, known).await?,
             (None, None) => new::create(&job, &target).await?,
         };
         if let Some(made) = made {
-            return finish(&job, target, made, slot).await;
+            return finish(&job, (target, made), (&wish, record), slot).await;
         }
     }
     Err(NtStatus::SHARING_VIOLATION)
@@ -175,11 +198,10 @@ fn check_request(request: &CreateRequest) -> Result<(), NtStatus> {
 
 /// Refuses contexts that name what this server does not have. Others are answered or ignored.
 fn check_contexts(contexts: &[CreateContext]) -> Result<(), NtStatus> {
-    // 3.3.5.9.7, 3.3.5.9.12: no open outlives its connection; 3.3.5.9.4: there are no snapshots.
-    let named = [tags::DURABLE_RECONNECT, tags::DURABLE_RECONNECT_V2, tags::TIMEWARP];
-    match named.iter().any(|name| CreateContext::find(contexts, name).is_some()) {
-        true => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
-        false => Ok(()),
+    // 3.3.5.9.4: there are no snapshots.
+    match CreateContext::find(contexts, tags::TIMEWARP) {
+        Some(_) => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+        None => Ok(()),
     }
 }
 
@@ -258,29 +280,40 @@ impl<S: Share> Job<'_, S> {
 /// Adds the open to the session, and answers.
 async fn finish<S: Share>(
     job: &Job<'_, S>,
-    target: Target,
-    made: Made<S>,
+    (target, made): (Target, Made<S>),
+    (wish, record): (&DurableWish, Option<CreateRecord<S>>),
     slot: OpenSlot<S>,
 ) -> OpResult {
     let (server, session) = (&job.context.server, job.context.session()?);
     let (id, known) = (job.id, made.known);
     let mut contexts = response::contexts(job, &known, made.maximal);
     let mut oplock_level = OplockLevel::NONE;
+    let mut durable = None;
     if let Some(lease) = &made.lease {
         // MS-FSA 2.1.5.18: what is locked is not cached.
-        let wish = match server.range_locks.is_locked(StreamKey::of_file(known.file), known.bytes.0)
+        let most = match server.range_locks.is_locked(StreamKey::of_file(known.file), known.bytes.0)
         {
             true => LeaseState::NONE,
             false => job.lease.state,
         };
-        let granted = server.leases.grant(lease, session.machine(), wish).await;
+        let granted = server.leases.grant(lease, session.machine(), most).await;
         let answer = job.lease.answer(granted);
         oplock_level = answer.0;
         contexts.extend(answer.1);
+        durable = wish.grant(job.context, job.lease.state, granted);
+        contexts.extend(durable.as_ref().and_then(|durable| wish.answer(durable)));
     }
     let open = FileOpen::new(NewFileOpen {
         id,
         tree: Arc::clone(job.tree),
+        machine: Arc::clone(session.machine()),
+        durable,
+        outcome: CreateOutcome { action: made.action, maximal: made.maximal },
+        record,
+        app: wish.app.clone().map(|app| {
+            let record = server.apps.record((app.id, known.file), id.volatile);
+            (app, record)
+        }),
         file: known.file,
         is_directory: known.kind == FileKind::Directory && made.stream.is_none(),
         stream: made.stream,
@@ -295,6 +328,12 @@ async fn finish<S: Share>(
     let deletes = job.has(CreateOptions::FILE_DELETE_ON_CLOSE);
     open.delete_on_close.store(deletes, Ordering::Release);
     let open = Arc::new(Open::File(open));
+    if let Open::File(file) = &*open {
+        if let Some((app, record)) = &file.app {
+            record.enter(app, &open, session);
+        }
+        file.record.iter().for_each(|record| record.made(&open, session.id));
+    }
     if let Err(status) = slot.fill(Arc::clone(&open)) {
         // The file is not removed: the CREATE has failed.
         if let Open::File(open) = &*open {

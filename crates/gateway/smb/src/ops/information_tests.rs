@@ -98,6 +98,7 @@ impl Client {
             session: Some(session),
             tree: Some(tree.unwrap()),
             related: None,
+            running: Arc::default(),
         };
         Self { share, context }
     }

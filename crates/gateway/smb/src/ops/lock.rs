@@ -20,9 +20,10 @@ use std::sync::Arc;
 use braid_share::{FileIndex, Lock, LockCancelHandle, Share, ShareClient, Status};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
-use braid_smb_wire::smb2::Empty;
 use braid_smb_wire::smb2::lock::{LockElement, LockFlags, LockRequest};
+use braid_smb_wire::smb2::{Dialect, Empty};
 
+use super::lock_sequence::{LockSequence, LockSequences};
 use crate::context::{Context, OpResult, Reply};
 use crate::open::{FileOpen, Open};
 use crate::pending::{Cancelled, Outcome};
@@ -59,13 +60,15 @@ pub struct OpenLocks {
     waits: Vec<Wait>,
     /// Whether the metadata server may have other locks of the open, after a call that failed.
     is_uncertain: bool,
+    /// Requests that may be repeated.
+    sequences: LockSequences,
 }
 
 /// A request that waits for a lock.
 #[derive(Debug)]
 struct Wait {
-    /// The number of the request on its connection.
-    message_id: u64,
+    /// The connection, and the number of the request there.
+    request: (u64, u64),
     /// What ends it at the metadata server.
     cancel: LockCancelHandle,
 }
@@ -96,6 +99,13 @@ pub async fn lock<S: Share>(
     if !AccessMask(file.granted).has_any(access) {
         return Err(NtStatus::ACCESS_DENIED);
     }
+    let sequence = sequence_of(context, file, &request);
+    if let Some(sequence) = sequence
+        && let Some(locks) = &mut *file.locks.lock().await
+        && locks.sequences.is_repeated(sequence)
+    {
+        return Ok(Outcome::Done(Ok(Reply::new(&Empty).with_file(open.id()))));
+    }
     // MS-FSA 2.1.5.8.
     if matches!(wanted, Wanted::Lock(_)) {
         file.begin_change(&context.server.leases);
@@ -108,7 +118,7 @@ pub async fn lock<S: Share>(
         }
         _ => None,
     };
-    let (client, all) = (context.client()?, &context.server.range_locks);
+    let (client, all) = (file.machine.client(), &context.server.range_locks);
     let done = match (change(client, all, file, wanted).await, waiting) {
         (Err(Refusal::Others), Some(range)) => {
             let wait = LockWait {
@@ -116,14 +126,31 @@ pub async fn lock<S: Share>(
                 client: client.clone(),
                 open: Arc::clone(&open),
                 range,
-                message_id: context.header.message_id,
+                request: (context.connection.number(), context.header.message_id),
+                sequence,
             };
             return Ok(Outcome::Waits(Box::new(move |cancelled| Box::pin(wait.run(cancelled)))));
         }
         (done, _) => done,
     };
     done.map_err(NtStatus::from)?;
+    if let Some(sequence) = sequence
+        && let Some(locks) = &mut *file.locks.lock().await
+    {
+        locks.sequences.done(sequence);
+    }
     Ok(Outcome::Done(Ok(Reply::new(&Empty).with_file(open.id()))))
+}
+
+/// What a request says of its repetitions. 3.3.5.14: for durable opens, and not in 2.0.2.
+fn sequence_of<S: Share>(
+    context: &Context<S>,
+    file: &FileOpen<S>,
+    request: &LockRequest,
+) -> Option<LockSequence> {
+    let dialect = context.connection.negotiated()?.dialect;
+    let is_used = file.durable.is_some() && dialect != Dialect::Smb202;
+    LockSequence::of(request.sequence).filter(|_| is_used)
 }
 
 /// Why locks are not changed.
@@ -156,19 +183,20 @@ struct LockWait<S: Share> {
     client: S::Client,
     open: Arc<Open<S>>,
     range: RangeLock,
-    message_id: u64,
+    request: (u64, u64),
+    sequence: Option<LockSequence>,
 }
 
 impl<S: Share> LockWait<S> {
     /// Waits until the lock is granted.
     async fn run(self, cancelled: Cancelled) -> OpResult {
-        let Self { server, client, open, range, message_id } = self;
+        let Self { server, client, open, range, request, sequence } = self;
         let file = open.file()?;
         let cancel = LockCancelHandle::new();
         {
             let mut locks = file.locks.lock().await;
             let locks = locks.as_mut().ok_or(NtStatus::RANGE_NOT_LOCKED)?;
-            locks.waits.push(Wait { message_id, cancel: cancel.clone() });
+            locks.waits.push(Wait { request, cancel: cancel.clone() });
         }
         let owner = Owner { client: &client, file: file.file, number: file.id.volatile };
         let granted = owner.wait(range, &cancel, cancelled).await;
@@ -181,8 +209,14 @@ impl<S: Share> LockWait<S> {
             }
             return Err(NtStatus::RANGE_NOT_LOCKED);
         };
-        locks.waits.retain(|wait| wait.message_id != message_id);
+        let is_wanted = locks.waits.iter().any(|wait| wait.request == request);
+        locks.waits.retain(|wait| wait.request != request);
         granted?;
+        if !is_wanted {
+            // Its client is disconnected, and would not learn of it.
+            owner.undo(locks, &[range]).await;
+            return Err(NtStatus::CANCELLED);
+        }
         if locks.held.len() >= LOCKS_MAX || locks.held.iter().any(|other| range.conflicts(other)) {
             // The open has locked something there while this request waited.
             owner.undo(locks, &[range]).await;
@@ -190,6 +224,7 @@ impl<S: Share> LockWait<S> {
         }
         locks.held.push(range);
         server.range_locks.add(file.key(), owner.number, range);
+        sequence.into_iter().for_each(|sequence| locks.sequences.done(sequence));
         // The lock that was granted has replaced others of the open.
         let sent = owner.send(&segments(&locks.held, &range)).await;
         locks.is_uncertain |= sent.is_err();
@@ -484,20 +519,34 @@ fn joined(ranges: &[RangeLock]) -> Vec<RangeLock> {
     joined.into_iter().map(range).collect()
 }
 
+/// Cancels the requests of an open that wait for a lock: its client is disconnected.
+pub async fn cancel_waits<S: Share>(open: &FileOpen<S>) {
+    let waits = match &mut *open.locks.lock().await {
+        Some(locks) => std::mem::take(&mut locks.waits),
+        None => return,
+    };
+    cancel(open.machine.client(), &waits).await;
+}
+
+async fn cancel<C: ShareClient>(client: &C, waits: &[Wait]) {
+    for wait in waits {
+        if let Err(error) = client.cancel_lock(&wait.cancel).await {
+            tracing::debug!(%error, "a wait for a lock of a closed file goes on");
+        }
+    }
+}
+
 /// Unlocks everything before the close; no lock is added afterwards. A failure is in the log: the
 /// end of the session unlocks.
-pub async fn unlock_all<S: Share>(client: &S::Client, all: &RangeLocks, open: &FileOpen<S>) {
+pub async fn unlock_all<S: Share>(all: &RangeLocks, open: &FileOpen<S>) {
     let Some(locks) = open.locks.lock().await.take() else { return };
     all.remove_all(open.key(), open.id.volatile);
     // The metadata server has no locks of a stream.
     if open.stream.is_some() {
         return;
     }
-    for wait in &locks.waits {
-        if let Err(error) = client.cancel_lock(&wait.cancel).await {
-            tracing::debug!(%error, "a wait for a lock of a closed file goes on");
-        }
-    }
+    let client = open.machine.client();
+    cancel(client, &locks.waits).await;
     if !locks.is_uncertain && locks.held.iter().all(|lock| lock.length == 0) {
         return;
     }

@@ -8,6 +8,7 @@ pub mod flush;
 mod information_tests;
 pub mod ioctl;
 pub mod lock;
+mod lock_sequence;
 pub mod negotiate;
 pub mod oplock_break;
 pub mod pipe;

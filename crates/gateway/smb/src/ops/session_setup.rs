@@ -247,14 +247,21 @@ async fn end_previous<S: Share>(context: &Context<S>, new: &Session<S>, previous
     // One of another user is none of the client's, and a guest has proven no name.
     let are_users = session.logon == Logon::User && new.logon == Logon::User;
     if are_users && session.user.name == new.user.name && previous != new.id {
-        end(context, previous).await;
+        disconnect(context, previous).await;
     }
 }
 
 /// Ends the session.
 pub async fn logoff<S: Share>(context: &Context<S>) -> OpResult {
-    end(context, context.session()?.id).await;
+    // 3.3.5.6: durable opens stay.
+    disconnect(context, context.session()?.id).await;
     Ok(Reply::new(&Empty))
+}
+
+/// Ends a session whose durable opens are kept.
+async fn disconnect<S: Share>(context: &Context<S>, id: u64) {
+    context.connection.remove_session(id);
+    context.server.disconnect_session(id).await;
 }
 
 /// Ends a session, which no longer counts for the connection if it is one of it.

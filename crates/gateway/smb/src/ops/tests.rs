@@ -134,6 +134,7 @@ impl Client {
             session: Some(Arc::clone(&self.session)),
             tree: Some(Arc::clone(&self.tree)),
             related: None,
+            running: Arc::default(),
         }
     }
 

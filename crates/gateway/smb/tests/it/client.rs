@@ -243,6 +243,15 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// Sends bytes, and ends the connection with a TCP reset: a response has arrived that nobody
+    /// has read.
+    pub fn reset(mut self, bytes: &[u8]) {
+        let echo = self.message(Command::Echo, &braid_smb_wire::smb2::Empty.to_bytes());
+        self.send(&echo);
+        assert_eq!(self.stream.peek(&mut [0]).unwrap(), 1);
+        self.send_raw(bytes);
+    }
+
     /// The next frame; `None` if the server has disconnected.
     pub fn receive(&mut self) -> Option<Bytes> {
         let mut prefix = [0; 4];

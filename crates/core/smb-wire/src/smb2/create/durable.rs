@@ -1,4 +1,5 @@
-//! Contexts of durable and persistent opens. MS-SMB2 2.2.13.2.3, 4, 11 and 12, 2.2.14.2.3 and 12.
+//! Contexts of durable and persistent opens, and of applications that move with their opens.
+//! MS-SMB2 2.2.13.2.3, 4, 11, 12, 13 and 15, 2.2.14.2.3 and 12.
 
 use super::context::{self, CreateContext};
 use crate::cursor::{Reader, Result, Writer};
@@ -171,5 +172,63 @@ impl DurableReconnectV2 {
         writer.bytes(&self.create_guid);
         writer.u32(self.flags.0);
         CreateContext::new(context::DURABLE_RECONNECT_V2, writer.finish())
+    }
+}
+
+/// The application that opens a file. 2.2.13.2.13.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AppInstanceId(pub [u8; 16]);
+
+impl AppInstanceId {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Fewer than 20 bytes, or another structure size.
+    pub fn decode(data: &Bytes) -> Result<Self> {
+        let mut reader = Reader::new(data.clone());
+        reader.structure_size(20)?;
+        reader.skip(2)?;
+        reader.array().map(Self)
+    }
+
+    /// The context.
+    pub fn to_context(self) -> CreateContext {
+        let mut writer = Writer::new();
+        writer.u16(20);
+        writer.u16(0);
+        writer.bytes(&self.0);
+        CreateContext::new(context::APP_INSTANCE_ID, writer.finish())
+    }
+}
+
+/// The version of the application that opens a file. 2.2.13.2.15.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct AppInstanceVersion {
+    /// The high half.
+    pub high: u64,
+    /// The low half.
+    pub low: u64,
+}
+
+impl AppInstanceVersion {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Fewer than 24 bytes, or another structure size.
+    pub fn decode(data: &Bytes) -> Result<Self> {
+        let mut reader = Reader::new(data.clone());
+        reader.structure_size(24)?;
+        reader.skip(6)?;
+        Ok(Self { high: reader.u64()?, low: reader.u64()? })
+    }
+
+    /// The context.
+    pub fn to_context(self) -> CreateContext {
+        let mut writer = Writer::new();
+        writer.u16(24);
+        writer.zeros(6);
+        writer.u64(self.high);
+        writer.u64(self.low);
+        CreateContext::new(context::APP_INSTANCE_VERSION, writer.finish())
     }
 }

@@ -75,23 +75,35 @@ impl LeaseWish {
         let Some(asked) = self.asked else {
             return (rules::level_of(granted.state), None);
         };
-        let flags = match granted.is_breaking {
-            true => LeaseFlags::BREAK_IN_PROGRESS,
-            false => LeaseFlags::default(),
-        };
-        // 3.3.5.9.11: a lease keeps the version in which it was asked for first.
-        let v2 = match granted.form {
-            Form::Lease(Some(v2)) => {
-                let parent = asked.v2.filter(|_| asked.flags.has(LeaseFlags::PARENT_LEASE_KEY_SET));
-                Some(LeaseV2 { parent_key: parent.unwrap_or_default().parent_key, epoch: v2.epoch })
-            }
-            _ => None,
-        };
-        let has_parent = v2.is_some() && asked.flags.has(LeaseFlags::PARENT_LEASE_KEY_SET);
-        let flags = if has_parent { flags.with(LeaseFlags::PARENT_LEASE_KEY_SET) } else { flags };
-        let lease = Lease { key: asked.key, state: granted.state, flags, v2 };
-        (OplockLevel::LEASE, Some(lease.to_context()))
+        (OplockLevel::LEASE, Some(context_of(&asked, granted)))
     }
+}
+
+/// The context of a response, to a request for the lease `asked`. 2.2.14.2.10, 2.2.14.2.11.
+pub(super) fn context_of(asked: &Lease, granted: Granted) -> CreateContext {
+    let flags = match granted.is_breaking {
+        true => LeaseFlags::BREAK_IN_PROGRESS,
+        false => LeaseFlags::default(),
+    };
+    // 3.3.5.9.11: a lease keeps the version in which it was asked for first.
+    let v2 = match granted.form {
+        Form::Lease(Some(v2)) => {
+            let parent = asked.v2.filter(|_| asked.flags.has(LeaseFlags::PARENT_LEASE_KEY_SET));
+            Some(LeaseV2 { parent_key: parent.unwrap_or_default().parent_key, epoch: v2.epoch })
+        }
+        _ => None,
+    };
+    let has_parent = v2.is_some() && asked.flags.has(LeaseFlags::PARENT_LEASE_KEY_SET);
+    let flags = if has_parent { flags.with(LeaseFlags::PARENT_LEASE_KEY_SET) } else { flags };
+    Lease { key: asked.key, state: granted.state, flags, v2 }.to_context()
+}
+
+/// Where notifications of an open go, which the client of a request makes or gets back.
+pub(super) fn peer_of<S: Share>(context: &Context<S>) -> Result<Peer<S>, NtStatus> {
+    let seals = context.is_sealed || context.tree()?.requires_encryption();
+    let sealed_by = context.session.as_ref().filter(|_| seals);
+    let connection = Arc::downgrade(&context.connection);
+    Ok(Peer { connection, sealed_by: sealed_by.map(Arc::downgrade) })
 }
 
 impl<S: Share> Job<'_, S> {
@@ -125,7 +137,7 @@ impl<S: Share> Job<'_, S> {
             if !self.is_admitted(file, needed).await? {
                 continue;
             }
-            match server.leases.begin(file, self.new_open(conflict)) {
+            match server.leases.begin(file, self.new_open(conflict)?) {
                 Ok(open) => match server.files.open(file, claim) {
                     Ok(()) => return Ok(Some(open)),
                     // Another open came between.
@@ -145,7 +157,13 @@ impl<S: Share> Job<'_, S> {
         let excluded = match server.files.check(file, claim) {
             Ok(()) => return Ok(true),
             Err(NtStatus::SHARING_VIOLATION) => NtStatus::SHARING_VIOLATION,
-            Err(status) => return Err(status),
+            // It may be removed by the close of a durable open, which this one has caused.
+            Err(status) => match server.leases.closing(file) {
+                Some(closing) => {
+                    return self.waiter.wait(closing.changed()).await.map(|()| false);
+                }
+                None => return Err(status),
+            },
         };
         match server.leases.make_way(file, self.lease.owner, Conflict::Excluded) {
             Some(blocked) => self.waiter.wait(blocked.changed()).await.map(|()| false),
@@ -153,20 +171,9 @@ impl<S: Share> Job<'_, S> {
         }
     }
 
-    fn new_open(&self, conflict: Conflict) -> NewOpen<S> {
-        let session = self.context.session.as_ref();
-        let sealed_by =
-            session.filter(|_| self.context.is_sealed || self.tree.requires_encryption());
-        NewOpen {
-            id: self.id,
-            owner: self.lease.owner,
-            form: self.lease.form,
-            peer: Peer {
-                connection: Arc::downgrade(&self.context.connection),
-                sealed_by: sealed_by.map(Arc::downgrade),
-            },
-            client: self.client.clone(),
-            conflict,
-        }
+    fn new_open(&self, conflict: Conflict) -> Result<NewOpen<S>, NtStatus> {
+        let (owner, form) = (self.lease.owner, self.lease.form);
+        let (id, peer, client) = (self.id, peer_of(self.context)?, self.client.clone());
+        Ok(NewOpen { id, owner, form, peer, client, conflict })
     }
 }

@@ -1,7 +1,9 @@
 //! Leases and oplocks: what is granted, what breaks it, and how clients acknowledge.
 
+mod durable;
 mod matrix;
 mod recalls;
+mod replay;
 
 use std::time::Duration;
 
