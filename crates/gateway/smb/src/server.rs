@@ -19,6 +19,7 @@ use crate::client::Machines;
 use crate::config::{ConfigError, SmbConfig};
 use crate::connection::budget::SharedBudget;
 use crate::file_state::FileStates;
+use crate::gateways::Gateways;
 use crate::leases::Leases;
 use crate::ops::close::close_open;
 use crate::range_locks::RangeLocks;
@@ -64,6 +65,8 @@ pub struct SmbServer<S: Share> {
     pub shares: Shares,
     /// ServerGuid, MS-SMB2 3.3.1.5.
     pub guid: [u8; 16],
+    /// The gateways with the same shares.
+    pub(crate) gateways: Gateways,
     /// Sessions of the metadata server.
     pub machines: Machines<S>,
     /// Opens by file, for share modes and removals that wait.
@@ -94,6 +97,7 @@ impl<S: Share> SmbServer<S> {
         getrandom::fill(&mut guid)?;
         Ok(Arc::new(Self {
             shares: Shares::new(&config.shares),
+            gateways: Gateways::new(&config.gateways),
             guid,
             machines: Machines::default(),
             files: FileStates::default(),

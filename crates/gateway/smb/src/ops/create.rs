@@ -26,14 +26,15 @@ use braid_share::{
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::FileAttributes;
-use braid_smb_wire::smb2::FileId;
 use braid_smb_wire::smb2::create::{
     CreateAction, CreateContext, CreateDisposition, CreateOptions, CreateRequest, LeaseState,
     OplockLevel, context as tags,
 };
+use braid_smb_wire::smb2::{FileId, Flags};
 
 use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
+use crate::dfs_path::below_share;
 use crate::file_state::{Claim, StreamKey};
 use crate::leases::LeasedOpen;
 use crate::open::{FileOpen, NewFileOpen, Open, OpenStream, Place};
@@ -105,7 +106,11 @@ async fn open_or_create<S: Share>(
     let Some(root) = tree.root() else { return pipe::open(context, &request) };
     check_contexts(&request.contexts)?;
     let access = AccessMask(request.desired_access).without_generic();
-    let path = SharePath::parse(&request.name)?;
+    // 3.3.5.9: the flag counts for shares that are in DFS.
+    let is_dfs =
+        context.header.flags.has(Flags::DFS_OPERATIONS) && context.server.gateways.is_dfs();
+    let name = if is_dfs { below_share(&request.name)? } else { &request.name };
+    let path = SharePath::parse(name)?;
     let id = context.server.new_file_id();
     let job = Job {
         context,

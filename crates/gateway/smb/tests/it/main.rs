@@ -4,6 +4,7 @@
 mod client;
 mod compounds;
 mod credits;
+mod gateways;
 mod hostile;
 mod leases;
 mod locks;
