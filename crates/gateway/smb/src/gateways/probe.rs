@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a probe may take: a packet that is lost on the way to the peer is sent again after 1 s.
+/// How long a probe may take: a lost packet is sent again after 1 s.
 const PROBE_MAX: Duration = Duration::from_secs(3);
 /// Most bytes of an answer. Ours has about 300.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
