@@ -1,8 +1,9 @@
 //! Any bytes as information about files, as a list of directory entries, as a security descriptor
-//! and as input and output of IOCTL: no panic, and what is decoded has the same bytes after it was
+//! and as input and output of IOCTL, referrals included: no panic, and what is decoded has the same bytes after it was
 //! encoded and decoded again.
 #![no_main]
 
+use braid_smb_wire::dfs::{ReferralRequest, ReferralRequestEx, ReferralResponse};
 use braid_smb_wire::fscc::{
     DirectoryClass, DirectoryWriter, FileAll, FsAttribute, FsVolume, Information, InformationClass,
     SetInformation, decode_directory, decode_ea_names, decode_eas, decode_streams, encode_ea_names,
@@ -32,6 +33,9 @@ fuzz_target!(|data: &[u8]| {
         8 => again::<ValidateNegotiateRequest>(bytes),
         9 => lists(bytes),
         10 => pattern(rest),
+        11 => again::<ReferralRequest>(bytes),
+        12 => again::<ReferralRequestEx>(bytes),
+        13 => referral(bytes),
         _ => {}
     }
 });
@@ -93,6 +97,13 @@ fn lists(bytes: Bytes) {
         let (encoded, _) = encode_ranges(&ranges, usize::MAX);
         assert_eq!(decode_ranges(encoded.into()), Ok(ranges));
     }
+}
+
+fn referral(bytes: Bytes) {
+    let Ok(response) = ReferralResponse::from_bytes(bytes) else { return };
+    // Texts that overlap may be too long when they are apart.
+    let Ok(encoded) = response.to_bytes() else { return };
+    assert_eq!(ReferralResponse::from_bytes(encoded.into()), Ok(response));
 }
 
 fn pattern(bytes: &[u8]) {

@@ -5,7 +5,8 @@
 //!   frame ──> message = header (smb2::header) + body (smb2::*) ──> file information (fscc)
 //!             a compound has several       │
 //!                                          ├──> logon tokens (auth: SPNEGO, NTLM)
-//!                                          └──> pipes (rpc: DCE/RPC, srvsvc)
+//!                                          ├──> pipes (rpc: DCE/RPC, srvsvc)
+//!                                          └──> input of IOCTL (fsctl, dfs)
 //!   protect: keys, signatures, encryption
 //! ```
 //!
@@ -22,6 +23,7 @@ pub mod access;
 pub mod auth;
 mod bits;
 pub mod cursor;
+pub mod dfs;
 pub mod filetime;
 pub mod frame;
 pub mod fscc;

@@ -2,9 +2,11 @@
 //! starts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::gateways::{self, GATEWAYS_MAX};
 use crate::users::Users;
 
 /// Most shares.
@@ -25,6 +27,10 @@ pub struct SmbConfig {
     pub workgroup: String,
     /// What is shared. Nothing by default.
     pub shares: Vec<ShareConfig>,
+    /// The gateways that serve the same shares, this one among them, as clients name them: `HOST`
+    /// or `HOST:PORT`. The port is for the gateways, which probe each other; clients know only 445.
+    /// With a list, the shares are in DFS. None by default.
+    pub gateways: Vec<String>,
     /// The users that may log on.
     pub users: Arc<dyn Users>,
     /// Whether clients must sign.
@@ -53,6 +59,8 @@ pub struct Limits {
     pub durable: (usize, usize),
     /// The same of one user.
     pub durable_of_user: (usize, usize),
+    /// Time from the end of a probe of another gateway to the next one.
+    pub probe_interval: Duration,
 }
 
 impl Default for Limits {
@@ -65,6 +73,7 @@ impl Default for Limits {
             opens_per_session: 65_536,
             durable: (16_384, 1024),
             durable_of_user: (4096, 256),
+            probe_interval: Duration::from_secs(5),
         }
     }
 }
@@ -141,6 +150,7 @@ impl SmbConfig {
             server_name: server_name.into(),
             workgroup: "WORKGROUP".to_owned(),
             shares: Vec::new(),
+            gateways: Vec::new(),
             users,
             require_signing: false,
             leases: true,
@@ -172,7 +182,44 @@ impl SmbConfig {
                 return Err(ConfigError::SameName(share.name.clone()));
             }
         }
+        self.check_gateways()
+    }
+
+    fn check_gateways(&self) -> Result<(), ConfigError> {
+        if self.gateways.len() > GATEWAYS_MAX {
+            return Err(ConfigError::TooManyGateways);
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for entry in &self.gateways {
+            let (name, _) =
+                gateways::parse(entry).ok_or_else(|| ConfigError::Gateway(entry.clone()))?;
+            if names.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                return Err(ConfigError::SameGateway(name.to_owned()));
+            }
+            names.push(name);
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::tests::Nobody;
+
+    #[test]
+    fn gateways_are_checked() {
+        let check = |gateways: &[&str]| {
+            let gateways = gateways.iter().map(|entry| (*entry).to_owned()).collect();
+            SmbConfig { gateways, ..SmbConfig::new("s", Arc::new(Nobody)) }.check()
+        };
+        assert_eq!(check(&["gw1.example.org", "gw2", "10.0.0.3:4450"]), Ok(()));
+        assert_eq!(check(&["gw1", "a b"]), Err(ConfigError::Gateway("a b".to_owned())));
+        assert_eq!(check(&["gw1", "GW1:1"]), Err(ConfigError::SameGateway("GW1".to_owned())));
+        let many: Vec<_> = (0..=GATEWAYS_MAX).map(|number| format!("gw{number}")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        assert_eq!(check(&many[1..]), Ok(()));
+        assert_eq!(check(&many), Err(ConfigError::TooManyGateways));
     }
 }
 
@@ -198,6 +245,15 @@ pub enum ConfigError {
     /// The path of a share.
     #[error("{0:?} is no path of a share: it begins with / and has no empty name, \".\" or \"..\"")]
     Path(String),
+    /// A gateway.
+    #[error("{0:?} is no gateway: a name of a host or an address of IPv4, with :PORT or without")]
+    Gateway(String),
+    /// Two gateways have one name. Clients do not know ports.
+    #[error("two gateways are named {0}")]
+    SameGateway(String),
+    /// Too many gateways.
+    #[error("over {GATEWAYS_MAX} gateways")]
+    TooManyGateways,
     /// Too many shares.
     #[error("over {SHARES_MAX} shares")]
     TooManyShares,

@@ -22,6 +22,7 @@ use crate::durable::DisconnectedOpens;
 use crate::durable::app_instance::AppInstances;
 use crate::durable::replay::Creates;
 use crate::file_state::FileStates;
+use crate::gateways::Gateways;
 use crate::leases::Leases;
 use crate::ops::close::close_open;
 use crate::range_locks::RangeLocks;
@@ -67,6 +68,8 @@ pub struct SmbServer<S: Share> {
     pub shares: Shares,
     /// ServerGuid, MS-SMB2 3.3.1.5.
     pub guid: [u8; 16],
+    /// The gateways with the same shares.
+    pub(crate) gateways: Gateways,
     /// Sessions of the metadata server.
     pub machines: Machines<S>,
     /// Opens by file, for share modes and removals that wait.
@@ -103,6 +106,7 @@ impl<S: Share> SmbServer<S> {
         getrandom::fill(&mut guid)?;
         Ok(Arc::new(Self {
             shares: Shares::new(&config.shares),
+            gateways: Gateways::new(&config.gateways),
             guid,
             machines: Machines::default(),
             files: FileStates::default(),

@@ -149,6 +149,7 @@ impl Gateway {
         }
         smb.shares = section.shares.iter().map(shares::config).collect();
         smb.require_signing = section.require_signing;
+        smb.gateways.clone_from(&section.gateways);
         smb.check().map_err(|why| wrong_config(&why))?;
         let gateway = Self {
             addresses: Vec::new(),
@@ -291,6 +292,9 @@ fn wrong_config(why: &ConfigError) -> Fault {
     let hint = match why {
         ConfigError::ServerName(_) => "another smb.server-name or smb.workgroup in braid.toml",
         ConfigError::TooManyShares => "fewer [[smb.share]] in braid.toml",
+        ConfigError::Gateway(_) | ConfigError::SameGateway(_) | ConfigError::TooManyGateways => {
+            "smb.gateways = [\"gw1.example.org\", \"gw2.example.org\"] in braid.toml"
+        }
         _ => "--share projects=/projects",
     };
     Fault::usage("reading the SMB shares", why.to_string()).hint(hint)

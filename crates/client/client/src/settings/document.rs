@@ -224,6 +224,10 @@ pub struct SmbSection {
     /// Whether clients must sign.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_signing: bool,
+    /// The gateways with the same shares, this one among them, as clients name them: `HOST` or
+    /// `HOST:PORT`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<String>,
     /// The shared directories: nothing else is shared.
     #[serde(rename = "share", skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<SmbShare>,
@@ -383,7 +387,8 @@ mod tests {
                     [client]\nkey = 'keys/client.key'\n\
                     timeout = '5s'\n[mds]\ndir = 'mds'\n[iod]\nserver-key = '/abs.key'\n\
                     [nfs]\nkeytab = 'nfs.keytab'\ntls-key = 'tls.key'\n\
-                    [smb]\nusers-file = 'users'\n[[smb.share]]\nname = 'a'\npath = '/'\n";
+                    [smb]\nusers-file = 'users'\ngateways = ['a', 'b:4450']\n\
+                    [[smb.share]]\nname = 'a'\npath = '/'\n";
         let read = Document::parse(text, Path::new("/etc/braid")).unwrap();
         assert_eq!((read.cluster.mds.len(), read.cluster.tls), (2, Some(Tls::Always)));
         assert_eq!(read.client.key.as_deref(), Some(Path::new("/etc/braid/keys/client.key")));
@@ -395,6 +400,7 @@ mod tests {
         let share = SmbShare { name: "a".into(), path: "/".into(), ..SmbShare::default() };
         assert_eq!(read.smb.users_file.as_deref(), Some(Path::new("/etc/braid/users")));
         assert_eq!(read.smb.shares, [share]);
+        assert_eq!(read.smb.gateways, ["a", "b:4450"]);
         assert_eq!(read.timeout(), Ok(Some(Duration::from_secs(5))));
         let again = Document::parse(&read.to_text().unwrap(), Path::new("/elsewhere")).unwrap();
         assert_eq!((again.client.key, again.smb), (read.client.key, read.smb));

@@ -81,6 +81,8 @@ impl Flags {
     pub const RELATED: Self = Self(4);
     /// The message is signed.
     pub const SIGNED: Self = Self(8);
+    /// The path of a CREATE begins with a server and a share, if the share is in DFS.
+    pub const DFS_OPERATIONS: Self = Self(0x1000_0000);
     /// A repeated request (3.x).
     pub const REPLAY: Self = Self(0x2000_0000);
 

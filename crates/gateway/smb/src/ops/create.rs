@@ -29,14 +29,15 @@ use braid_share::{
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::fscc::FileAttributes;
-use braid_smb_wire::smb2::FileId;
 use braid_smb_wire::smb2::create::{
     CreateAction, CreateContext, CreateDisposition, CreateOptions, CreateRequest, LeaseState,
     OplockLevel, context as tags,
 };
+use braid_smb_wire::smb2::{FileId, Flags};
 
 use crate::attributes;
 use crate::context::{Context, OpResult, Reply};
+use crate::dfs_path::below_share;
 use crate::durable::replay::{CreateOutcome, CreateRecord};
 use crate::file_state::{Claim, StreamKey};
 use crate::leases::LeasedOpen;
@@ -120,7 +121,7 @@ async fn open_or_create<S: Share>(
     check_request(&request)?;
     check_contexts(&request.contexts)?;
     let access = AccessMask(request.desired_access).without_generic();
-    let path = SharePath::parse(&request.name)?;
+    let path = share_path(context, &request.name)?;
     let id = context.server.new_file_id();
     let job = Job {
         context,
@@ -159,6 +160,14 @@ async fn open_or_create<S: Share>(
         }
     }
     Err(NtStatus::SHARING_VIOLATION)
+}
+
+/// The path below the share. 3.3.5.9: with the flag of DFS, and in DFS, it begins with a server and
+/// a share.
+fn share_path<S: Share>(context: &Context<S>, name: &str) -> Result<SharePath, NtStatus> {
+    let is_dfs =
+        context.header.flags.has(Flags::DFS_OPERATIONS) && context.server.gateways.is_dfs();
+    SharePath::parse(if is_dfs { below_share(name)? } else { name })
 }
 
 /// Checks the fields of a request. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.

@@ -2,6 +2,7 @@
 
 mod copy;
 mod ranges;
+mod referral;
 mod validate;
 
 use braid_share::Share;
@@ -32,9 +33,8 @@ pub async fn ioctl<S: Share>(context: &Context<S>, request: IoctlRequest) -> OpR
             let output = validate::validate(context, &request)?;
             Ok(reply(&request, (output, NtStatus::SUCCESS)))
         }
-        // 3.3.5.15.2: this server has no DFS.
         ControlCode::DFS_GET_REFERRALS | ControlCode::DFS_GET_REFERRALS_EX => {
-            Err(NtStatus::FS_DRIVER_REQUIRED)
+            referral::referral(context, &request).map(|output| reply(&request, output))
         }
         // 3.3.5.15.11: there are no further channels. Nobody waits for a pipe.
         ControlCode::QUERY_NETWORK_INTERFACE_INFO | ControlCode::PIPE_WAIT => {

@@ -63,7 +63,8 @@ pub fn multi_protocol<S: Share>(
         // SMB 1 has no protection against changes in flight, and is not spoken.
         return Err(Disconnect::Smb1);
     };
-    let body = response(server, dialect, Capabilities::default());
+    // 3.3.5.3.1, 3.3.5.3.2.
+    let body = response(server, dialect, dfs(server));
     Ok(Reply::new(&body))
 }
 
@@ -131,13 +132,21 @@ fn security_mode<S: Share>(server: &SmbServer<S>) -> SecurityMode {
     }
 }
 
+/// The capability of a server whose shares are in DFS. 3.3.5.4.
+fn dfs<S: Share>(server: &SmbServer<S>) -> Capabilities {
+    match server.gateways.is_dfs() {
+        true => Capabilities::DFS,
+        false => Capabilities::default(),
+    }
+}
+
 /// What follows from the dialect and the request without contexts.
 fn choose<S: Share>(
     server: &SmbServer<S>,
     request: &NegotiateRequest,
     dialect: Dialect,
 ) -> Negotiated {
-    let mut capabilities = Capabilities::default();
+    let mut capabilities = dfs(server);
     if dialect > Dialect::Smb202 {
         capabilities = capabilities.with(Capabilities::LARGE_MTU);
         if server.config.leases {

@@ -42,6 +42,12 @@ pub async fn tree_connect<S: Share>(context: &Context<S>, request: TreeConnectRe
         Target::Pipes => (ShareType::PIPE, ShareFlags::NO_CACHING),
         Target::Files { .. } => (ShareType::DISK, ShareFlags::default()),
     };
+    let mut capabilities = ShareCapabilities::default();
+    // 3.3.5.7: each share is the root of a namespace, which all gateways have.
+    if share_type == ShareType::DISK && context.server.gateways.is_dfs() {
+        flags = flags.with(ShareFlags::DFS).with(ShareFlags::DFS_ROOT);
+        capabilities = ShareCapabilities::DFS;
+    }
     let tree = session.add_tree(&context.server.config.limits, |id| Tree {
         id,
         target,
@@ -50,7 +56,6 @@ pub async fn tree_connect<S: Share>(context: &Context<S>, request: TreeConnectRe
     if tree.requires_encryption() {
         flags = flags.with(ShareFlags::ENCRYPT_DATA);
     }
-    let capabilities = ShareCapabilities::default();
     let body = TreeConnectResponse { share_type, flags, capabilities, maximal_access };
     Ok(Reply { tree_id: Some(tree.id), ..Reply::new(&body) })
 }

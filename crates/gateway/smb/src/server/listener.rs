@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::{SmbServer, StartError};
 use crate::connection::{Connection, serve};
+use crate::gateways;
 
 /// Pause after a failure of accept(2), such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -68,6 +69,15 @@ impl Listener {
         // One message for each time that the limit is reached, not for each connection.
         let mut refusing = false;
         let (closing, close) = watch::channel(false);
+        tasks.spawn({
+            let (server, mut close) = (Arc::clone(&server), close.clone());
+            async move {
+                tokio::select! {
+                    () = gateways::watch(server) => {}
+                    () = async { drop(close.wait_for(|close| *close).await) } => {}
+                }
+            }
+        });
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,

@@ -5,6 +5,7 @@ mod client;
 mod compounds;
 mod credits;
 mod durable;
+mod gateways;
 mod hostile;
 mod leases;
 mod locks;

@@ -55,23 +55,27 @@ impl Server {
 
     /// A server whose configuration is changed first.
     pub fn with(change: impl FnOnce(&mut SmbConfig)) -> Self {
+        Self::at(0, |config, _| change(config))
+    }
+
+    /// A server at this port, or at a free one if it is 0. The change gets its address.
+    pub fn at(port: u16, change: impl FnOnce(&mut SmbConfig, SocketAddr)) -> Self {
         let mut config = SmbConfig::new("SERVER", Arc::new(Two));
         let secret = ShareConfig { encrypt: true, ..ShareConfig::new("secret", "/") };
         config.shares = vec![ShareConfig::new("data", "/"), secret];
-        change(&mut config);
         let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(Listener::bind(([127, 0, 0, 1], port).into())).unwrap();
+        let address = listener.address();
+        change(&mut config, address);
         let (stop, stopped) = watch::channel(false);
         let share = MemoryShare::new();
-        let address = runtime.block_on(async {
+        runtime.block_on(async {
             // Everybody may change the root directory.
             let changes = AttributeChanges { mode: Some(0o777), ..AttributeChanges::default() };
             let (root, top) = (Identity::root(), FileIndex::ROOT);
             share.own_client().set_attributes(&root, top, changes).await.unwrap();
             let server = SmbServer::new(share.clone(), config).unwrap();
-            let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-            let address = listener.address();
             tokio::spawn(listener.serve(server, stopped));
-            address
         });
         Self { address, share, _stop: stop, _runtime: runtime }
     }

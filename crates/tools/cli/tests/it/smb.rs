@@ -340,6 +340,13 @@ fn mistakes_are_named_with_what_helps() {
     refused(&both, &["two shares are named A"]);
     let config = file("braid.toml", "[smb]\nserver-name = 'more-than-fifteen'\n", 0o600);
     refused(&["--config", &config, "--users", &fine], &["is no name", "smb.server-name"]);
+    for (gateways, says) in [
+        ("'fe80::1'", "\"fe80::1\" is no gateway"),
+        ("'gw1', 'GW1:4450'", "two gateways are named GW1"),
+    ] {
+        let config = file("braid.toml", &format!("[smb]\ngateways = [{gateways}]\n"), 0o600);
+        refused(&["--config", &config, "--users", &fine], &[says, "try: smb.gateways = "]);
+    }
     let config =
         file("braid.toml", "[[smb.share]]\nname = 'a'\npath = '/'\nguests = true\n", 0o600);
     refused(&["--config", &config], &["line 4: unknown field `guests`"]);

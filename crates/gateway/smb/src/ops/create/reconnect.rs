@@ -12,12 +12,11 @@ use braid_smb_wire::smb2::create::{
 use tokio::time::timeout;
 
 use super::durable::Reconnect;
-use super::{lease, response};
+use super::{lease, response, share_path};
 use crate::context::{Context, OpResult, Reply, malformed};
 use crate::durable::Disconnected;
 use crate::leases::{Form, Owner, rules};
 use crate::open::{FileOpen, Open};
-use crate::path::SharePath;
 use crate::session::{Logon, OpenSlot};
 use crate::status::failed;
 use crate::tree::{Target, Tree};
@@ -109,7 +108,7 @@ impl<S: Share> Reopening<'_, S> {
     /// Whether the request has the name of an open, in any case.
     fn names(&self, file: &FileOpen<S>) -> bool {
         let upper = |text: &str| text.chars().flat_map(char::to_uppercase).collect::<String>();
-        SharePath::parse(&self.request.name)
+        share_path(self.context, &self.request.name)
             .is_ok_and(|path| upper(&path.text()) == upper(&file.place().path))
     }
 
