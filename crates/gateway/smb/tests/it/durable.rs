@@ -9,7 +9,7 @@ use braid_smb_wire::smb2::create::{
 };
 use braid_smb_wire::smb2::lock::{LockElement, LockFlags, LockRequest};
 use braid_smb_wire::smb2::read::ReadReply;
-use braid_smb_wire::smb2::{Body, Command, Empty, FileId};
+use braid_smb_wire::smb2::{Body, Command, Empty, FileId, Flags};
 
 use crate::client::{Client, close, create, offer, read, write};
 use crate::logon::Logon;
@@ -158,4 +158,30 @@ fn a_tree_disconnect_closes_durable_opens() {
     assert_eq!(server.share.open_count(), 0);
     assert_eq!(one.tree_connect("data"), NtStatus::SUCCESS);
     assert_eq!(one.ask(id).err(), Some(NtStatus::OBJECT_NAME_NOT_FOUND));
+}
+
+/// Names of DFS begin with a server and a share.
+#[test]
+fn an_open_comes_back_by_the_name_that_it_has_in_dfs() {
+    let server = Server::at(0, |config, own| config.gateways = vec![own.to_string()]);
+    let mut one = Client::ready(&server);
+    let id = one.keep();
+    one.reset(&[]);
+    let mut two = Client::ready(&server);
+    let (flags, guid) = (DurableFlags::default(), GUID);
+    let lost = DurableReconnectV2 { file_id: id, create_guid: guid, flags }.to_context();
+    let begun = Instant::now();
+    let mut ask = |name: &str| {
+        let contexts = vec![lease(), lost.clone()];
+        let request = CreateRequest { oplock_level: OplockLevel::LEASE, contexts, ..create(name) };
+        let mut header = two.header(Command::Create);
+        header.flags = Flags::DFS_OPERATIONS;
+        two.call_as(header, &request.to_bytes())
+    };
+    // Until the server has seen the end of the connection, the open is not there.
+    while ask(r"files\data\other").status() != NtStatus::INVALID_PARAMETER {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+    let back = ask(r"files\data\file").body::<CreateResponse>();
+    two.check_and_close(&back);
 }
