@@ -17,6 +17,8 @@ pub struct Machine<S: Share> {
     name: String,
     /// Whether a task receives its recalls.
     receives_recalls: AtomicBool,
+    /// Whether one of its clients has left a break of a lease or oplock without an acknowledgement.
+    is_silent: AtomicBool,
 }
 
 impl<S: Share> Machine<S> {
@@ -31,6 +33,16 @@ impl<S: Share> Machine<S> {
     /// Whether the caller is the first that must have its recalls received.
     pub(crate) fn begin_recalls(&self) -> bool {
         !self.receives_recalls.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether its clients may cache nothing, since one of them has not acknowledged a break.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Acquire)
+    }
+
+    /// Lets its clients cache nothing more. Returns whether that was so before.
+    pub(crate) fn silence(&self) -> bool {
+        self.is_silent.swap(true, Ordering::AcqRel)
     }
 }
 
@@ -106,6 +118,10 @@ impl<S: Share> Machines<S> {
 async fn begin<S: Share>(share: &S, guid: [u8; 16], name: &str) -> Result<Machine<S>> {
     let record = ClientRecord { name: format!("smb {name}"), record: guid.to_vec() };
     let client = share.begin_client(record).await?;
-    let receives_recalls = AtomicBool::new(false);
-    Ok(Machine { client: Some(client), name: name.to_owned(), receives_recalls })
+    Ok(Machine {
+        client: Some(client),
+        name: name.to_owned(),
+        receives_recalls: AtomicBool::new(false),
+        is_silent: AtomicBool::new(false),
+    })
 }

@@ -107,7 +107,7 @@ async fn open_or_create<S: Share>(
     let access = AccessMask(request.desired_access).without_generic();
     let path = SharePath::parse(&request.name)?;
     let id = context.server.new_file_id();
-    let job = Job {
+    let mut job = Job {
         context,
         request: &request,
         path: &path,
@@ -126,6 +126,7 @@ async fn open_or_create<S: Share>(
     for _ in 0..ATTEMPTS_MAX {
         let follow = !request.options.has(CreateOptions::FILE_OPEN_REPARSE_POINT);
         let target = walk(job.client, job.who, root, &path, follow).await?;
+        job.check_key(&target).await?;
         let made = match (&path.stream, &target.found) {
             (Some(name), _) => stream::open(&job, &target, name).await?,
             (None, Some(known)) => existing::open(&job, &target, known).await?,

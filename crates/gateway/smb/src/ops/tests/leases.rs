@@ -1,7 +1,9 @@
 //! Leases and oplocks: what is granted, what breaks it, and how clients acknowledge.
 
 mod matrix;
+mod names;
 mod recalls;
+mod silence;
 
 use std::time::Duration;
 

@@ -3,12 +3,12 @@
 use super::*;
 
 /// Another client of the file system: a mount, or a client of another gateway.
-async fn another(server: &SmbServer<MemoryShare>) -> MemoryClient {
+pub(super) async fn another(server: &SmbServer<MemoryShare>) -> MemoryClient {
     let record = braid_share::ClientRecord { name: "mount".to_owned(), record: Vec::new() };
     server.share.another_gateway().begin_client(record).await.unwrap()
 }
 
-async fn find(client: &MemoryClient) -> FileIndex {
+pub(super) async fn find(client: &MemoryClient) -> FileIndex {
     client.look_up(&Identity::root(), FileIndex::ROOT, b"file").await.unwrap().file
 }
 
