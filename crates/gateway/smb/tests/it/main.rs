@@ -8,6 +8,7 @@ mod hostile;
 mod leases;
 mod locks;
 mod logon;
+mod mistakes;
 mod negotiation;
 mod notify;
 mod protection;
