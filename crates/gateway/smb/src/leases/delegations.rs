@@ -107,7 +107,7 @@ impl<S: Share> Leases<S> {
             one.pins -= 1;
             one.mode = one.mode.max(mode);
             let most = match (one.mode, one.recalled) {
-                // A missed break has overtaken the grant (invariant 5).
+                // Missed breaks have overtaken the grant (invariant 5).
                 _ if machine.is_silent() => LeaseState::NONE,
                 (Mode::Write, None) => rules::ALL,
                 (Mode::Read, None) => rules::READ_HANDLE,

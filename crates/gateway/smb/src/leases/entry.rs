@@ -310,6 +310,9 @@ impl<S: Share> Holder<S> {
     fn end_break(&mut self, state: LeaseState, effects: &mut Effects<S>) {
         let Some(Breaking { then, until, is_recall, .. }) = self.breaking.take() else { return };
         self.state = state;
+        if let Some(machine) = self.machine.upgrade() {
+            machine.acknowledge();
+        }
         let next = state.common(then);
         if next == state {
             return;

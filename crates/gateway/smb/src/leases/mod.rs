@@ -19,8 +19,9 @@
 //!    with no other one.
 //! 4. Two holders of a file never cache if one of them caches writes, except while that one's break
 //!    runs.
-//! 5. A machine that has left one break without an acknowledgement is granted nothing any more, and
-//!    all that it holds is taken back together: so it delays others twice at most.
+//! 5. When a machine has left a break without an acknowledgement, all that it holds is taken back
+//!    together; after two in a row it is granted nothing any more. So it delays others three times
+//!    at most, whatever it holds.
 
 mod delegations;
 mod entry;

@@ -8,7 +8,7 @@ use braid_smb_wire::smb2::create::LeaseState;
 
 use super::entry::Holder;
 use super::{Leases, RECALL_MAX};
-use crate::client::Machine;
+use crate::client::{MISSES_MAX, Machine};
 
 /// A break that was not acknowledged in time.
 #[derive(Debug)]
@@ -22,20 +22,25 @@ pub(super) struct Missed<S: Share> {
 }
 
 impl<S: Share> Leases<S> {
-    /// Takes back all that a machine may cache, and lets it be granted nothing more. Its clients
-    /// have [`RECALL_MAX`] for all files together: one that is only slow writes what it has
-    /// buffered before others go on.
-    pub(super) fn silence(self: &Arc<Self>, missed: Missed<S>) {
+    /// Takes back all that a machine may cache. Its clients have [`RECALL_MAX`] for all files
+    /// together: one that is only slow writes what it has buffered before others go on. After
+    /// [`MISSES_MAX`] breaks in a row nothing more is granted.
+    pub(super) fn miss(self: &Arc<Self>, missed: Missed<S>) {
         let Missed { machine, session, peer } = missed;
-        if machine.upgrade().is_none_or(|machine| machine.silence()) {
-            return;
-        }
+        let Some(machine) = machine.upgrade() else { return };
         let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
-        tracing::warn!(
-            peer,
-            "leases are refused to a client: it has not acknowledged a break in time; try: mount \
-             the share again there"
-        );
+        match machine.miss() {
+            MISSES_MAX => tracing::warn!(
+                peer,
+                "leases are refused to a client: it has not acknowledged {MISSES_MAX} breaks in \
+                 time; try: mount the share again there"
+            ),
+            misses if misses < MISSES_MAX => {
+                tracing::info!(peer, "a client has not acknowledged a break in time");
+            }
+            // It has been granted nothing since.
+            _ => return,
+        }
         let is_held =
             |holder: &Holder<S>| holder.session == session && holder.state != LeaseState::NONE;
         for file in self.files(|entry| entry.holders.iter().any(is_held)) {

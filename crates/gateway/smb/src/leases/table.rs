@@ -112,7 +112,7 @@ impl<S: Share> Leases<S> {
     fn expire(self: &Arc<Self>, file: FileIndex, owner: Owner) {
         let missed = self.change(file, |entry, _| entry.holder(owner).and_then(Holder::miss));
         if let Some(missed) = missed.flatten() {
-            self.silence(missed);
+            self.miss(missed);
         }
     }
 

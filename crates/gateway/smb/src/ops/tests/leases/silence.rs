@@ -80,4 +80,29 @@ async fn a_slow_client_writes_what_it_has_buffered_of_other_files() {
         assert_eq!(one.acknowledge(body), Ok(body));
     }
     assert_eq!(looking.await.unwrap(), [20, 0, 0, 0]);
+    // It is granted leases again.
+    assert_eq!(lease_of(&one.create(numbered(9)).await.unwrap()).state, ALL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_granted_nothing_after_two_missed_breaks_in_a_row() {
+    let server = server().await;
+    let (one, mut notices) = session_of(&server, (1, 1)).await;
+    let mount = another(&server).await;
+    let mut granted = Vec::new();
+    for (number, acknowledges) in [(0, false), (1, true), (2, false), (3, false), (4, false)] {
+        granted.push(lease_of(&one.create(numbered(number)).await.unwrap()).state);
+        let (mount, name) = (mount.clone(), name(number));
+        let looking = tokio::spawn(async move {
+            mount.look_up(&Identity::root(), FileIndex::ROOT, name.as_bytes()).await.unwrap();
+        });
+        if acknowledges {
+            let (key, ..) = notices.lease().await;
+            one.acknowledge(acknowledgement(key, NONE)).unwrap();
+        } else if granted[usize::from(number)] != NONE {
+            notices.lease().await;
+        }
+        looking.await.unwrap();
+    }
+    assert_eq!(granted, [ALL, ALL, ALL, ALL, NONE]);
 }
