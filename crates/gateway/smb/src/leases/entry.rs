@@ -220,8 +220,18 @@ impl<S: Share> Holder<S> {
             }
         } else if self.state.common(keep) != self.state {
             self.count_change();
-            self.begin_break(self.state.common(keep), (until, most < BREAK_MAX), effects);
+            self.begin_break(self.state.common(keep), (until, most < BREAK_MAX), false, effects);
         }
+    }
+
+    /// Lets it keep nothing. Also R alone is to be acknowledged, so that the caller knows when the
+    /// client does not use it any more.
+    pub fn take_back(&mut self, effects: &mut Effects<S>) {
+        if self.breaking.is_some() || self.state != rules::READ {
+            return self.reduce(LeaseState::NONE, BREAK_MAX, effects);
+        }
+        self.count_change();
+        self.begin_break(LeaseState::NONE, (Instant::now() + BREAK_MAX, false), true, effects);
     }
 
     /// Takes everything away; its client learns of it.
@@ -277,6 +287,7 @@ impl<S: Share> Holder<S> {
         &mut self,
         to: LeaseState,
         (until, is_recall): (Instant, bool),
+        is_awaited: bool,
         effects: &mut Effects<S>,
     ) {
         let is_there = |open: &&OpenEntry<S>| {
@@ -288,7 +299,7 @@ impl<S: Share> Holder<S> {
             return;
         };
         // MS-SMB2 3.3.4.7: R alone is not acknowledged.
-        let is_acknowledged = self.state != rules::READ;
+        let is_acknowledged = is_awaited || self.state != rules::READ;
         effects.notices.push(match (self.owner, self.form) {
             (Owner::Lease((_, key)), Form::Lease(v2)) => {
                 let epoch = v2.map_or(0, |v2| v2.epoch);
@@ -321,7 +332,7 @@ impl<S: Share> Holder<S> {
         let to = if state == rules::READ_HANDLE { rules::READ } else { next };
         // Invariant 2: the metadata server does not wait longer.
         let until = if is_recall { until } else { Instant::now() + BREAK_MAX };
-        self.begin_break(to, (until, is_recall), effects);
+        self.begin_break(to, (until, is_recall), false, effects);
         if let Some(breaking) = &mut self.breaking {
             (breaking.then, breaking.follows) = (next, true);
         }

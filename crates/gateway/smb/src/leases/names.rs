@@ -8,7 +8,7 @@ use std::sync::Arc;
 use braid_share::{FileIndex, Share};
 use braid_smb_wire::smb2::create::LeaseState;
 
-use super::{BREAK_MAX, Blocked, LeaseName, Leases, Owner};
+use super::{Blocked, LeaseName, Leases, Owner};
 use crate::open::Place;
 
 /// Most names of a lease that are looked at.
@@ -54,7 +54,7 @@ impl<S: Share> Leases<S> {
     pub fn take_back(self: &Arc<Self>, file: FileIndex, lease: LeaseName) -> Option<Blocked> {
         let blocked = self.run(file, None, |entry, effects| {
             let holder = entry.holder(Owner::Lease(lease))?;
-            holder.reduce(LeaseState::NONE, BREAK_MAX, effects);
+            holder.take_back(effects);
             let is_cached = holder.state != LeaseState::NONE;
             is_cached.then(|| entry.blocked())
         });

@@ -93,8 +93,8 @@ fn no_share<S: Share>(context: &Context<S>, name: &str) -> NtStatus {
         tracing::warn!(
             %peer,
             user,
-            "a client cannot use the share {name:?}: no share has this name; try: braid smb --share \
-             NAME=PATH, or [[smb.share]] in braid.toml"
+            "a client cannot use the share {name:?}: no share has this name; try: braid smb \
+             --share NAME=PATH, or [[smb.share]] in braid.toml"
         );
     } else {
         tracing::debug!(%peer, user, name, "no share has this name");

@@ -98,9 +98,12 @@ async fn the_key_of_a_file_that_lost_its_name_is_refused_nowhere() {
 #[tokio::test(start_paused = true)]
 async fn the_key_of_a_file_that_is_to_be_removed_is_refused_nowhere() {
     let server = server().await;
-    let (one, _notices) = client_of(&server, 1).await;
+    let (one, mut notices) = client_of(&server, 1).await;
     let (first, _) = one.lease(READ | DELETE, KEY, R).await;
     let removal = SetInformation::Disposition(Disposition::DELETE);
     one.set(first, removal).await.done().unwrap();
-    assert_without_lease(&one.create(of("new", leased(BOTH, KEY, ALL))).await.unwrap());
+    let waiting = one.begin(of("new", leased(BOTH, KEY, ALL))).await;
+    assert_eq!(notices.lease().await, (KEY, R, NONE, true), "here R is acknowledged, too");
+    one.keep(NONE);
+    assert_without_lease(&body(&waiting.end().await.unwrap()));
 }
