@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use braid_share::memory::MemoryShare;
 use braid_share::{AttributeChanges, FileIndex, Identity, Share, ShareClient};
-use braid_smb::{Listener, ShareConfig, SmbConfig, SmbServer, StartError, User, Users};
+use braid_smb::{Listener, NoUser, ShareConfig, SmbConfig, SmbServer, StartError, User, Users};
 use braid_smb_wire::auth::ntlm::{NtHash, nt_hash};
 use tokio::sync::{mpsc, watch};
 
@@ -23,9 +23,11 @@ struct One {
 }
 
 impl Users for One {
-    fn user(&self, name: &str) -> Option<(NtHash, User)> {
-        let is_it = name.eq_ignore_ascii_case(&self.name);
-        is_it.then(|| (self.hash.clone(), user(&self.name, self.uid)))
+    fn user(&self, name: &str) -> Result<(NtHash, User), NoUser> {
+        match name.eq_ignore_ascii_case(&self.name) {
+            true => Ok((self.hash.clone(), user(&self.name, self.uid))),
+            false => Err(NoUser::Unknown),
+        }
     }
 
     fn guest(&self) -> User {

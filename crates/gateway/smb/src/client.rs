@@ -4,11 +4,15 @@
 //! all of them, and opens of one machine are adopted and fenced together (I4).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use braid_share::{ClientRecord, Result, Share, ShareClient};
 use tokio::sync::Mutex as AsyncMutex;
+
+/// Breaks in a row without an acknowledgement after which a machine is granted nothing more
+/// (ADR 0055, 6).
+pub(crate) const MISSES_MAX: u32 = 2;
 
 /// A session of the metadata server. It ends when the last session of SMB that uses it ends.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub struct Machine<S: Share> {
     name: String,
     /// Whether a task receives its recalls.
     receives_recalls: AtomicBool,
+    /// Breaks of leases and oplocks in a row that its clients have not acknowledged in time.
+    misses: AtomicU32,
 }
 
 impl<S: Share> Machine<S> {
@@ -31,6 +37,26 @@ impl<S: Share> Machine<S> {
     /// Whether the caller is the first that must have its recalls received.
     pub(crate) fn begin_recalls(&self) -> bool {
         !self.receives_recalls.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether its clients may cache nothing, since they acknowledge no break.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.misses.load(Ordering::Acquire) >= MISSES_MAX
+    }
+
+    /// Counts a break that was not acknowledged in time. Returns how many there are in a row.
+    pub(crate) fn miss(&self) -> u32 {
+        let counted = self
+            .misses
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |misses| misses.checked_add(1));
+        counted.map_or(u32::MAX, |before| before + 1)
+    }
+
+    /// A break was acknowledged in time: the row ends, if it is not too long.
+    pub(crate) fn acknowledge(&self) {
+        let is_short = |misses: u32| (misses < MISSES_MAX).then_some(0);
+        // An error: it is silent for good.
+        let _ = self.misses.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_short);
     }
 }
 
@@ -106,6 +132,10 @@ impl<S: Share> Machines<S> {
 async fn begin<S: Share>(share: &S, guid: [u8; 16], name: &str) -> Result<Machine<S>> {
     let record = ClientRecord { name: format!("smb {name}"), record: guid.to_vec() };
     let client = share.begin_client(record).await?;
-    let receives_recalls = AtomicBool::new(false);
-    Ok(Machine { client: Some(client), name: name.to_owned(), receives_recalls })
+    Ok(Machine {
+        client: Some(client),
+        name: name.to_owned(),
+        receives_recalls: AtomicBool::new(false),
+        misses: AtomicU32::new(0),
+    })
 }

@@ -45,4 +45,4 @@ mod watch;
 pub use config::{ConfigError, Limits, ShareConfig, SmbConfig};
 pub use server::listener::Listener;
 pub use server::{SmbServer, StartError};
-pub use users::{User, Users};
+pub use users::{NoUser, User, Users};

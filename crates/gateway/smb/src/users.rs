@@ -16,12 +16,25 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
+/// Why a name leads to no user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoUser {
+    /// No user has the name. Where shares have guests, it is the name of a guest.
+    Unknown,
+    /// The user cannot log on, or nobody knows now whether there is one: the reason, for the log.
+    /// Such a name is no guest's.
+    Unusable(String),
+}
+
 /// The users of a server.
 pub trait Users: fmt::Debug + Send + Sync + 'static {
     /// The hash of a user's password, MD4 of its UTF-16 (MS-NLMP 3.3.2), and the user. Names are
     /// equal without regard to case. Called on a thread that may block, before
     /// the client has proven that it knows the password.
-    fn user(&self, name: &str) -> Option<(NtHash, User)>;
+    ///
+    /// # Errors
+    /// There is no such user.
+    fn user(&self, name: &str) -> Result<(NtHash, User), NoUser>;
 
     /// What a guest is to the file system.
     fn guest(&self) -> User;

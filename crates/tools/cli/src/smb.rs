@@ -59,7 +59,9 @@ pub fn run(
         section.users_file.clone_from(&args.users);
     }
     section.require_signing |= args.require_signing;
+    check_users_file(&section)?;
     let gateway = Gateway::start(&settings, &section)?;
+    gateway.check_shares()?;
     for address in &gateway.addresses {
         out.line(format!("SMB gateway listens on {address}"));
     }
@@ -67,6 +69,19 @@ pub fn run(
     let _ = stop.recv();
     drop(gateway);
     Ok(())
+}
+
+/// Refuses a users file that is named and does not exist: mostly a mistake in its name. Those of
+/// `braid up`, and the default one, may come later.
+fn check_users_file(section: &SmbSection) -> Result<(), Fault> {
+    let Some(path) = &section.users_file else { return Ok(()) };
+    let is_missing = path.metadata().is_err_and(|why| why.kind() == ErrorKind::NotFound);
+    if !is_missing {
+        return Ok(());
+    }
+    let path = quoted(&path.display().to_string());
+    let fault = Fault::usage(users_file::READING, format!("{path} does not exist"));
+    Err(fault.hint(format!("braid smb user add NAME --users {path}")))
 }
 
 /// The users file that a section names, or the default one.
@@ -112,6 +127,7 @@ pub struct Gateway {
     users: Arc<FileUsers>,
     /// The name of the first share.
     share: Option<String>,
+    share_count: usize,
     /// Whether each share is for users of the users file only.
     needs_user: bool,
     /// Shares whose directories do not exist now, as (name, path).
@@ -155,6 +171,7 @@ impl Gateway {
             addresses: Vec::new(),
             users,
             share: section.shares.first().map(|share| share.name.clone()),
+            share_count: section.shares.len(),
             needs_user: !section.shares.iter().any(|share| share.guest),
             missing: Vec::new(),
             stop: watch::channel(false).0,
@@ -198,6 +215,17 @@ impl Gateway {
         Ok(self)
     }
 
+    /// Refuses a gateway that has shares, and the directory of none of them.
+    fn check_shares(&self) -> Result<(), Fault> {
+        match self.missing.first() {
+            Some((name, path)) if self.missing.len() == self.share_count => {
+                let why = format!("share {name} cannot be used: {path} does not exist");
+                Err(Fault::failed(STARTING, why).hint(format!("braid mkdir -p {}", quoted(path))))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The first address that it listens on.
     pub fn address(&self) -> Option<SocketAddr> {
         self.addresses.first().copied()
@@ -211,7 +239,10 @@ impl Gateway {
             return;
         };
         for (name, path) in &self.missing {
-            out.hint(format!("share {name}: no such directory; try: braid mkdir -p {path}"));
+            let path = quoted(path);
+            out.hint(format!(
+                "share {name} cannot be used: {path} does not exist; try: braid mkdir -p {path}"
+            ));
         }
         let user = self.users.0.first_name();
         if user.is_none() && self.needs_user {

@@ -195,8 +195,10 @@ impl FileFacts {
                 Err(NtStatus::INFO_LENGTH_MISMATCH)
             }
             InformationClass::STREAM => Ok(self.stream_list(max)),
-            // MS-FSA 2.1.5.12.3: a file without a short name.
-            InformationClass::ALTERNATE_NAME => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+            // No file has a short name here. Where others have one, MS-FSA 2.1.5.12.3 fails with
+            // OBJECT_NAME_NOT_FOUND, which stops smbclient's `allinfo`. With this status it goes
+            // on, as with other servers without short names.
+            InformationClass::ALTERNATE_NAME => Err(NtStatus::NOT_SUPPORTED),
             _ => Err(NtStatus::INVALID_INFO_CLASS),
         }
     }

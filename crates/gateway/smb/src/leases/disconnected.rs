@@ -14,8 +14,9 @@ use braid_share::{FileIndex, Share};
 use braid_smb_wire::smb2::create::LeaseState;
 use tokio::sync::oneshot;
 
+use super::entry::{FileEntry, Holder};
 use super::rules::{self, Conflict};
-use super::table::{FileEntry, Holder, Leases};
+use super::table::Leases;
 use super::{Blocked, Granted, LeasedOpen, Peer};
 
 /// Whether the client of an open is connected.

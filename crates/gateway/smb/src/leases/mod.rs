@@ -19,11 +19,17 @@
 //!    with no other one.
 //! 4. Two holders of a file never cache if one of them caches writes, except while that one's break
 //!    runs.
+//! 5. When a machine has left a break without an acknowledgement, all that it holds is taken back
+//!    together; after two in a row it is granted nothing any more. So it delays others three times
+//!    at most, whatever it holds.
 
 mod delegations;
 mod disconnected;
+mod entry;
+mod names;
 mod notice;
 pub mod rules;
+mod silence;
 mod table;
 
 use std::sync::{Arc, Weak};
@@ -35,14 +41,20 @@ use braid_smb_wire::smb2::FileId;
 use braid_smb_wire::smb2::create::{LeaseState, LeaseV2};
 use tokio::sync::watch;
 
+use crate::client::Machine;
 use crate::connection::Connection;
 use crate::session::Session;
+pub use names::LeasedName;
 pub use table::Leases;
 
 /// How long a client may take to acknowledge a break: that of Windows (MS-SMB2 3.3.2.1, 3.3.2.5).
 pub const BREAK_MAX: Duration = Duration::from_secs(35);
 /// The same if the metadata server recalls: others wait for it, for 30 s at most (I8).
 pub const RECALL_MAX: Duration = Duration::from_secs(20);
+
+/// How often a request breaks what others cache before it goes on, or is excluded for good. Each
+/// break ends in a limited time; others may be granted something in between.
+pub const BREAKS_MAX: usize = 16;
 
 /// The name of a lease: the client's GUID, and the key that it chose.
 pub type LeaseName = ([u8; 16], [u8; 16]);
@@ -91,8 +103,10 @@ pub struct NewOpen<S: Share> {
     pub form: Form,
     /// Where notifications go.
     pub peer: Peer<S>,
+    /// The name that it was opened by, if it asks for a lease.
+    pub name: Option<Arc<LeasedName>>,
     /// The session of the metadata server.
-    pub client: S::Client,
+    pub machine: Arc<Machine<S>>,
     /// What it does to others: a [`rules::Conflict::Open`].
     pub conflict: rules::Conflict,
 }

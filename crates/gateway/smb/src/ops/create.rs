@@ -123,7 +123,7 @@ async fn open_or_create<S: Share>(
     let access = AccessMask(request.desired_access).without_generic();
     let path = share_path(context, &request.name)?;
     let id = context.server.new_file_id();
-    let job = Job {
+    let mut job = Job {
         context,
         request: &request,
         path: &path,
@@ -147,6 +147,7 @@ async fn open_or_create<S: Share>(
     for _ in 0..ATTEMPTS_MAX {
         let follow = !request.options.has(CreateOptions::FILE_OPEN_REPARSE_POINT);
         let target = walk(job.client, job.who, root, &path, follow).await?;
+        job.check_key(&target).await?;
         if let (Some(app), Some(known), None) = (&wish.app, &target.found, &path.stream) {
             context.server.close_app(app, known.file, root).await?;
         }

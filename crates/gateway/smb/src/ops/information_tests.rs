@@ -5,6 +5,7 @@ use std::sync::Arc;
 use braid_share::memory::MemoryShare;
 use braid_share::{FileIndex, Identity, Share, ShareClient, XattrMode};
 use braid_smb_wire::access::AccessMask;
+use braid_smb_wire::auth::ntlm::NtHash;
 use braid_smb_wire::filetime::{FileTime, TimeChange};
 use braid_smb_wire::fscc::{
     DirectoryClass, Disposition, Entry, ExtendedAttribute, FileAll, FileAttributes, FileBasic,
@@ -37,7 +38,7 @@ use crate::protection::Protection;
 use crate::server::SmbServer;
 use crate::session::{Logon, Session};
 use crate::tree::{Target, Tree};
-use crate::users::{User, Users};
+use crate::users::{NoUser, User, Users};
 
 type Result<T> = std::result::Result<T, NtStatus>;
 
@@ -45,8 +46,8 @@ type Result<T> = std::result::Result<T, NtStatus>;
 struct Nobody;
 
 impl Users for Nobody {
-    fn user(&self, _: &str) -> Option<(braid_smb_wire::auth::ntlm::NtHash, User)> {
-        None
+    fn user(&self, _: &str) -> std::result::Result<(NtHash, User), NoUser> {
+        Err(NoUser::Unknown)
     }
 
     fn guest(&self) -> User {

@@ -22,7 +22,7 @@ use crate::logon::{Outcome, PendingLogon, Refused, Step};
 use crate::protection::Protection;
 use crate::session::{Logon, Session};
 use crate::status::failed;
-use crate::users::User;
+use crate::users::{NoUser, User};
 
 /// One step of a logon.
 pub async fn session_setup<S: Share>(
@@ -68,19 +68,19 @@ pub async fn session_setup<S: Share>(
     }
 }
 
-/// Reads a token; returns the user that it names, if there is one.
+/// Reads a token; returns the user that it names.
 async fn take_step<S: Share>(
     context: &Context<S>,
     logon: Box<PendingLogon>,
     token: &Bytes,
-) -> Result<(Step, Option<User>), NtStatus> {
+) -> Result<(Step, Result<User, NoUser>), NtStatus> {
     let checks_password = logon.checks_password();
     let (users, token) = (Arc::clone(&context.server.config.users), token.clone());
     let step = move || {
-        let mut found = None;
+        let mut found = Err(NoUser::Unknown);
         let step = logon.step(&token, |name| {
-            let (hash, user) = users.user(name)?;
-            found = Some(user);
+            let (hash, user) = users.user(name).map_err(|why| found = Err(why)).ok()?;
+            found = Ok(user);
             Some(hash)
         });
         (step, found)
@@ -144,7 +144,7 @@ struct Who {
 fn accept<S: Share>(
     context: &Context<S>,
     result: Result<Authenticated, Refused>,
-    found: Option<User>,
+    found: Result<User, NoUser>,
 ) -> Result<Who, NtStatus> {
     let peer = context.connection.peer();
     let config = &context.server.config;
@@ -157,18 +157,23 @@ fn accept<S: Share>(
             tracing::debug!(%peer, "an anonymous logon is refused: no share has guests");
             Err(NtStatus::LOGON_FAILURE)
         }
-        (Ok(who), Some(user)) => {
+        (Ok(who), Ok(user)) => {
             context.server.throttle.succeeded(peer.ip(), &who.user);
             tracing::debug!(%peer, user = user.name, "logs on");
             Ok(Who { user, logon: Logon::User, key: Some(who.session_key) })
         }
         // No user of this name, where guests are welcome. A known name needs its password.
-        (Err(refused), None) if guests && !refused.user.is_empty() => {
+        (Err(refused), Err(NoUser::Unknown)) if guests && !refused.user.is_empty() => {
             Ok(Who { user: config.users.guest(), logon: Logon::Guest, key: None })
         }
-        (result, _) => {
+        (result, found) => {
             let refused = result.err().unwrap_or_else(|| Refused::protocol("no such user"));
             let Refused { user, why } = refused;
+            // The password was not compared with anything.
+            let why = match found {
+                Err(NoUser::Unusable(reason)) => reason,
+                _ => why,
+            };
             // Without a name, it was no guess of a password.
             let count = match user.is_empty() {
                 true => 0,

@@ -22,15 +22,13 @@ use crate::attributes::{changes_to, set_time};
 use crate::context::{Context, OpResult, Reply};
 use crate::extended_attributes as eas;
 use crate::file_state::Removal;
+use crate::leases::BREAKS_MAX;
 use crate::leases::rules::Conflict;
 use crate::open::FileOpen;
 use crate::pending::{self, Outcome, Waiter};
 use crate::removal::{check_deletable, is_read_only};
 use crate::status::failed;
 use crate::streams::data::OpenData;
-
-/// How often a change breaks what others cache. Each break ends in a limited time.
-const BREAKS_MAX: usize = 16;
 
 /// Changes a file. It may wait until others have closed it that they had closed without a call.
 pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -> Outcome {

@@ -36,7 +36,7 @@ use crate::protection::Protection;
 use crate::server::SmbServer;
 use crate::session::{Logon, Session};
 use crate::tree::{Target, Tree};
-use crate::users::{User, Users};
+use crate::users::{NoUser, User, Users};
 
 const READ: u32 = 0x0012_0089;
 const WRITE: u32 = 0x0012_0116;
@@ -56,8 +56,8 @@ pub(crate) fn user() -> Identity {
 pub(crate) struct Nobody;
 
 impl Users for Nobody {
-    fn user(&self, _: &str) -> Option<(NtHash, User)> {
-        None
+    fn user(&self, _: &str) -> Result<(NtHash, User), NoUser> {
+        Err(NoUser::Unknown)
     }
 
     fn guest(&self) -> User {

@@ -10,7 +10,7 @@ use braid_smb_wire::smb2::tree_connect::{
 };
 
 use super::close::close_open;
-use crate::config::{ShareConfig, same_name};
+use crate::config::{SHARE_NAME_UNITS_MAX, ShareConfig, same_name};
 use crate::context::{Context, OpResult, Reply};
 use crate::session::{Logon, Session};
 use crate::status::failed;
@@ -29,12 +29,13 @@ pub async fn tree_connect<S: Share>(context: &Context<S>, request: TreeConnectRe
     let (target, maximal_access) = if same_name(name, "IPC$") {
         (Target::Pipes, READ_ACCESS | 0x0000_0002)
     } else {
-        let share = context.server.shares.find(name).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+        let found = context.server.shares.find(name);
+        let share = found.ok_or_else(|| no_share(context, name))?;
         // 3.3.5.7: a client that cannot encrypt would be refused everything later.
         if !may_use(session, share) || share.encrypt && !session.protection.can_encrypt() {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        let root = root(context, &share.path).await?;
+        let root = root(context, share).await?;
         let access = if share.read_only { READ_ACCESS } else { ALL_ACCESS };
         (Target::Files { share: Arc::clone(share), root }, access)
     };
@@ -88,22 +89,53 @@ fn may_use<S: Share>(session: &Session<S>, share: &ShareConfig) -> bool {
     share.users.is_empty() || share.users.iter().any(named)
 }
 
+/// The status of a request for a share that there is not. The first of a connection is logged for
+/// people.
+fn no_share<S: Share>(context: &Context<S>, name: &str) -> NtStatus {
+    let (peer, user) = (context.connection.peer(), context.session().map(|one| &one.user.name));
+    let (user, name): (_, String) = (user.ok(), name.chars().take(SHARE_NAME_UNITS_MAX).collect());
+    if context.connection.is_first_mistake() {
+        tracing::warn!(
+            %peer,
+            user,
+            "a client cannot use the share {name:?}: no share has this name; try: braid smb \
+             --share NAME=PATH, or [[smb.share]] in braid.toml"
+        );
+    } else {
+        tracing::debug!(%peer, user, name, "no share has this name");
+    }
+    NtStatus::BAD_NETWORK_NAME
+}
+
 /// The directory of a share. It is looked for as the gateway itself: a user may use a share below
 /// directories that are closed to the user.
-async fn root<S: Share>(context: &Context<S>, path: &str) -> Result<FileIndex, NtStatus> {
+async fn root<S: Share>(context: &Context<S>, share: &ShareConfig) -> Result<FileIndex, NtStatus> {
     let client = context.server.share.own_client();
     let who = braid_share::Identity { uid: 0, gid: 0, groups: Vec::new(), checked: true };
+    let ShareConfig { name: share, path, .. } = share;
     let mut directory = FileIndex::ROOT;
     for name in path.split('/').filter(|name| !name.is_empty()) {
-        let found = client.look_up(&who, directory, name.as_bytes()).await.map_err(|error| {
-            tracing::warn!(path, %error, "a share's directory was not found");
-            match failed(error) {
-                NtStatus::OBJECT_NAME_NOT_FOUND => NtStatus::BAD_NETWORK_NAME,
-                status => status,
-            }
-        })?;
+        let found = match client.look_up(&who, directory, name.as_bytes()).await {
+            Ok(found) => found,
+            Err(error) => match failed(error) {
+                NtStatus::OBJECT_NAME_NOT_FOUND => {
+                    tracing::warn!(
+                        "share {share} cannot be used: {path} does not exist; try: braid mkdir -p \
+                         {path}"
+                    );
+                    return Err(NtStatus::BAD_NETWORK_NAME);
+                }
+                status => {
+                    tracing::warn!(path, %status, "share {share} cannot be used");
+                    return Err(status);
+                }
+            },
+        };
         if found.kind != FileKind::Directory {
-            tracing::warn!(path, "a share's path is no directory");
+            tracing::warn!(
+                "share {share} cannot be used: {path} is no directory; try: another path for it in \
+                 braid.toml"
+            );
             return Err(NtStatus::BAD_NETWORK_NAME);
         }
         directory = found.file;

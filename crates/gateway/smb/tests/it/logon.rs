@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use braid_share::Identity;
-use braid_smb::{User, Users};
+use braid_smb::{NoUser, User, Users};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::auth::ntlm::{
     Authenticate, Credentials, Initiator, MessageFlags, NtHash, nt_hash,
@@ -210,13 +210,13 @@ impl SlowUsers {
 }
 
 impl Users for SlowUsers {
-    fn user(&self, name: &str) -> Option<(NtHash, User)> {
+    fn user(&self, name: &str) -> Result<(NtHash, User), NoUser> {
         if name == "slow" {
             self.change(|state| state.lookups += 1);
             self.wait(|state| state.answers);
-            return None;
+            return Err(NoUser::Unknown);
         }
-        Some((nt_hash(PASSWORD), self.guest()))
+        Ok((nt_hash(PASSWORD), self.guest()))
     }
 
     fn guest(&self) -> User {

@@ -10,6 +10,7 @@ mod hostile;
 mod leases;
 mod locks;
 mod logon;
+mod mistakes;
 mod negotiation;
 mod notify;
 mod protection;

@@ -10,10 +10,11 @@
 use std::io;
 
 use braid_share::Identity;
-use braid_smb::{User, Users};
+use braid_smb::{NoUser, User, Users};
 use braid_smb_wire::auth::ntlm::NtHash;
 
 use super::users_file::WatchedFile;
+use crate::output::quoted;
 
 /// User and group of guests, as the anonymous user of NFS.
 const ANONYMOUS: u64 = 65534;
@@ -23,19 +24,20 @@ const ANONYMOUS: u64 = 65534;
 pub struct FileUsers(pub WatchedFile);
 
 impl Users for FileUsers {
-    fn user(&self, name: &str) -> Option<(NtHash, User)> {
-        let entry = self.0.find(name)?;
-        match host_user(&entry.name) {
-            Ok(Some(user)) => Some((entry.hash, user)),
-            Ok(None) => {
-                let name = &entry.name;
-                tracing::warn!("{name} cannot log on: no user of this host has that name");
-                None
-            }
-            Err(error) => {
-                tracing::warn!("{} cannot log on: the user database: {error}", entry.name);
-                None
-            }
+    fn user(&self, name: &str) -> Result<(NtHash, User), NoUser> {
+        let found = self.0.find(name);
+        let found =
+            found.map_err(|fault| NoUser::Unusable(format!("no SMB user can log on: {fault}")))?;
+        let entry = found.ok_or(NoUser::Unknown)?;
+        let name = &entry.name;
+        let unusable = |why: String| NoUser::Unusable(format!("{name} cannot log on: {why}"));
+        match host_user(name) {
+            Ok(Some(user)) => Ok((entry.hash, user)),
+            Ok(None) => Err(unusable(format!(
+                "no user of this host has that name; try: useradd {}",
+                quoted(name)
+            ))),
+            Err(error) => Err(unusable(format!("the user database: {error}; try: getent passwd"))),
         }
     }
 
@@ -103,8 +105,9 @@ mod tests {
         let users = FileUsers(WatchedFile::open(path).unwrap());
         let (hash, root) = users.user("ROOT").unwrap();
         assert_eq!((hash.0, root.name.as_str(), root.identity.uid), ([7; 16], "root", 0));
-        assert!(users.user("no-such-user").is_none(), "of the file alone");
-        assert!(users.user("daemon").is_none(), "of the host alone");
+        let unusable = users.user("no-such-user").unwrap_err();
+        assert!(matches!(unusable, NoUser::Unusable(_)), "of the file alone: {unusable:?}");
+        assert_eq!(users.user("daemon").unwrap_err(), NoUser::Unknown, "of the host alone");
         assert_eq!(users.guest().identity.uid, 65534);
     }
 }

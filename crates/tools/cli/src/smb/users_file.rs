@@ -26,7 +26,8 @@ const NAME_CHARS_MAX: usize = 64;
 /// Largest file, in bytes: about 10,000 users of the longest names.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-const READING: &str = "reading the SMB users";
+/// What failed where a users file cannot be read.
+pub const READING: &str = "reading the SMB users";
 const WRITING: &str = "writing the SMB users";
 
 /// A line of the file.
@@ -253,30 +254,30 @@ impl WatchedFile {
         &self.path
     }
 
-    /// The first name in the file.
+    /// The first name in the file. None if the file cannot be used now.
     pub fn first_name(&self) -> Option<String> {
-        self.with_entries(|entries| entries.first().map(|entry| entry.name.clone()))
+        let name = self.with_entries(|entries| entries.first().map(|entry| entry.name.clone()));
+        name.ok().flatten()
     }
 
-    /// The user with this name as the file is now. Nobody, if the file cannot be used now.
-    pub fn find(&self, name: &str) -> Option<Entry> {
+    /// The user with this name as the file is now.
+    ///
+    /// # Errors
+    /// As for [`read`]: the file cannot be used now.
+    pub fn find(&self, name: &str) -> Result<Option<Entry>, Fault> {
         self.with_entries(|entries| entries.iter().find(|one| same_name(&one.name, name)).cloned())
     }
 
-    fn with_entries<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> T {
+    fn with_entries<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> Result<T, Fault> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         // Before reading: a change after this is noticed by the next call.
         let version = version(&self.path).ok();
         if version.is_none() || version != cached.version {
-            *cached = match read(&self.path) {
-                Ok(entries) => Cached { version, entries },
-                Err(fault) => {
-                    tracing::error!("no SMB user can log on: {fault}");
-                    Cached::default()
-                }
-            };
+            // Of a file that cannot be used, nothing is remembered.
+            *cached = Cached::default();
+            *cached = Cached { version, entries: read(&self.path)? };
         }
-        look(&cached.entries)
+        Ok(look(&cached.entries))
     }
 }
 
@@ -294,7 +295,7 @@ mod tests {
     }
 
     fn found(watched: &WatchedFile, name: &str) -> Option<(String, u8)> {
-        watched.find(name).map(|entry| (entry.name, entry.hash.0[0]))
+        watched.find(name).unwrap().map(|entry| (entry.name, entry.hash.0[0]))
     }
 
     fn user(name: &str, byte: u8) -> (String, u8) {
@@ -358,14 +359,15 @@ mod tests {
         add(&path, entry("alice", 1));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         let watched = WatchedFile::open(path.clone()).unwrap();
-        assert!(watched.find("Alice").is_some());
+        assert!(watched.find("Alice").unwrap().is_some());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let said = read(&path).unwrap_err().to_string();
         assert!(said.contains("its mode is 0640") && said.contains("try: chmod 600 "), "{said}");
         assert!(update(&path, |_| Ok(())).is_err());
-        assert_eq!(found(&watched, "alice"), None, "a running gateway refuses it, too");
+        let said = watched.find("alice").unwrap_err().to_string();
+        assert!(said.contains("try: chmod 600 "), "a running gateway refuses it, too: {said}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(watched.find("alice").is_some());
+        assert!(watched.find("alice").unwrap().is_some());
     }
 
     #[test]
@@ -383,7 +385,7 @@ mod tests {
         update(&path, change).unwrap();
         assert_eq!(found(&watched, "alice"), Some(user("Alice", 2)));
         fs::write(&path, "alice").unwrap();
-        assert_eq!(found(&watched, "alice"), None, "a wrong file has no users");
+        assert!(watched.find("alice").is_err(), "a wrong file has no users");
         fs::remove_file(&path).unwrap();
         add(&path, entry("bob", 3));
         assert_eq!(found(&watched, "alice"), None);

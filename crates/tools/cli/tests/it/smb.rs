@@ -149,6 +149,31 @@ fn wrong_passwords_and_users_of_other_shares_are_refused() {
     assert!(text(&refused).contains("NT_STATUS_ACCESS_DENIED"), "{}", text(&refused));
     let none = samba.run("nosuch", &me(), PASSWORD, "ls");
     assert!(text(&none).contains("NT_STATUS_BAD_NETWORK_NAME"), "{}", text(&none));
+    let log = fs::read_to_string(&gateway.log).unwrap();
+    assert!(log.contains("share \"nosuch\": no share has this name; try: "), "{log}");
+}
+
+#[test]
+fn a_gateway_whose_shares_have_no_directory_does_not_start() {
+    let gateway = Gateway::start();
+    let start = |shares: &[&str]| {
+        let mut command = braid();
+        command.arg("--config").arg(gateway.cluster.path().join("braid.toml"));
+        command.args(["smb", "--listen", &free_address().unwrap(), "--users"]);
+        command.arg(&gateway.users).args(shares).stdin(Stdio::null());
+        command
+    };
+    let lost = ["--share", "lost=/no/such"];
+    let refused = start(&lost).output().unwrap();
+    let says = "share lost cannot be used: /no/such does not exist; try: braid mkdir -p /no/such";
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(text(&refused).contains(says), "{}", text(&refused));
+    // Beside another share it is only named.
+    let log = gateway.cluster.dir.path().join("lost.log");
+    let mut beside = start(&[&lost[..], &["--share", "data=/"]].concat());
+    let _process = Daemon::start(&mut beside, "next: ", &log).unwrap();
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains(says), "{log}");
 }
 
 #[test]
@@ -166,6 +191,9 @@ fn users_are_added_and_removed_while_the_gateway_runs() {
     assert!(log.contains("no-such-user cannot log on: no user of this host"), "{log}");
     fs::set_permissions(&gateway.users, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(!samba.logs_on(&me(), "another one"), "a file that others can read");
+    let log = fs::read_to_string(&gateway.log).unwrap();
+    let last = log.lines().last().unwrap();
+    assert!(last.contains("its mode is 0644") && last.contains("try: chmod 600 "), "{log}");
 }
 
 #[test]
@@ -327,6 +355,12 @@ fn mistakes_are_named_with_what_helps() {
     };
     let open = file("open", "", 0o644);
     refused(&["--users", &open], &["its mode is 0644", &format!("try: chmod 600 {open}")]);
+    let missing = dir.path().join("tpyo");
+    let missing = missing.to_str().unwrap();
+    refused(
+        &["--users", missing],
+        &["does not exist", &format!("try: braid smb user add NAME --users {missing}")],
+    );
     let wrong = file("wrong", "alice\n", 0o600);
     refused(&["--users", &wrong], &["line 1: it is not NAME:HASH", "try: "]);
     let fine = file("fine", "", 0o600);

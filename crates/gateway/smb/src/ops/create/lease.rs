@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_share::{FileIndex, Share};
+use braid_share::{FileIndex, FileKind, Share, ShareClient, Status};
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
 use braid_smb_wire::smb2::Dialect;
@@ -12,18 +12,18 @@ use braid_smb_wire::smb2::create::{
     context as tags,
 };
 
-use super::Job;
+use super::{Job, needs_file};
 use crate::context::{Context, malformed};
-use crate::file_state::Claim;
+use crate::file_state::{Claim, StreamKey};
 use crate::leases::rules::{self, Conflict};
-use crate::leases::{Form, Granted, LeasedOpen, NewOpen, Owner, Peer, Refusal};
-
-/// How often an open breaks what others cache before it is excluded for good. Each break ends in a
-/// limited time; others may be granted something in between.
-const BREAKS_MAX: usize = 16;
+use crate::leases::{
+    BREAKS_MAX, Form, Granted, LeasedName, LeasedOpen, NewOpen, Owner, Peer, Refusal,
+};
+use crate::open::Place;
+use crate::walk::Target;
 
 /// What a CREATE asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LeaseWish {
     /// What the open shares its state with.
     pub owner: Owner,
@@ -32,6 +32,8 @@ pub(super) struct LeaseWish {
     form: Form,
     /// The lease as it was asked for.
     asked: Option<Lease>,
+    /// The name that it is asked for by.
+    name: Option<Arc<LeasedName>>,
 }
 
 impl LeaseWish {
@@ -44,8 +46,7 @@ impl LeaseWish {
         request: &CreateRequest,
         id: FileId,
     ) -> Result<Self, NtStatus> {
-        let owner = Owner::Open(id.volatile);
-        let none = Self { owner, state: LeaseState::NONE, form: Form::Oplock, asked: None };
+        let none = Self::nothing(id);
         if !context.server.config.leases {
             return Ok(none);
         }
@@ -67,7 +68,14 @@ impl LeaseWish {
             state: asked.state,
             form: Form::Lease(asked.v2),
             asked: Some(asked),
+            name: None,
         })
+    }
+
+    /// No wish.
+    fn nothing(id: FileId) -> Self {
+        let (owner, state) = (Owner::Open(id.volatile), LeaseState::NONE);
+        Self { owner, state, form: Form::Oplock, asked: None, name: None }
     }
 
     /// The level and the context of the response. 2.2.14.2.10, 2.2.14.2.11.
@@ -107,14 +115,73 @@ pub(super) fn peer_of<S: Share>(context: &Context<S>) -> Result<Peer<S>, NtStatu
 }
 
 impl<S: Share> Job<'_, S> {
-    /// Checks, before a file is created, that the key names no other file's lease. 3.3.5.9.8.
-    pub(super) fn check_new_lease(&self) -> Result<(), NtStatus> {
-        match self.lease.owner {
-            Owner::Lease(name) if self.context.server.leases.file_of(name).is_some() => {
-                Err(NtStatus::INVALID_PARAMETER)
-            }
-            _ => Ok(()),
+    /// Checks, before the file is created or opened, that the key of the lease is that of no other
+    /// file (3.3.5.9.8, 3.3.5.9.11). If the other file has lost its name, so that the client takes
+    /// the new one for it, the open is granted nothing. May wait until the client has given up what
+    /// it caches of the other file: Linux reads from that cache as long as it may.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER`.
+    pub(super) async fn check_key(&mut self, target: &Target) -> Result<(), NtStatus> {
+        let Owner::Lease(lease) = self.lease.owner else { return Ok(()) };
+        let is_directory = |kind: FileKind| kind == FileKind::Directory;
+        let wanted = target.found.as_ref().map(|known| known.file);
+        if self.path.stream.is_some()
+            || target.found.as_ref().is_some_and(|known| is_directory(known.kind))
+            || wanted.is_none() && needs_file(self.request.disposition)
+        {
+            return Ok(());
         }
+        let root = self.tree.root().ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
+        let place = Place { dir: target.dir, name: target.name.clone(), path: self.path.text() };
+        let name = Arc::new(LeasedName { root, place });
+        self.lease.name = Some(Arc::clone(&name));
+        let leases = &self.context.server.leases;
+        for _ in 0..BREAKS_MAX {
+            let Some((other, names)) = leases.names_of(lease) else { return Ok(()) };
+            if Some(other) == wanted {
+                return Ok(());
+            }
+            if !self.has_lost_name(other, &names, &name).await {
+                break;
+            }
+            let Some(blocked) = leases.take_back(other, lease) else {
+                self.lease = LeaseWish::nothing(self.id);
+                return Ok(());
+            };
+            self.waiter.wait(blocked.changed()).await?;
+        }
+        Err(NtStatus::INVALID_PARAMETER)
+    }
+
+    /// Whether a file that has a lease has lost a name by which it was opened, or loses it with its
+    /// last close: `wanted`, which leads to another file now, or one that leads to another file or
+    /// nowhere.
+    async fn has_lost_name(
+        &self,
+        file: FileIndex,
+        names: &[Arc<LeasedName>],
+        wanted: &LeasedName,
+    ) -> bool {
+        let files = &self.context.server.files;
+        // 3.3.5.9.8, Lease.FileDeleteOnClose.
+        if files.is_delete_pending(StreamKey::of_file(file)) {
+            return true;
+        }
+        if names.iter().any(|name| name.is_same(wanted)) {
+            return true;
+        }
+        for Place { dir, name, .. } in names.iter().map(|name| &name.place) {
+            let is_lost = match self.client.look_up(self.who, *dir, name).await {
+                // A link that was followed has the name.
+                Ok(found) => found.file != file && found.kind != FileKind::Symlink,
+                Err(error) => matches!(error.status(), Status::NotFound | Status::StaleHandle),
+            };
+            if is_lost {
+                return true;
+            }
+        }
+        false
     }
 
     /// Enters the open into the table of opens and that of leases, after others have given up what
@@ -172,8 +239,14 @@ impl<S: Share> Job<'_, S> {
     }
 
     fn new_open(&self, conflict: Conflict) -> Result<NewOpen<S>, NtStatus> {
-        let (owner, form) = (self.lease.owner, self.lease.form);
-        let (id, peer, client) = (self.id, peer_of(self.context)?, self.client.clone());
-        Ok(NewOpen { id, owner, form, peer, client, conflict })
+        Ok(NewOpen {
+            id: self.id,
+            owner: self.lease.owner,
+            form: self.lease.form,
+            peer: peer_of(self.context)?,
+            name: self.lease.name.clone(),
+            machine: Arc::clone(self.context.session()?.machine()),
+            conflict,
+        })
     }
 }

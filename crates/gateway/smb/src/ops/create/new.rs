@@ -42,7 +42,6 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
     // The creator may do everything that the tree allows.
     let maximal = AccessMask(job.tree.maximal_access);
     let granted = access::grant(job.wanted, job.wants_maximum, maximal)?;
-    job.check_new_lease()?;
     let made = match is_directory {
         true => make_directory(job, target).await?,
         false => make_file(job, target, granted, is_read_only).await?,

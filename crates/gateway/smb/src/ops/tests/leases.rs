@@ -2,8 +2,10 @@
 
 mod durable;
 mod matrix;
+mod names;
 mod recalls;
 mod replay;
+mod silence;
 
 use std::time::Duration;
 
