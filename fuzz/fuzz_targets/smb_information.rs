@@ -9,8 +9,8 @@ use braid_smb_wire::fscc::{
     encode_eas, encode_streams,
 };
 use braid_smb_wire::fsctl::{
-    CopyChunkRequest, SymbolicLink, ValidateNegotiateRequest, decode_interfaces, decode_ranges,
-    encode_interfaces, encode_ranges,
+    CopyChunkRequest, SymbolicLink, TrimRequest, ValidateNegotiateRequest, decode_interfaces,
+    decode_ranges, encode_interfaces, encode_ranges,
 };
 use braid_smb_wire::sd::SecurityDescriptor;
 use braid_smb_wire::wildcard::Pattern;
@@ -32,6 +32,7 @@ fuzz_target!(|data: &[u8]| {
         8 => again::<ValidateNegotiateRequest>(bytes),
         9 => lists(bytes),
         10 => pattern(rest),
+        11 => again::<TrimRequest>(bytes),
         _ => {}
     }
 });

@@ -18,6 +18,7 @@ mod disconnect;
 mod dispatch;
 mod extended_attributes;
 mod file_state;
+mod kept_times;
 mod leases;
 mod logon;
 mod open;

@@ -1,7 +1,9 @@
 //! IOCTL. MS-SMB2 3.3.5.15.
 
+mod absent;
 mod copy;
 mod ranges;
+mod sparse;
 mod validate;
 
 use braid_share::Share;
@@ -68,27 +70,22 @@ async fn of_file<S: Share>(
     request: &IoctlRequest,
 ) -> Output {
     match ControlCode(request.code) {
-        ControlCode::SET_SPARSE => set_sparse(open),
+        ControlCode::SET_SPARSE => sparse::set(context, open, &request.input).await,
         ControlCode::SET_ZERO_DATA => ranges::set_zero(context, open, &request.input).await,
+        ControlCode::FILE_LEVEL_TRIM => ranges::trim(context, open, request).await,
         ControlCode::QUERY_ALLOCATED_RANGES => ranges::query_allocated(open, request).await,
         ControlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(open, request.max_output),
         ControlCode::SRV_COPYCHUNK | ControlCode::SRV_COPYCHUNK_WRITE => {
             copy::copy_chunks(context, open, request).await
         }
+        ControlCode::GET_COMPRESSION => absent::compression(request.max_output),
+        ControlCode::SET_COMPRESSION => absent::set_compression(&request.input),
+        ControlCode::SRV_ENUMERATE_SNAPSHOTS => absent::snapshots(request.max_output),
+        // MS-FSA 2.1.5.10.18, 2.1.5.10.19: the volume has no offloaded copies. Clients then use
+        // SRV_COPYCHUNK.
+        ControlCode::OFFLOAD_READ | ControlCode::OFFLOAD_WRITE => Err(NtStatus::NOT_SUPPORTED),
+        // Among them DUPLICATE_EXTENTS_TO_FILE: blocks are not shared between files.
         _ => Err(NtStatus::INVALID_DEVICE_REQUEST),
-    }
-}
-
-/// MS-FSA 2.1.5.10.35. All files are sparse.
-fn set_sparse<S: Share>(open: &FileOpen<S>) -> Output {
-    if open.is_directory {
-        return Err(NtStatus::INVALID_PARAMETER);
-    }
-    let rights =
-        AccessMask::WRITE_DATA.with(AccessMask::APPEND_DATA).with(AccessMask::WRITE_ATTRIBUTES);
-    match AccessMask(open.granted).has_any(rights) {
-        true => Ok((Vec::new(), NtStatus::SUCCESS)),
-        false => Err(NtStatus::ACCESS_DENIED),
     }
 }
 
