@@ -138,6 +138,18 @@ structure! {
         format: u16;
     }
 
+    /// The output of `CREATE_OR_GET_OBJECT_ID`. MS-FSCC 2.1.3.1.
+    pub struct ObjectId {
+        /// Names the file in its volume.
+        object: [u8; 16];
+        /// Names the volume that the file was made in.
+        birth_volume: [u8; 16];
+        /// Names the file as it was made.
+        birth_object: [u8; 16];
+        /// 0.
+        domain: [u8; 16];
+    }
+
     /// The head of the output of `SRV_ENUMERATE_SNAPSHOTS`. MS-SMB2 2.2.32.2. A list of names would
     /// replace the last 4 bytes: of none it is one 16-bit zero, which counts as `array_bytes`.
     pub struct Snapshots {
@@ -222,6 +234,16 @@ impl Information for CopyChunkRequest {
         writer.u32(self.chunks.len() as u32);
         writer.u32(0);
         self.chunks.iter().for_each(|chunk| chunk.encode(writer));
+    }
+}
+
+impl ObjectId {
+    /// That of a file with this number. The first half of the volume's name is part of it, so that
+    /// files of two volumes have different ones.
+    pub fn of_file(volume: [u8; 16], file: u64) -> Self {
+        let mut object = volume;
+        object[8..].copy_from_slice(&file.to_le_bytes());
+        Self { object, birth_volume: volume, birth_object: object, domain: [0; 16] }
     }
 }
 

@@ -9,7 +9,8 @@ mod validate;
 use braid_share::Share;
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
-use braid_smb_wire::fsctl::ControlCode;
+use braid_smb_wire::fscc::Information;
+use braid_smb_wire::fsctl::{ControlCode, ObjectId};
 use braid_smb_wire::smb2::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 use bytes::Bytes;
 
@@ -78,6 +79,9 @@ async fn of_file<S: Share>(
         ControlCode::SRV_COPYCHUNK | ControlCode::SRV_COPYCHUNK_WRITE => {
             copy::copy_chunks(context, open, request).await
         }
+        ControlCode::CREATE_OR_GET_OBJECT_ID | ControlCode::GET_OBJECT_ID => {
+            object_id(context, open, request.max_output)
+        }
         ControlCode::GET_COMPRESSION => absent::compression(request.max_output),
         ControlCode::SET_COMPRESSION => absent::set_compression(&request.input),
         ControlCode::SRV_ENUMERATE_SNAPSHOTS => absent::snapshots(request.max_output),
@@ -87,6 +91,18 @@ async fn of_file<S: Share>(
         // Among them DUPLICATE_EXTENTS_TO_FILE: blocks are not shared between files.
         _ => Err(NtStatus::INVALID_DEVICE_REQUEST),
     }
+}
+
+/// FSCTL_CREATE_OR_GET_OBJECT_ID: what names the file whatever becomes of its name, for links that
+/// clients keep (distributed link tracking). Every file has it, so that none is created. MS-FSA
+/// 2.1.5.10.2, 2.1.5.10.11.
+fn object_id<S: Share>(context: &Context<S>, open: &FileOpen<S>, max_output: u32) -> Output {
+    let file_system = context.server.share.file_system();
+    let output = ObjectId::of_file(file_system.0, open.file.0).to_bytes();
+    if output.len() > max_output as usize {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    Ok((output, NtStatus::SUCCESS))
 }
 
 /// The bytes of a file, for an open that has a right to them.

@@ -1,4 +1,4 @@
-//! Compression and snapshots, which this file system does not have: answers that tell a client so.
+//! Answers about compression and snapshots, which this file system does not have.
 
 use braid_smb_wire::fscc::Information;
 use braid_smb_wire::fsctl::{Compression, Snapshots};

@@ -35,7 +35,7 @@ pub(super) async fn set<S: Share>(
     if open.stream.is_some() {
         return done;
     }
-    // With the right of the open: who asks may have lost that to change attributes since.
+    // With the rights of the open: the file may have another mode since.
     let (client, who) = (context.client()?, granted(context.who()?));
     let known = client.attributes(&who, open.file).await.map_err(failed)?;
     let changes = changes_to_sparse(&known, &open.place().name, sets_sparse(input));

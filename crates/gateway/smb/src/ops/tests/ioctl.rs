@@ -3,8 +3,10 @@
 use braid_smb_wire::fscc::{FileAttributes, FileBasic, Information, InformationClass};
 use braid_smb_wire::fscc::{SetBasic, SetInformation};
 use braid_smb_wire::fsctl::{
-    Compression, ControlCode, FileRange, Snapshots, TrimRequest, TrimResponse, decode_ranges,
+    Compression, ControlCode, FileRange, ObjectId, Snapshots, TrimRequest, TrimResponse,
+    decode_ranges,
 };
+use braid_smb_wire::smb2::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 
 use super::data::{ioctl, read, write, zero};
 use super::stream_names::{query, set};
@@ -133,4 +135,32 @@ async fn files_are_not_compressed_and_there_are_no_snapshots() {
     }
     let snapshots = ioctl(&client, id, ControlCode::SRV_ENUMERATE_SNAPSHOTS, Vec::new()).await;
     assert_eq!(snapshots, done(Snapshots { count: 0, returned: 0, array_bytes: 2 }.to_bytes()));
+}
+
+#[tokio::test]
+async fn each_file_has_an_object_id_of_its_own_that_stays() {
+    let client = Client::new(user()).await;
+    let (id, other) = (client.open("file", BOTH).await, client.open("other", BOTH).await);
+    let (id, other) = (id.unwrap(), other.unwrap());
+    let object = async |id, max_output| {
+        let request = IoctlRequest {
+            code: ControlCode::CREATE_OR_GET_OBJECT_ID.0,
+            file_id: id,
+            flags: IoctlFlags::IS_FSCTL,
+            input: Bytes::new(),
+            max_input: 0,
+            max_output,
+        };
+        super::super::ioctl::ioctl(&client.context(), request).await
+    };
+    let object_id = async |id| {
+        let output = body::<IoctlResponse>(&object(id, 64).await.unwrap()).output;
+        ObjectId::from_bytes(output).unwrap().object
+    };
+    let first = object_id(id).await;
+    assert_ne!(first, object_id(other).await);
+    client.close(id).await.unwrap();
+    let again = client.open("FILE", READ).await.unwrap();
+    assert_eq!(object_id(again).await, first);
+    assert_eq!(object(again, 63).await, Err(NtStatus::INVALID_PARAMETER));
 }
