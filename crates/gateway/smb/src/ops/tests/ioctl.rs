@@ -97,21 +97,20 @@ async fn trimmed_ranges_read_as_zeros_and_are_counted() {
     write(&client, id, 0, b"0123456789").await.unwrap();
     let trim = |ranges| TrimRequest { key: 0, ranges }.to_bytes();
     let code = ControlCode::FILE_LEVEL_TRIM;
-    let (first, beyond) =
-        (FileRange { offset: 1, length: 3 }, FileRange { offset: 8, length: 100 });
-    let (status, output) = ioctl(&client, id, code, trim(vec![first, beyond])).await.unwrap();
+    let range = |offset, length| FileRange { offset, length };
+    let both = trim(vec![range(1, 3), range(8, 100)]);
+    let (status, output) = ioctl(&client, id, code, both).await.unwrap();
     let wanted = TrimResponse { ranges: 2 }.to_bytes();
     assert_eq!((status, output), (NtStatus::SUCCESS, wanted.into()));
     assert_eq!(read(&client, id, 0, 99).await.unwrap(), &b"0\0\0\x004567\0\0"[..]);
-    let many = ioctl(&client, id, code, trim(vec![first; 300])).await.unwrap();
+    let many = ioctl(&client, id, code, trim(vec![range(1, 3); 300])).await.unwrap();
     assert_eq!(many.1, TrimResponse { ranges: 256 }.to_bytes(), "one request has a limit");
-    let wrong = FileRange { offset: u64::MAX, length: 1 };
-    for ranges in [vec![wrong], Vec::new()] {
+    for ranges in [vec![range(u64::MAX, 1)], Vec::new()] {
         let refused = ioctl(&client, id, code, trim(ranges)).await;
         assert_eq!(refused, Err(NtStatus::INVALID_PARAMETER));
     }
     let reader = client.open("file", READ).await.unwrap();
-    let refused = ioctl(&client, reader, code, trim(vec![first])).await;
+    let refused = ioctl(&client, reader, code, trim(vec![range(1, 3)])).await;
     assert_eq!(refused, Err(NtStatus::ACCESS_DENIED));
 }
 
