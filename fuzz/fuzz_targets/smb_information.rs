@@ -10,8 +10,8 @@ use braid_smb_wire::fscc::{
     encode_eas, encode_streams,
 };
 use braid_smb_wire::fsctl::{
-    CopyChunkRequest, SymbolicLink, ValidateNegotiateRequest, decode_interfaces, decode_ranges,
-    encode_interfaces, encode_ranges,
+    CopyChunkRequest, SymbolicLink, TrimRequest, ValidateNegotiateRequest, decode_interfaces,
+    decode_ranges, encode_interfaces, encode_ranges,
 };
 use braid_smb_wire::sd::SecurityDescriptor;
 use braid_smb_wire::wildcard::Pattern;
@@ -36,6 +36,7 @@ fuzz_target!(|data: &[u8]| {
         11 => again::<ReferralRequest>(bytes),
         12 => again::<ReferralRequestEx>(bytes),
         13 => referral(bytes),
+        14 => again::<TrimRequest>(bytes),
         _ => {}
     }
 });

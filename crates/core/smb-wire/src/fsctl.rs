@@ -78,6 +78,8 @@ const DIALECTS_MAX: usize = 64;
 const CHUNKS_MAX: usize = 1024;
 /// Bytes of a chunk.
 const CHUNK_BYTES: usize = 24;
+/// Bytes of a [`FileRange`].
+const RANGE_BYTES: usize = 16;
 /// Ranges, interfaces and the like of one message.
 const LIST_MAX: usize = 65_536;
 
@@ -128,6 +130,41 @@ structure! {
         offset: u64;
         /// The byte behind the range.
         beyond: u64;
+    }
+
+    /// The input of `SET_COMPRESSION` and the output of `GET_COMPRESSION`. MS-FSCC 2.3.20, 2.3.67.
+    pub struct Compression {
+        /// [`Compression::NONE`], [`Compression::DEFAULT`] or [`Compression::LZNT1`].
+        format: u16;
+    }
+
+    /// The output of `CREATE_OR_GET_OBJECT_ID`. MS-FSCC 2.1.3.1.
+    pub struct ObjectId {
+        /// Names the file in its volume.
+        object: [u8; 16];
+        /// Names the volume that the file was made in.
+        birth_volume: [u8; 16];
+        /// Names the file as it was made.
+        birth_object: [u8; 16];
+        /// 0.
+        domain: [u8; 16];
+    }
+
+    /// The head of the output of `SRV_ENUMERATE_SNAPSHOTS`. MS-SMB2 2.2.32.2. A list of names would
+    /// replace the last 4 bytes: of none it is one 16-bit zero, which counts as `array_bytes`.
+    pub struct Snapshots {
+        /// Snapshots of the volume.
+        count: u32;
+        /// Those that this output has.
+        returned: u32;
+        /// Bytes of the whole list.
+        array_bytes: u32, + 4;
+    }
+
+    /// The output of `FILE_LEVEL_TRIM`. MS-FSCC 2.3.74.
+    pub struct TrimResponse {
+        /// Ranges that were processed, of those that the input has.
+        ranges: u32;
     }
 
     /// The input of `QUERY_ALLOCATED_RANGES`, and a range of its output. MS-FSCC 2.3.48, 2.3.49.
@@ -200,6 +237,51 @@ impl Information for CopyChunkRequest {
     }
 }
 
+impl ObjectId {
+    /// That of a file with this number. The first half of the volume's name is part of it, so that
+    /// files of two volumes have different ones.
+    pub fn of_file(volume: [u8; 16], file: u64) -> Self {
+        let mut object = volume;
+        object[8..].copy_from_slice(&file.to_le_bytes());
+        Self { object, birth_volume: volume, birth_object: object, domain: [0; 16] }
+    }
+}
+
+impl Compression {
+    /// A file that is not compressed.
+    pub const NONE: u16 = 0;
+    /// The compression that the file system prefers.
+    pub const DEFAULT: u16 = 1;
+    /// LZNT1.
+    pub const LZNT1: u16 = 2;
+}
+
+/// The input of `FILE_LEVEL_TRIM`. MS-FSCC 2.3.73.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TrimRequest {
+    /// A key of byte-range locks; clients of SMB send 0.
+    pub key: u32,
+    /// Ranges whose bytes have no meaning any more.
+    pub ranges: Vec<FileRange>,
+}
+
+impl Information for TrimRequest {
+    fn decode(reader: &mut Reader) -> Result<Self> {
+        let (key, count) = (reader.u32()?, reader.u32()? as usize);
+        if count > LIST_MAX || count > reader.remaining() / RANGE_BYTES {
+            return Err(Malformed("FILE_LEVEL_TRIM: NumRanges"));
+        }
+        let ranges = (0..count).map(|_| FileRange::decode(reader)).collect::<Result<_>>()?;
+        Ok(Self { key, ranges })
+    }
+
+    fn encode(&self, writer: &mut Writer) {
+        writer.u32(self.key);
+        writer.u32(self.ranges.len() as u32);
+        self.ranges.iter().for_each(|range| range.encode(writer));
+    }
+}
+
 /// Whether `SET_SPARSE` makes a file sparse: without input it does. MS-FSCC 2.3.69.
 pub fn sets_sparse(input: &[u8]) -> bool {
     input.first().is_none_or(|byte| *byte != 0)
@@ -208,7 +290,7 @@ pub fn sets_sparse(input: &[u8]) -> bool {
 /// The output of `QUERY_ALLOCATED_RANGES`: those ranges that fit in `max_bytes`, and whether all
 /// did.
 pub fn encode_ranges(ranges: &[FileRange], max_bytes: usize) -> (Vec<u8>, bool) {
-    let fitting = ranges.len().min(max_bytes / 16);
+    let fitting = ranges.len().min(max_bytes / RANGE_BYTES);
     let mut writer = Writer::new();
     ranges[..fitting].iter().for_each(|range| range.encode(&mut writer));
     (writer.finish(), fitting == ranges.len())
@@ -219,10 +301,10 @@ pub fn encode_ranges(ranges: &[FileRange], max_bytes: usize) -> (Vec<u8>, bool) 
 /// # Errors
 /// A part of a range, or too many ranges.
 pub fn decode_ranges(bytes: Bytes) -> Result<Vec<FileRange>> {
-    if !bytes.len().is_multiple_of(16) || bytes.len() / 16 > LIST_MAX {
+    if !bytes.len().is_multiple_of(RANGE_BYTES) || bytes.len() / RANGE_BYTES > LIST_MAX {
         return Err(Malformed("QUERY_ALLOCATED_RANGES: length"));
     }
-    let count = bytes.len() / 16;
+    let count = bytes.len() / RANGE_BYTES;
     let mut reader = Reader::new(bytes);
     (0..count).map(|_| FileRange::decode(&mut reader)).collect()
 }

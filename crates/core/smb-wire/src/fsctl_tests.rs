@@ -75,6 +75,21 @@ fn ranges_that_do_not_fit_are_left_out() {
 }
 
 #[test]
+fn trim_compression_and_snapshots_have_the_bytes_of_the_standard() {
+    let range = FileRange { offset: 1, length: 2 };
+    let request = TrimRequest { key: 5, ranges: vec![range] };
+    let mut golden = vec![5, 0, 0, 0, 1, 0, 0, 0];
+    golden.extend([1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+    decodes_only_whole(&request, &golden);
+    golden[4] = 2;
+    assert!(TrimRequest::from_bytes(golden.into()).is_err(), "more ranges than there are");
+    decodes_only_whole(&TrimResponse { ranges: 3 }, &[3, 0, 0, 0]);
+    decodes_only_whole(&Compression { format: Compression::LZNT1 }, &[2, 0]);
+    let none = Snapshots { count: 0, returned: 0, array_bytes: 2 };
+    decodes_only_whole(&none, &[0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
 fn addresses_of_interfaces_are_in_the_order_of_the_network() {
     let interfaces = [
         NetworkInterface {

@@ -16,14 +16,24 @@ pub const SYSTEM: u32 = 0x4;
 pub const ARCHIVE: u32 = 0x20;
 /// TEMPORARY, of a file only.
 pub const TEMPORARY: u32 = 0x100;
+/// SPARSE, of a file only: a client has asked for holes to be shown (MS-FSCC 2.3.69). Every file may
+/// have holes without it.
+pub const SPARSE: u32 = 0x200;
 /// OFFLINE.
 pub const OFFLINE: u32 = 0x1000;
 /// NOT_CONTENT_INDEXED.
 pub const NOT_CONTENT_INDEXED: u32 = 0x2000;
 
 /// All flags that can be set.
-pub const ALL: u32 =
-    STORED | READONLY | HIDDEN | SYSTEM | ARCHIVE | TEMPORARY | OFFLINE | NOT_CONTENT_INDEXED;
+pub const ALL: u32 = STORED
+    | READONLY
+    | HIDDEN
+    | SYSTEM
+    | ARCHIVE
+    | TEMPORARY
+    | SPARSE
+    | OFFLINE
+    | NOT_CONTENT_INDEXED;
 
 /// Whether these can be the flags of a file.
 pub fn are_valid(flags: u32) -> bool {
@@ -45,6 +55,7 @@ mod tests {
             (0, true),
             (STORED, true),
             (STORED | HIDDEN | SYSTEM, true),
+            (STORED | SPARSE, true),
             (HIDDEN, false),
             (STORED | 0x10, false),
             (STORED | 1 << 30, false),

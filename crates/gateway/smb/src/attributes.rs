@@ -179,11 +179,34 @@ pub fn changes_to(known: &Attributes, name: &[u8], asked: FileAttributes) -> Att
     changes
 }
 
+/// The changes that make a file with this name sparse, or no longer; none where it is so already.
+/// MS-FSA 2.1.5.10.35.
+pub fn changes_to_sparse(known: &Attributes, name: &[u8], sparse: bool) -> AttributeChanges {
+    let shown = dos_attributes(known, name).without(FileAttributes::NORMAL);
+    let asked = match sparse {
+        true => shown.with(FileAttributes::SPARSE_FILE),
+        false => shown.without(FileAttributes::SPARSE_FILE),
+    };
+    let flags = (shown != asked).then(|| stored_flags(known.kind, asked));
+    AttributeChanges { flags, ..AttributeChanges::none() }
+}
+
+/// What a file keeps whatever attributes a client sets: only FSCTL_SET_SPARSE changes it (MS-FSA
+/// 2.1.5.15.2).
+pub fn kept_attributes(known: &Attributes) -> FileAttributes {
+    FileAttributes(known.flags & stored::SPARSE)
+}
+
+/// Whether holes of a file are shown.
+pub fn is_sparse(known: &Attributes) -> bool {
+    known.flags & stored::SPARSE != 0
+}
+
 /// DOS attributes as they are stored.
 fn stored_flags(kind: FileKind, asked: FileAttributes) -> u32 {
     let of_others = match kind {
         // That of a file is in its mode.
-        FileKind::Directory => stored::TEMPORARY,
+        FileKind::Directory => stored::TEMPORARY | stored::SPARSE,
         _ => stored::READONLY,
     };
     stored::STORED | (asked.0 & stored::ALL & !of_others)
@@ -192,7 +215,9 @@ fn stored_flags(kind: FileKind, asked: FileAttributes) -> u32 {
 /// The attributes that a new or overwritten file with this name gets: those that are asked for,
 /// and those that follow from kind and name. So a file is to be saved (MS-FSA 2.1.5.1.1).
 pub fn of_new_file(kind: FileKind, name: &[u8], asked: FileAttributes) -> FileAttributes {
-    asked.without(FileAttributes::NORMAL).with(implied_attributes(kind, name))
+    // An empty file has no holes: it is not sparse.
+    let not_set = FileAttributes::NORMAL.with(FileAttributes::SPARSE_FILE);
+    asked.without(not_set).with(implied_attributes(kind, name))
 }
 
 /// Whether an overwriting open that asks for these attributes would show a file that is stored as
@@ -300,7 +325,7 @@ pub(crate) mod tests {
         let all = FileAttributes(u32::MAX);
         let of_file = stored::ALL & !stored::READONLY;
         assert_eq!(flags(FileKind::File, b"a", all), Some(of_file));
-        let of_directory = stored::ALL & !stored::TEMPORARY;
+        let of_directory = stored::ALL & !(stored::TEMPORARY | stored::SPARSE);
         assert_eq!(flags(FileKind::Directory, b"d", all), Some(of_directory));
     }
 
@@ -316,6 +341,23 @@ pub(crate) mod tests {
         assert_eq!(changes, AttributeChanges::none(), "nothing is stored for a dot file");
         let system = FileAttributes::SYSTEM;
         assert_eq!(of_new_file(FileKind::Directory, b"d", system), system);
+    }
+
+    #[test]
+    fn a_file_is_sparse_until_that_is_taken_back() {
+        let file = known(FileKind::File, 0o644);
+        let set = changes_to_sparse(&file, b".a", true).flags.unwrap();
+        let shown = |flags| dos_attributes(&Attributes { flags, ..file.clone() }, b".a");
+        let sparse = FileAttributes::SPARSE_FILE;
+        assert_eq!(shown(set), shown(0).with(sparse), "all others stay");
+        let sparse_file = Attributes { flags: set, ..file.clone() };
+        assert!(is_sparse(&sparse_file) && kept_attributes(&sparse_file) == sparse);
+        assert_eq!(changes_to_sparse(&sparse_file, b".a", true), AttributeChanges::none());
+        let cleared = changes_to_sparse(&sparse_file, b".a", false).flags.unwrap();
+        assert_eq!(shown(cleared), shown(0));
+        assert_eq!(changes_to_sparse(&file, b".a", false), AttributeChanges::none());
+        let new = of_new_file(FileKind::File, b"a", sparse.with(FileAttributes::NORMAL));
+        assert_eq!(new, FileAttributes::ARCHIVE, "a new file is not sparse");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod durable;
 mod extended_attributes;
 mod file_state;
 mod gateways;
+mod kept_times;
 mod leases;
 mod logon;
 mod open;

@@ -16,6 +16,7 @@ use crate::durable::app_instance::{AppInstance, AppRecord};
 use crate::durable::channel::Channel;
 use crate::durable::replay::{CreateOutcome, CreateRecord};
 use crate::file_state::{Claim, StreamKey};
+use crate::kept_times::KeptTimes;
 use crate::leases::rules::Conflict;
 use crate::leases::{LeasedOpen, Leases, Owner};
 use crate::ops::lock::OpenLocks;
@@ -139,6 +140,8 @@ pub struct FileOpen<S: Share> {
     /// What CHANGE_NOTIFY of a directory watches.
     pub watch: OnceLock<OpenWatch>,
     is_written: AtomicBool,
+    /// Times that its operations do not change.
+    pub kept_times: KeptTimes,
     /// The listing of a directory, from one request to the next. Requests of one open
     /// run one after the other.
     pub search: tokio::sync::Mutex<Option<Search>>,
@@ -214,6 +217,7 @@ impl<S: Share> FileOpen<S> {
             place: Mutex::new(new.place),
             watch: OnceLock::new(),
             is_written: AtomicBool::new(false),
+            kept_times: KeptTimes::default(),
             search: tokio::sync::Mutex::default(),
             position: std::sync::atomic::AtomicU64::new(0),
             unflushed: Mutex::default(),

@@ -218,9 +218,12 @@ fn joined<S: Share>(responses: Vec<Response<S>>) -> Frame {
         let reply = response.reply;
         let length = HEADER_BYTES + reply.body.len() + reply.data.len();
         let mut padding = Bytes::new();
-        if index + 1 < count {
+        if count > 1 {
             let next = length.next_multiple_of(8);
-            response.header.next_command = next as u32;
+            // 3.3.4.1.3: the last one is padded, too.
+            if index + 1 < count {
+                response.header.next_command = next as u32;
+            }
             padding = Bytes::from_static(&[0; 8]).slice(..next - length);
         }
         let body = Bytes::from(reply.body);
@@ -379,6 +382,10 @@ impl<S: Share> Request<'_, S> {
         };
         let (session, signed) = match self.session(command, header, &message) {
             Ok(found) => found,
+            // 3.3.5.2.7.2: the session is that of the request before, which had none.
+            Err(NtStatus::USER_SESSION_DELETED) if is_related => {
+                return Ok(Ran::failed(NtStatus::INVALID_PARAMETER, None));
+            }
             Err(status) => return Ok(Ran::failed(status, None)),
         };
         if command == Command::TreeConnect && !signed && self.protects_trees(session.as_deref()) {

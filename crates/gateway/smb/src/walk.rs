@@ -33,6 +33,9 @@ pub struct Target {
     pub name: Vec<u8>,
     /// The file; `None` if there is none with this name.
     pub found: Option<Attributes>,
+    /// The path from the root of the share with the names as they are stored, with backslashes. It
+    /// has the names of links, not those of what they lead to.
+    pub path: String,
 }
 
 /// The stored name and the attributes of a name in a directory: of exactly this name, else of the
@@ -65,6 +68,8 @@ struct Walk<'a, C> {
     /// How many of them, at the front, come from links.
     link_names: usize,
     links: usize,
+    /// The names of the path that were found, as they are stored.
+    stored: Vec<String>,
 }
 
 /// Follows a path. With `follow_last`, a symbolic link at its end is followed, too.
@@ -80,7 +85,8 @@ pub async fn walk<C: ShareClient>(
     follow_last: bool,
 ) -> Result<Target, NtStatus> {
     let names = path.names().iter().map(|name| name.clone().into_bytes()).collect();
-    let mut walk = Walk { client, who, dirs: vec![root], names, link_names: 0, links: 0 };
+    let mut walk =
+        Walk { client, who, dirs: vec![root], names, link_names: 0, links: 0, stored: Vec::new() };
     // The first link at the end of the path.
     let mut link: Option<(FileIndex, Vec<u8>)> = None;
     loop {
@@ -88,7 +94,7 @@ pub async fn walk<C: ShareClient>(
             // The root itself, or a link that ended at a directory that the walk came through.
             let found = client.attributes(who, walk.dir()).await.map_err(failed)?;
             let (dir, name) = link.unwrap_or((walk.dir(), Vec::new()));
-            return Ok(Target { dir, name, found: Some(found) });
+            return Ok(Target { dir, name, found: Some(found), path: walk.path() });
         };
         let is_exact = walk.link_names > 0;
         walk.link_names = walk.link_names.saturating_sub(1);
@@ -97,9 +103,16 @@ pub async fn walk<C: ShareClient>(
             continue;
         }
         let is_last = walk.names.is_empty();
-        let Some((name, found)) = walk.look_up(&name, is_exact, is_last).await? else {
-            return Ok(Target { dir: walk.dir(), name, found: None });
+        let looked_up = walk.look_up(&name, is_exact, is_last).await?;
+        let Some((name, found)) = looked_up else {
+            if !is_exact {
+                walk.note(&name);
+            }
+            return Ok(Target { dir: walk.dir(), name, found: None, path: walk.path() });
         };
+        if !is_exact {
+            walk.note(&name);
+        }
         if found.kind == FileKind::Symlink && (follow_last || !is_last) {
             if is_last && link.is_none() {
                 link = Some((walk.dir(), name));
@@ -109,7 +122,7 @@ pub async fn walk<C: ShareClient>(
         }
         if is_last {
             let (dir, name) = link.unwrap_or((walk.dir(), name));
-            return Ok(Target { dir, name, found: Some(found) });
+            return Ok(Target { dir, name, found: Some(found), path: walk.path() });
         }
         if found.kind != FileKind::Directory {
             return Err(NtStatus::OBJECT_PATH_NOT_FOUND);
@@ -121,6 +134,15 @@ pub async fn walk<C: ShareClient>(
 impl<C: ShareClient> Walk<'_, C> {
     fn dir(&self) -> FileIndex {
         *self.dirs.last().expect("the root is never removed")
+    }
+
+    /// Notes a name of the path. One that is no UTF-8 was not found by a client's name.
+    fn note(&mut self, name: &[u8]) {
+        self.stored.push(String::from_utf8_lossy(name).into_owned());
+    }
+
+    fn path(&self) -> String {
+        self.stored.join("\\")
     }
 
     fn up(&mut self) -> Result<(), NtStatus> {

@@ -181,7 +181,11 @@ fn check_request(request: &CreateRequest) -> Result<(), NtStatus> {
     if !request.disposition.is_known() || options.0 & OPTIONS_UNKNOWN != 0 || options.has(both) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    // MS-FSA 2.1.5.1.
+    // MS-FSA 2.1.5.1: the mask comes before the attributes.
+    let access = AccessMask(request.desired_access);
+    if access.0 == 0 || access.without(AccessMask::VALID).0 != 0 {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     if request.file_attributes & !ATTRIBUTES_VALID != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -195,10 +199,6 @@ fn check_request(request: &CreateRequest) -> Result<(), NtStatus> {
         .with(CreateOptions::FILE_RESERVE_OPFILTER);
     if options.has_any(unsupported) {
         return Err(NtStatus::NOT_SUPPORTED);
-    }
-    let access = AccessMask(request.desired_access);
-    if access.0 == 0 || access.without(AccessMask::VALID).0 != 0 {
-        return Err(NtStatus::ACCESS_DENIED);
     }
     if access.has(AccessMask::ACCESS_SYSTEM_SECURITY) {
         return Err(NtStatus::PRIVILEGE_NOT_HELD);
@@ -331,7 +331,7 @@ async fn finish<S: Share>(
         share_access: job.request.share_access.0,
         options: job.request.options.0,
         data: made.data,
-        place: Place { dir: target.dir, name: target.name, path: job.path.text() },
+        place: Place { dir: target.dir, name: target.name, path: target.path },
         lease: made.lease,
     });
     let body = response::response(id, made.action, &open.facts(&known), oplock_level, contexts);

@@ -1,14 +1,17 @@
 //! IOCTL. MS-SMB2 3.3.5.15.
 
+mod absent;
 mod copy;
 mod ranges;
 mod referral;
+mod sparse;
 mod validate;
 
 use braid_share::Share;
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::access::AccessMask;
-use braid_smb_wire::fsctl::ControlCode;
+use braid_smb_wire::fscc::Information;
+use braid_smb_wire::fsctl::{ControlCode, ObjectId};
 use braid_smb_wire::smb2::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 use bytes::Bytes;
 
@@ -68,28 +71,38 @@ async fn of_file<S: Share>(
     request: &IoctlRequest,
 ) -> Output {
     match ControlCode(request.code) {
-        ControlCode::SET_SPARSE => set_sparse(open),
+        ControlCode::SET_SPARSE => sparse::set(context, open, &request.input).await,
         ControlCode::SET_ZERO_DATA => ranges::set_zero(context, open, &request.input).await,
+        ControlCode::FILE_LEVEL_TRIM => ranges::trim(context, open, request).await,
         ControlCode::QUERY_ALLOCATED_RANGES => ranges::query_allocated(open, request).await,
         ControlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(open, request.max_output),
         ControlCode::SRV_COPYCHUNK | ControlCode::SRV_COPYCHUNK_WRITE => {
             copy::copy_chunks(context, open, request).await
         }
+        ControlCode::CREATE_OR_GET_OBJECT_ID | ControlCode::GET_OBJECT_ID => {
+            object_id(context, open, request.max_output)
+        }
+        ControlCode::GET_COMPRESSION => absent::compression(request.max_output),
+        ControlCode::SET_COMPRESSION => absent::set_compression(&request.input),
+        ControlCode::SRV_ENUMERATE_SNAPSHOTS => absent::snapshots(request.max_output),
+        // MS-FSA 2.1.5.10.18, 2.1.5.10.19: the volume has no offloaded copies. Clients then use
+        // SRV_COPYCHUNK.
+        ControlCode::OFFLOAD_READ | ControlCode::OFFLOAD_WRITE => Err(NtStatus::NOT_SUPPORTED),
+        // Among them DUPLICATE_EXTENTS_TO_FILE: blocks are not shared between files.
         _ => Err(NtStatus::INVALID_DEVICE_REQUEST),
     }
 }
 
-/// MS-FSA 2.1.5.10.35. All files are sparse.
-fn set_sparse<S: Share>(open: &FileOpen<S>) -> Output {
-    if open.is_directory {
+/// FSCTL_CREATE_OR_GET_OBJECT_ID: what names the file whatever becomes of its name, for links that
+/// clients keep (distributed link tracking). Every file has it, so that none is created. MS-FSA
+/// 2.1.5.10.2, 2.1.5.10.11.
+fn object_id<S: Share>(context: &Context<S>, open: &FileOpen<S>, max_output: u32) -> Output {
+    let file_system = context.server.share.file_system();
+    let output = ObjectId::of_file(file_system.0, open.file.0).to_bytes();
+    if output.len() > max_output as usize {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let rights =
-        AccessMask::WRITE_DATA.with(AccessMask::APPEND_DATA).with(AccessMask::WRITE_ATTRIBUTES);
-    match AccessMask(open.granted).has_any(rights) {
-        true => Ok((Vec::new(), NtStatus::SUCCESS)),
-        false => Err(NtStatus::ACCESS_DENIED),
-    }
+    Ok((output, NtStatus::SUCCESS))
 }
 
 /// The bytes of a file, for an open that has a right to them.

@@ -332,8 +332,10 @@ pub(super) fn wanted(elements: &[LockElement]) -> Result<Wanted, NtStatus> {
 /// Takes a lock of exactly this range out of the list.
 fn take(held: &mut Vec<RangeLock>, range: &RangeLock) -> Result<RangeLock, NtStatus> {
     let same = |lock: &RangeLock| (lock.offset, lock.length) == (range.offset, range.length);
-    // Of locks of one range, the shared ones were made last, and go first.
-    let at = held.iter().rposition(same).ok_or(NtStatus::RANGE_NOT_LOCKED)?;
+    // Of locks of one range, the exclusive one is removed first, as on Windows.
+    let exclusive = held.iter().position(|lock| lock.exclusive && same(lock));
+    let at = exclusive.or_else(|| held.iter().rposition(same));
+    let at = at.ok_or(NtStatus::RANGE_NOT_LOCKED)?;
     Ok(held.remove(at))
 }
 
@@ -617,6 +619,18 @@ mod tests {
         assert!(!shared.conflicts(&exclusive) && !shared.conflicts(&shared));
         assert!(!range(10, 1, true).conflicts(&shared));
         assert!(range(5, 0, true).conflicts(&shared) && !range(0, 0, true).conflicts(&shared));
+    }
+
+    #[test]
+    fn of_locks_of_one_range_the_exclusive_one_is_removed_first() {
+        for length in [0, 10] {
+            let (exclusive, shared) = (range(5, length, true), range(5, length, false));
+            for mut held in [vec![exclusive, shared], vec![shared, exclusive]] {
+                assert_eq!(take(&mut held, &shared), Ok(exclusive));
+                assert_eq!(take(&mut held, &shared), Ok(shared));
+                assert_eq!(take(&mut held, &shared), Err(NtStatus::RANGE_NOT_LOCKED));
+            }
+        }
     }
 
     #[test]

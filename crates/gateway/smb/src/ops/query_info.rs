@@ -243,7 +243,10 @@ impl<S: Share> Query<'_, S> {
         if wanted.has(SecurityInformation::SACL) {
             self.open.needs(AccessMask::ACCESS_SYSTEM_SECURITY.0)?;
         }
-        self.open.needs(AccessMask::READ_CONTROL.0)?;
+        // A descriptor without parts needs no right.
+        if wanted != SecurityInformation::default() {
+            self.open.needs(AccessMask::READ_CONTROL.0)?;
+        }
         let known = self.attributes().await?;
         let list = match wanted.has(SecurityInformation::DACL) {
             true => self.client.nfs4_acl(self.who, &known).await,

@@ -18,7 +18,7 @@ use braid_smb_wire::smb2::change_notify::CompletionFilter;
 use braid_smb_wire::smb2::query_info::{InfoType, SecurityInformation};
 use braid_smb_wire::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 
-use crate::attributes::{changes_to, set_time};
+use crate::attributes::{changes_to, kept_attributes, set_time};
 use crate::context::{Context, OpResult, Reply};
 use crate::extended_attributes as eas;
 use crate::file_state::Removal;
@@ -29,6 +29,7 @@ use crate::pending::{self, Outcome, Waiter};
 use crate::removal::{check_deletable, is_read_only};
 use crate::status::failed;
 use crate::streams::data::OpenData;
+use crate::streams::shared::granted;
 
 /// Changes a file. It may wait until others have closed it that they had closed without a call.
 pub async fn set_info<S: Share>(context: &Context<S>, request: SetInfoRequest) -> Outcome {
@@ -184,10 +185,17 @@ impl<S: Share> Change<'_, S> {
         let mut changes = AttributeChanges::none();
         if basic.attributes != FileAttributes::default() {
             let known = self.attributes().await?;
-            changes = changes_to(&known, &self.open.place().name, basic.attributes);
+            let asked = basic.attributes.without(FileAttributes::SPARSE_FILE);
+            let asked = asked.with(kept_attributes(&known));
+            changes = changes_to(&known, &self.open.place().name, asked);
         }
         (changes.atime, changes.mtime) = (set_time(basic.last_access), set_time(basic.last_write));
         let btime = set_time(basic.creation).and_then(|set| set.time);
+        // READONLY is the mode of a file: that is its owner's.
+        if let Some(mode) = changes.mode.take() {
+            let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
+            self.client.set_attributes(self.who, self.open.file, changes).await.map_err(failed)?;
+        }
         match self.set_attributes(changes.clone(), btime).await {
             // A union, or an older metadata server, keeps neither DOS attributes nor a time of
             // creation that a client sets.
@@ -198,19 +206,23 @@ impl<S: Share> Change<'_, S> {
             }
             set => set,
         }
-        .map_err(failed)
+        .map_err(failed)?;
+        self.open.kept_times.note(basic);
+        Ok(())
     }
 
+    /// Sets times and DOS attributes, with the right of the open: a user that may write the file
+    /// has it, as on Windows. For others than the owner, POSIX has only the time of the call.
     async fn set_attributes(
         &self,
         changes: AttributeChanges,
         btime: Option<Timestamp>,
     ) -> braid_share::Result<()> {
-        let (client, who, file) = (self.client, self.who, self.open.file);
+        let (client, who, file) = (self.client, granted(self.who), self.open.file);
         match btime {
-            Some(btime) => client.set_attributes_and_birth(who, file, changes, btime).await?,
+            Some(btime) => client.set_attributes_and_birth(&who, file, changes, btime).await?,
             None if changes == AttributeChanges::none() => return Ok(()),
-            None => client.set_attributes(who, file, changes).await?,
+            None => client.set_attributes(&who, file, changes).await?,
         };
         Ok(())
     }
@@ -268,7 +280,9 @@ impl<S: Share> Change<'_, S> {
     async fn set_len(&self, bytes: u64) -> Result<(), NtStatus> {
         // MS-FSA 2.1.5.15.4.
         self.open.begin_change(&self.context.server.leases);
-        self.data()?.set_len(bytes).await.map_err(failed)
+        let data = self.data()?;
+        let set = async { data.set_len(bytes).await.map_err(failed) };
+        self.open.keeping_times(self.client, self.who, data, set).await
     }
 
     /// MS-FSA 2.1.5.15.1: fewer bytes on disks than the file has cut it. More are a hint, since

@@ -3,12 +3,14 @@
 mod case;
 mod create;
 mod data;
+mod ioctl;
 mod leases;
 mod locks;
 mod removal;
 mod security;
 mod stream_names;
 mod streams;
+mod times;
 
 use std::sync::Arc;
 

@@ -54,7 +54,9 @@ async fn write_file<S: Share>(
     open.begin_write(&context.server, (offset, length))?;
     let durable = request.flags.has(WriteFlags::WRITE_THROUGH)
         || CreateOptions(open.options).has(CreateOptions::FILE_WRITE_THROUGH);
-    let written = data.write(offset, request.data, durable).await.map_err(failed)?;
+    let written = async { data.write(offset, request.data, durable).await.map_err(failed) };
+    let (client, who) = (context.client()?, context.who()?);
+    let written = open.keeping_times(client, who, data, written).await?;
     if !written.durable {
         open.note_unflushed(written.verifier);
     }

@@ -2,6 +2,7 @@
 
 use braid_smb_wire::NtStatus;
 use braid_smb_wire::smb2::create::{CreateDisposition, CreateRequest, CreateResponse};
+use braid_smb_wire::smb2::read::ReadReply;
 use braid_smb_wire::smb2::{Body, Command, Empty, FileId, Header};
 
 use crate::client::{Answer, Client, close, create, read, write};
@@ -77,6 +78,37 @@ fn a_first_request_that_is_related_to_none_is_refused() {
     assert_eq!(answers[0].status(), NtStatus::INVALID_PARAMETER);
     assert!(answers[1].status().is_error());
     assert!(!client.has("made"));
+}
+
+#[test]
+fn each_response_of_a_compound_ends_at_a_multiple_of_8_bytes() {
+    let server = Server::new();
+    let mut client = Client::ready(&server);
+    client.compound(&create_write_close(&create("file")));
+    let reads = [
+        (Command::Create, false, create("file").to_bytes()),
+        (Command::Read, true, read(RELATED, 100).to_bytes()),
+    ];
+    let answers = client.compound(&reads);
+    // A header, a READ response and its 3 bytes, which are the last of the frame.
+    assert_eq!(answers[1].message.len(), 64 + 16 + 8);
+    assert_eq!(&answers[1].body::<ReadReply>().data[..], b"abc");
+    let id = answers[0].body::<CreateResponse>().file_id;
+    assert_eq!(client.call(Command::Read, &read(id, 100)).message.len(), 64 + 16 + 3);
+}
+
+#[test]
+fn a_request_that_is_related_to_one_without_a_session_is_refused() {
+    let server = Server::new();
+    let mut client = Client::ready(&server);
+    let session = std::mem::replace(&mut client.session, u64::MAX);
+    let answers = client.compound(&[
+        (Command::Close, false, close(RELATED).to_bytes()),
+        (Command::Close, true, close(RELATED).to_bytes()),
+    ]);
+    client.session = session;
+    let wanted = [NtStatus::USER_SESSION_DELETED, NtStatus::INVALID_PARAMETER];
+    assert_eq!(statuses(&answers), wanted);
 }
 
 #[test]

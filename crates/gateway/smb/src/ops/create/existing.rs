@@ -66,7 +66,7 @@ pub(super) async fn open<S: Share>(
         let changed = CompletionFilter::SIZE
             .with(CompletionFilter::LAST_WRITE)
             .with(CompletionFilter::ATTRIBUTES);
-        let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+        let place = Place { dir: target.dir, name: target.name.clone(), path: target.path.clone() };
         let what = (NotifyAction::MODIFIED, changed);
         job.context.server.watches.report(job.tree.root(), &place, what, None);
     }
@@ -87,7 +87,7 @@ async fn remove_streams<S: Share>(job: &Job<'_, S>, target: &Target, known: &Att
         _ => return,
     };
     let (server, root, who) = (&job.context.server, job.tree.root(), job.who.clone());
-    let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+    let place = Place { dir: target.dir, name: target.name.clone(), path: target.path.clone() };
     let removal = Removal { root, place, who };
     for name in names {
         if server.files.set_stream_removal(known.file, &name, &removal) {

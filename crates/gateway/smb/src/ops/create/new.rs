@@ -47,7 +47,7 @@ pub(super) async fn create<S: Share>(job: &Job<'_, S>, target: &Target) -> Attem
         false => make_file(job, target, granted, is_read_only).await?,
     };
     let Some((known, data, change)) = made else { return Ok(None) };
-    let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+    let place = Place { dir: target.dir, name: target.name.clone(), path: target.path.clone() };
     let what = (NotifyAction::ADDED, name_of(is_directory));
     job.context.server.watches.report(job.tree.root(), &place, what, change);
     let lease = match job.enter((known.file, !is_directory), (granted, granted), false).await {
@@ -74,7 +74,7 @@ pub(super) async fn create_for_stream<S: Share>(
     let is_read_only = FileAttributes(job.request.file_attributes).has(FileAttributes::READONLY);
     let made = make_file(job, target, AccessMask::default(), is_read_only).await?;
     let Some((known, _, change)) = made else { return Ok(None) };
-    let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+    let place = Place { dir: target.dir, name: target.name.clone(), path: target.path.clone() };
     let what = (NotifyAction::ADDED, name_of(false));
     job.context.server.watches.report(job.tree.root(), &place, what, change);
     Ok(Some(job.set_attributes(known, &target.name).await))

@@ -127,7 +127,7 @@ async fn enter<S: Share>(
             CreateAction::CREATED => (NotifyAction::ADDED_STREAM, CompletionFilter::STREAM_NAME),
             _ => (NotifyAction::MODIFIED_STREAM, CompletionFilter::STREAM_SIZE),
         };
-        let place = Place { dir: target.dir, name: target.name.clone(), path: job.path.text() };
+        let place = Place { dir: target.dir, name: target.name.clone(), path: target.path.clone() };
         let root = job.tree.root();
         job.context.server.watches.report_stream(root, &place, stored, (action, changed));
     }

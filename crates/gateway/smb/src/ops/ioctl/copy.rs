@@ -74,13 +74,13 @@ pub(super) async fn copy_chunks<S: Share>(
         source.begin_read(locks, (chunk.source_offset, length))?;
         open.begin_write(&context.server, (chunk.target_offset, length))
     };
-    let result = copy_all(from, to, &wanted.chunks, begin).await;
+    let copied = async { Ok(copy_all(from, to, &wanted.chunks, begin).await) };
+    let copied = open.keeping_times(context.client()?, context.who()?, to, copied).await;
     // A copy has no verifier with which a later commit would find a loss (I6).
     to.commit().await.map_err(failed)?;
-    let total_bytes = result?;
-    let chunks = wanted.chunks.len() as u32;
-    let response = CopyChunkResponse { chunks, chunk_bytes: 0, total_bytes };
-    Ok((response.to_bytes(), NtStatus::SUCCESS))
+    let (done, status) = copied?;
+    // MS-SMB2 3.3.4.4: also a copy that fails says how much was copied.
+    Ok((done.to_bytes(), status))
 }
 
 /// The open that a key names.
@@ -105,29 +105,45 @@ fn fits_limits(chunks: &[CopyChunk]) -> bool {
         && total <= u64::from(COPY_BYTES_MAX)
 }
 
-/// Copies the chunks in their order, and returns the number of bytes. `begin` checks that a chunk
-/// may be copied.
+/// Copies the chunks in their order, until one fails. `begin` checks that a chunk may be copied.
 async fn copy_all<S: Share>(
     from: &OpenData<S>,
     to: &OpenData<S>,
     chunks: &[CopyChunk],
     begin: impl Fn(&CopyChunk) -> Result<(), NtStatus>,
-) -> Result<u32, NtStatus> {
-    let size = from.attributes().await.map_err(failed)?.bytes.0;
-    let mut total = 0;
+) -> (CopyChunkResponse, NtStatus) {
+    let mut done = CopyChunkResponse::default();
+    // As it was last seen: it is asked for once, unless a chunk passes it.
+    let mut size = 0;
     for chunk in chunks {
-        let end = chunk.source_offset.checked_add(u64::from(chunk.length));
-        // 3.3.5.15.6: a chunk that passes the end of the source.
-        if end.is_none_or(|end| end > size) && !from.is_same(to) {
-            return Err(NtStatus::INVALID_VIEW_SIZE);
+        if let Err(status) = copy_one(from, to, chunk, (&mut size, &begin)).await {
+            return (done, status);
         }
-        check_range(chunk.source_offset, u64::from(chunk.length))?;
-        check_range(chunk.target_offset, u64::from(chunk.length))?;
-        begin(chunk)?;
-        copy(from, to, chunk).await?;
-        total += chunk.length;
+        done.chunks += 1;
+        done.total_bytes += chunk.length;
     }
-    Ok(total)
+    (done, NtStatus::SUCCESS)
+}
+
+async fn copy_one<S: Share>(
+    from: &OpenData<S>,
+    to: &OpenData<S>,
+    chunk: &CopyChunk,
+    (size, begin): (&mut u64, impl Fn(&CopyChunk) -> Result<(), NtStatus>),
+) -> Result<(), NtStatus> {
+    let end = chunk.source_offset.checked_add(u64::from(chunk.length));
+    let end = end.ok_or(NtStatus::INVALID_VIEW_SIZE)?;
+    if end > *size {
+        *size = from.attributes().await.map_err(failed)?.bytes.0;
+    }
+    // 3.3.5.15.6: a chunk that passes the end of the source.
+    if end > *size {
+        return Err(NtStatus::INVALID_VIEW_SIZE);
+    }
+    check_range(chunk.source_offset, u64::from(chunk.length))?;
+    check_range(chunk.target_offset, u64::from(chunk.length))?;
+    begin(chunk)?;
+    copy(from, to, chunk).await
 }
 
 async fn copy<S: Share>(

@@ -1,10 +1,11 @@
 //! Names in another case than theirs.
 
 use braid_share::FileKind;
-use braid_smb_wire::fscc::{RenameFlags, RenameTarget, SetInformation};
+use braid_smb_wire::fscc::{FileName, InformationClass, RenameFlags, RenameTarget, SetInformation};
 use braid_smb_wire::smb2::query_info::InfoType;
 use braid_smb_wire::smb2::set_info::SetInfoRequest;
 
+use super::stream_names::query;
 use super::*;
 
 impl Client {
@@ -49,6 +50,19 @@ async fn a_name_in_another_case_opens_the_file_and_makes_no_second_one() {
     client.close(id).await.unwrap();
     assert_eq!(client.all_names().await, ["Äpfel.TXT"]);
     client.assert_nothing_open();
+}
+
+#[tokio::test]
+async fn the_path_of_an_open_has_the_names_as_they_are_stored() {
+    let client = Client::new(user()).await;
+    let (root, fs) = (Identity::root(), client.client());
+    fs.make_directory(&root, FileIndex::ROOT, b"Dir", 0o777).await.unwrap();
+    client.open(r"dIR\File", BOTH).await.unwrap();
+    let id = client.open(r"DIR\FILE", BOTH).await.unwrap();
+    for class in [InformationClass::NORMALIZED_NAME, InformationClass::NAME] {
+        let name: FileName = query(&client, id, class).await;
+        assert!(name.name.ends_with(r"Dir\File"), "{name:?}");
+    }
 }
 
 #[tokio::test]

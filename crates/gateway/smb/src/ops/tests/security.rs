@@ -34,17 +34,25 @@ impl Client {
     }
 
     async fn descriptor(&self, file_id: FileId) -> SecurityDescriptor {
+        self.descriptor_parts(file_id, OWNER.with(DACL)).await.unwrap()
+    }
+
+    async fn descriptor_parts(
+        &self,
+        file_id: FileId,
+        parts: SecurityInformation,
+    ) -> Result<SecurityDescriptor, NtStatus> {
         let request = QueryInfoRequest {
             info_type: InfoType::SECURITY,
             info_class: 0,
             output_buffer_length: 65_536,
             input: Bytes::new(),
-            additional_information: OWNER.with(DACL).0,
+            additional_information: parts.0,
             flags: QueryInfoFlags::default(),
             file_id,
         };
-        let reply = super::super::query_info::query_info(&self.context(), request).await.unwrap();
-        SecurityDescriptor::from_bytes(body::<OutputResponse>(&reply).output).unwrap()
+        let reply = super::super::query_info::query_info(&self.context(), request).await?;
+        Ok(SecurityDescriptor::from_bytes(body::<OutputResponse>(&reply).output).unwrap())
     }
 }
 
@@ -157,4 +165,17 @@ async fn a_descriptor_cut_anywhere_changes_nothing() {
     sent[revision] = 3;
     client.set_descriptor(id, DACL, sent.clone()).await.unwrap();
     assert_ne!(client.descriptor(id).await, before);
+}
+
+#[tokio::test]
+async fn a_descriptor_without_parts_needs_no_right() {
+    let client = Client::new(user()).await;
+    client.put("file", b"abc", 0o644).await;
+    let id = client.open("file", ATTRIBUTES).await.unwrap();
+    for parts in [OWNER, DACL, SecurityInformation::LABEL] {
+        let refused = client.descriptor_parts(id, parts).await;
+        assert_eq!(refused.err(), Some(NtStatus::ACCESS_DENIED), "{parts:?}");
+    }
+    let none = client.descriptor_parts(id, SecurityInformation::default()).await.unwrap();
+    assert_eq!((none.owner, none.group, none.dacl), (None, None, None));
 }
