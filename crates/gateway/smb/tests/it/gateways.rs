@@ -17,11 +17,14 @@ use bytes::Bytes;
 use crate::client::{Answer, Client, create, offer, tree_connect};
 use crate::server::Server;
 
+/// Probes so seldom that one failure, which changes nothing, is all.
+const ONCE: Duration = Duration::from_secs(3600);
+
 /// A server that clients know as `127.0.0.1`, with this port as `localhost` beside it.
-fn one_of_two(other: u16) -> Server {
+fn one_of_two(other: u16, probe_interval: Duration) -> Server {
     Server::at(0, |config, own| {
         config.gateways = vec![own.to_string(), format!("localhost:{other}")];
-        config.limits.probe_interval = Duration::from_millis(20);
+        config.limits.probe_interval = probe_interval;
     })
 }
 
@@ -67,7 +70,7 @@ fn wait_for(client: &mut Client, wanted: &[&str]) {
 
 #[test]
 fn a_share_has_all_gateways_as_targets() {
-    let server = one_of_two(free_port());
+    let server = one_of_two(free_port(), ONCE);
     let mut client = Client::ready(&server);
     assert_eq!(client.tree_connect("IPC$"), NtStatus::SUCCESS);
     let response = referral(&ask(&mut client, 4, r"\files.example.org\DATA\a\b"));
@@ -109,7 +112,7 @@ fn a_share_has_all_gateways_as_targets() {
 
 #[test]
 fn an_answer_without_room_is_asked_for_again() {
-    let server = one_of_two(free_port());
+    let server = one_of_two(free_port(), ONCE);
     let mut client = Client::ready(&server);
     let input = ReferralRequest { max_level: 4, path: r"\files\data".to_owned() }.to_bytes();
     let code = ControlCode::DFS_GET_REFERRALS;
@@ -124,7 +127,7 @@ fn an_answer_without_room_is_asked_for_again() {
 
 #[test]
 fn hostile_requests_for_referrals_are_refused() {
-    let server = one_of_two(free_port());
+    let server = one_of_two(free_port(), ONCE);
     let mut client = Client::ready(&server);
     let plain = ControlCode::DFS_GET_REFERRALS;
     let extended = ControlCode::DFS_GET_REFERRALS_EX;
@@ -163,7 +166,7 @@ fn hostile_requests_for_referrals_are_refused() {
 #[test]
 fn a_gateway_is_offered_while_it_answers() {
     let port = free_port();
-    let server = one_of_two(port);
+    let server = one_of_two(port, Duration::from_millis(20));
     let mut client = Client::ready(&server);
     let (own, other) = (r"\127.0.0.1\data", r"\localhost\data");
     wait_for(&mut client, &[own]);
@@ -184,7 +187,7 @@ fn open(client: &mut Client, name: &str, is_dfs: bool) -> Answer {
 
 #[test]
 fn names_of_dfs_begin_with_a_server_and_a_share() {
-    let server = one_of_two(free_port());
+    let server = one_of_two(free_port(), ONCE);
     let mut client = Client::ready(&server);
     for name in [r"127.0.0.1\data\one", r"\files\data\two", r"any\thing\three"] {
         assert_eq!(open(&mut client, name, true).status(), NtStatus::SUCCESS, "{name}");
@@ -232,7 +235,7 @@ fn shown(server: &Server, dialect: Dialect) -> [bool; 3] {
 
 #[test]
 fn shares_are_in_dfs_if_there_is_a_list_of_gateways() {
-    let (alone, with_list) = (Server::new(), one_of_two(free_port()));
+    let (alone, with_list) = (Server::new(), one_of_two(free_port(), ONCE));
     for dialect in Dialect::ALL {
         assert_eq!(shown(&alone, dialect), [false; 3]);
         assert_eq!(shown(&with_list, dialect), [true, true, false]);
