@@ -1,6 +1,6 @@
 //! Any bytes as information about files, as a list of directory entries, as a security descriptor
-//! and as input and output of IOCTL, referrals included: no panic, and what is decoded has the same bytes after it was
-//! encoded and decoded again.
+//! and as input and output of IOCTL, referrals included: no panic, and what is decoded has the same
+//! bytes after it was encoded and decoded again.
 #![no_main]
 
 use braid_smb_wire::dfs::{ReferralRequest, ReferralRequestEx, ReferralResponse};

@@ -362,8 +362,8 @@ pub trait ShareFile: Clone + Send + Sync + fmt::Debug + 'static {
     /// Reads up to `bytes` at `offset`.
     fn read(&self, offset: u64, bytes: u32) -> impl Future<Output = Result<ReadResult>> + Send;
 
-    /// As [`ShareFile::read`], for a caller that does not need to know where the file ends: that can
-    /// take a call to each I/O daemon.
+    /// As [`ShareFile::read`], for a caller that does not need to know where the file ends: that
+    /// can take a call to each I/O daemon.
     fn read_bytes(&self, offset: u64, bytes: u32) -> impl Future<Output = Result<Bytes>> + Send {
         async move { Ok(self.read(offset, bytes).await?.data) }
     }

@@ -234,8 +234,8 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// One exchange that receives payload and sends none. The payload is received into memory of
-    /// the driver, which the caller then has without a copy: at most `payload_bytes_max` bytes, else
-    /// [`NetError::PeerMisbehaved`].
+    /// the driver, which the caller then has without a copy: at most `payload_bytes_max` bytes,
+    /// else [`NetError::PeerMisbehaved`].
     ///
     /// `None`: this driver receives only into the caller's memory, and nothing was sent.
     fn exchange_to_vec(

@@ -16,8 +16,8 @@ pub const SYSTEM: u32 = 0x4;
 pub const ARCHIVE: u32 = 0x20;
 /// TEMPORARY, of a file only.
 pub const TEMPORARY: u32 = 0x100;
-/// SPARSE, of a file only: a client has asked for holes to be shown (MS-FSCC 2.3.69). Every file may
-/// have holes without it.
+/// SPARSE, of a file only: a client has asked for holes to be shown (MS-FSCC 2.3.69). Every file
+/// may have holes without it.
 pub const SPARSE: u32 = 0x200;
 /// OFFLINE.
 pub const OFFLINE: u32 = 0x1000;

@@ -40,8 +40,8 @@ impl<'a> ReferralPath<'a> {
     /// Reads `\server\share`, with more behind it or not.
     ///
     /// # Errors
-    /// `INVALID_PARAMETER` if it is no such path. `NOT_FOUND` for a path without a share, which asks
-    /// for domains or domain controllers (MS-DFSC 2.2.2): there are none.
+    /// `INVALID_PARAMETER` if it is no such path. `NOT_FOUND` for a path without a share, which
+    /// asks for domains or domain controllers (MS-DFSC 2.2.2): there are none.
     pub fn parse(path: &'a str) -> Result<Self, NtStatus> {
         if path.is_empty() {
             return Err(NtStatus::NOT_FOUND);

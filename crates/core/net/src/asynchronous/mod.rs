@@ -4,9 +4,10 @@
 //!   caller --Command (bounded channel)--> task: socket, TLS, calls in flight --oneshot--> caller
 //! ```
 //!
-//! Payload is copied once in each direction, between the caller's buffers and the task's, unless the
-//! caller takes the task's buffer ([`Driver::exchange_to_vec`]). That makes every future cancel-safe: a dropped call leaves no borrowed memory behind, its reply is
-//! received and discarded, and the connection stays usable.
+//! Payload is copied once in each direction, between the caller's buffers and the task's, unless
+//! the caller takes the task's buffer ([`Driver::exchange_to_vec`]). That makes every future
+//! cancel-safe: a dropped call leaves no borrowed memory behind, its reply is received and
+//! discarded, and the connection stays usable.
 
 mod connection_handle;
 mod task;

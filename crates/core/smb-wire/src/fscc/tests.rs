@@ -136,7 +136,7 @@ fn volume() -> VolumeFacts {
 
 #[test]
 fn each_class_of_a_volume_has_the_bytes_of_the_standard() {
-    let sector = "00020000 00020000 00020000 00020000 03000000 00000000 00000000";
+    let sector = "00020000 00020000 00020000 00020000 0b000000 00000000 00000000";
     let units = "0900000000000000 0700000000000000";
     for (class, wanted) in [
         (VolumeClass::VOLUME, "1100000000000000 22000000 04000000 00 00 61006200"),
