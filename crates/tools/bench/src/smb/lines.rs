@@ -3,7 +3,7 @@
 //!
 //! Each server has an I/O daemon and a gateway. As in the paper, a process has a connection to one
 //! server and a file of its own there: its directory stores new files on that server's daemon. A
-//! line is what TCP carries over a link ([`line`]). Two processors carry all hosts, so the links
+//! line is what TCP carries over a link ([`line()`]). Two processors carry all hosts, so the links
 //! have a part of the paper's rate ([`SLOWED`]).
 
 use std::{net::SocketAddr, sync::Barrier, thread, time::Instant};
