@@ -5,6 +5,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     io::Read,
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
     process::{Output, Stdio},
 };
@@ -260,7 +261,7 @@ fn plant_foreign_file(cluster: &Cluster) -> std::io::Result<()> {
 }
 
 /// Waits until the log has a line with all of `words`, and returns the log.
-fn log_with(path: &Path, words: &[&str]) -> String {
+pub fn log_with(path: &Path, words: &[&str]) -> String {
     loop {
         let log = fs::read_to_string(path).unwrap();
         if log.lines().any(|line| words.iter().all(|word| line.contains(word))) {
@@ -307,10 +308,12 @@ fn a_daemon_says_what_to_type_next_in_its_log() {
     log_with(Path::new(&path("nfs.log")), &[advice]);
     log_with(Path::new(&path("nfs.log")), &["next: mount -t nfs4 -o vers=4.2,port="]);
     let users = path("smb-users");
+    // One that is missing is refused.
+    File::options().write(true).create_new(true).mode(0o600).open(&users).unwrap();
     let gateway = ["smb", "--key", &key, "--listen", "127.0.0.1:0", "--users", &users];
     let _smb =
         start(&[&gateway[..], &["--share", "a=/", "--share", "b=/nosuch"]].concat(), "smb.log");
-    let advice = "share b: no such directory; try: braid mkdir -p /nosuch";
+    let advice = "share b cannot be used: /nosuch does not exist; try: braid mkdir -p /nosuch";
     log_with(Path::new(&path("smb.log")), &[advice]);
     let advice = format!("{users} has no user; try: braid smb user add NAME --users {users}");
     log_with(Path::new(&path("smb.log")), &[&advice]);

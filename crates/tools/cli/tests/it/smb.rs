@@ -14,6 +14,7 @@ use braid_testbed::{embedded_cluster::EmbeddedCluster, ports::free_address, prog
 use tempfile::TempDir;
 
 use crate::harness::{Cluster, Daemon, binary, braid, daemon_logging, noise, text};
+use crate::output::log_with;
 
 const PASSWORD: &str = "correct horse";
 
@@ -171,9 +172,8 @@ fn a_gateway_whose_shares_have_no_directory_does_not_start() {
     // Beside another share it is only named.
     let log = gateway.cluster.dir.path().join("lost.log");
     let mut beside = start(&[&lost[..], &["--share", "data=/"]].concat());
-    let _process = Daemon::start(&mut beside, "next: ", &log).unwrap();
-    let log = fs::read_to_string(log).unwrap();
-    assert!(log.contains(says), "{log}");
+    let _process = daemon_logging(&mut beside, &log);
+    log_with(&log, &[says]);
 }
 
 #[test]
